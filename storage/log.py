@@ -210,8 +210,7 @@ class Log:
         if (
             header.record_count != delta + 1
             or delta < 0
-            or (from_client and attributes & CONTROL_FLAG)
-            or (from_client and producer_id >= 0 > header.base_sequence)
+            or (from_client and (attributes & CONTROL_FLAG or producer_id >= 0 > header.base_sequence))
             or (producer_id < 0 and attributes & TRANSACTIONAL_FLAG)
             or attributes & CODEC_MASK > MAX_CODEC
         ):

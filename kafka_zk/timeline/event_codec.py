@@ -51,9 +51,10 @@ def encode(event: Event) -> dict[str, Any]:
 
 def decode(document: Mapping[str, Any]) -> Event:
     """Raises: UnknownEvent."""
-    kind = EVENT_TYPES.get(document.get("event", ""))
+    name = document.get("event")
+    kind = EVENT_TYPES.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise UnknownEvent(f"no event is called {document.get('event')!r}")
+        raise UnknownEvent(f"no event is called {name!r}")
     try:
         return kind(**{name: parse(document[name]) for name, parse in _PARSERS[kind.__name__].items()})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -78,8 +79,8 @@ def _plain(value: Any) -> Any:
 
 def _parser(hint: Any) -> Callable[[Any], Any]:
     """How to read a value of that type from JSON."""
-    if hint is TopicPartition:
-        return _partition
+    if hint in _PLAIN:
+        return _PLAIN[hint]
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint
     origin, arguments = get_origin(hint), get_args(hint)
@@ -94,6 +95,19 @@ def _parser(hint: Any) -> Callable[[Any], Any]:
         key, item = _parser(arguments[0]), _parser(arguments[1])
         return lambda value: {key(name): item(each) for name, each in value.items()}
     return lambda value: value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _integer(value: Any) -> int:
+    """Of 64 bits, with a sign or without."""
+    if type(value) is not int or not -(1 << 63) <= value < 1 << 64:
+        raise ValueError(f"{value!r} is no integer of 64 bits")
+    return value
 
 
 def _tuple_parser(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
@@ -115,6 +129,8 @@ def _partition(text: str) -> TopicPartition:
     topic, _, number = text.rpartition("-")
     return TopicPartition(topic, int(number))
 
+
+_PLAIN: dict[Any, Callable[[Any], Any]] = {TopicPartition: _partition, str: _text, int: _integer}
 
 _PARSERS = {
     name: {each.name: _parser(get_type_hints(kind)[each.name]) for each in fields(kind)}

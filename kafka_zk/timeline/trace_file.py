@@ -58,22 +58,28 @@ class TraceFollower:
         if not from_start:
             self._positions = {file: file.stat().st_size for file in self._files()}
 
-    def read(self) -> list[Traced]:
-        """The new events, in the order of each file. Lines that are no events are counted and passed over."""
+    def read(self, most_bytes: int | None = None) -> list[Traced]:
+        """The new events, in the order of each file. Lines that are no events are counted and passed over.
+
+        Args:
+            most_bytes: read no more of each file; None: all. A line that is longer is passed over.
+        """
         found: list[Traced] = []
         for file in self._files():
             if file.stat().st_size == self._positions.get(file, 0):
                 continue
             with file.open("rb") as lines:
                 lines.seek(self._positions.get(file, 0))
-                data = lines.read()
+                data = lines.read(-1 if most_bytes is None else most_bytes)
             end = data.rfind(b"\n") + 1  # a line that is still being written is left for the next call
+            if not end and len(data) == most_bytes:
+                end = len(data)
             self._positions[file] = self._positions.get(file, 0) + end
             for line in data[:end].splitlines():
                 try:
                     document = json.loads(line)
                     found.append(Traced(decode(document), document.get("requests")))
-                except (UnknownEvent, ValueError, AttributeError):
+                except (UnknownEvent, ValueError, AttributeError, RecursionError):
                     self.bad_line_count += 1
         return found
 

@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger, LogLevel
+from twisted.python.failure import Failure
 
 from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.network.slices import in_slices
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Timers
@@ -30,6 +32,7 @@ RETRY_S = 0.05
 SETTLED_AFTER_S = 10
 """A broker that has registered is told of many partitions in several requests: so long after the first one a partition
 that is not known is gone."""
+_PAUSE_FACTOR = 10  # retries take a tenth of the time at most
 _PARTITIONS_A_REQUEST = 2_000
 
 _WRITTEN = frozenset(
@@ -92,6 +95,7 @@ class TransactionMarkerChannels:
         self._to_retry: list[MarkersToSend] = []
         self._broker_epoch = metadata.broker_epoch
         self._settled_s = clock.seconds() + SETTLED_AFTER_S
+        self._is_retrying = False
         self._timer: Any = None
         self._is_closed = False
 
@@ -152,9 +156,7 @@ class TransactionMarkerChannels:
             queue.append(ending)
             return
         self._queues[leader] = deque([ending])
-        ensureDeferred(self._run(leader)).addErrback(
-            lambda failure: _log.failure("markers were not sent", failure, level=LogLevel.error)
-        )
+        ensureDeferred(self._run(leader)).addErrback(_log_bug)
 
     async def _run(self, leader: int) -> None:
         """Request after request, while there is something to send."""
@@ -196,14 +198,29 @@ class TransactionMarkerChannels:
         if self._is_closed:
             return
         self._to_retry.append(ending)
-        if self._timer is None:
-            self._timer = self._clock.callLater(RETRY_S, self._retry)
+        if self._timer is None and not self._is_retrying:
+            self._timer = self._clock.callLater(RETRY_S, self._begin_retry)
 
-    def _retry(self) -> None:
+    def _begin_retry(self) -> None:
         self._timer = None
+        ensureDeferred(self._retry()).addErrback(_log_bug)
+
+    async def _retry(self) -> None:
+        """In slices of the reactor; the more there is to try, the longer the pause after it."""
+        begun_s = self._clock.seconds()
         to_retry, self._to_retry = self._to_retry, []
-        for ending in to_retry:
-            self.send(ending)
+        self._is_retrying = True
+        try:
+            await in_slices(self._clock, map(self.send, to_retry))
+        finally:
+            self._is_retrying = False
+        if self._to_retry and not self._is_closed:
+            pause_s = max(RETRY_S, _PAUSE_FACTOR * (self._clock.seconds() - begun_s))
+            self._timer = self._clock.callLater(pause_s, self._begin_retry)
+
+
+def _log_bug(failure: Failure) -> None:
+    _log.failure("markers were not sent", failure, level=LogLevel.error)
 
 
 def _take(queue: deque[MarkersToSend]) -> list[MarkersToSend]:

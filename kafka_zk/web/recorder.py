@@ -82,14 +82,22 @@ class Recorder:
             self._fails(str(error))
             return
         except Exception as error:  # what cannot be recorded now, cannot be later
-            _log.failure("entries are lost")
-            self.lost_count += len(self._events) + len(self._transactions)
-            self._events, self._transactions = [], []
-            self._fails(f"{type(error).__name__}: {error}")
+            self._lose(error)
             return
         self._events, self._transactions = [], []
         self.problem = ""
         self._on_news()
+
+    def _lose(self, error: Exception) -> None:
+        """Traces go first: the changes are tried once more without them."""
+        _log.failure("entries are lost")
+        if self._events:
+            self.lost_count += len(self._events)
+            self._events = []
+        else:
+            self.lost_count += len(self._transactions)
+            self._transactions = []
+        self._fails(f"{type(error).__name__}: {error}")
 
     def _hear(self) -> None:
         """Read the traces. While the log cannot be read only some of them can wait for it."""

@@ -22,6 +22,8 @@ from kafka_zk.timeline.trace_file import TraceFollower
 SESSION_TIMEOUT_MS = 10_000
 PROCESS_MS = 20
 MOST_AT_ONCE = 10_000
+MOST_TRACE_BYTES = 4 * 1024 * 1024
+"""Of each file, at once."""
 
 
 class Source(Protocol):
@@ -56,6 +58,7 @@ class LogSource:
         self._data_dir = data_dir
         self._follower = TransactionLogFollower(data_dir)
         self._purged_until = 0
+        self._read: list[Transaction] = []  # and not returned yet
         self._chroot = chroot
         self.described = f"the transaction log in {data_dir}"
         self.behind = False
@@ -68,9 +71,10 @@ class LogSource:
 
     def read(self) -> list[Transaction]:
         """At most ``MOST_AT_ONCE``, so that a long log does not keep the page waiting."""
-        read = self._follower.read(MOST_AT_ONCE)
+        read = self._read = self._read or self._follower.read(MOST_AT_ONCE)
+        restored = self._restored(read)  # if that fails the rest waits
+        self._read = []
         self.behind = len(read) == MOST_AT_ONCE
-        restored = self._restored(read)
         found = restored + [each for each in read if each.zxid > self._after_zxid]
         return [_within(self._chroot, each) for each in found] if self._chroot else found
 
@@ -79,8 +83,8 @@ class LogSource:
         missing_until = self._follower.missing_until
         if self._purged_until or missing_until <= self._after_zxid:
             return []
-        self._purged_until = missing_until
         snapshot = oldest_snapshot(self._data_dir, missing_until)
+        self._purged_until = missing_until
         if snapshot is None:
             return []
         self._purged_until = self._after_zxid = snapshot.zxid
@@ -119,8 +123,8 @@ class TraceSource:
         self._follower = TraceFollower(path, from_start)
 
     def read(self) -> list[Event]:
-        """What is new. Raises: OSError."""
-        return [traced.event for traced in self._follower.read()]
+        """What is new, not all of a long trace at once. Raises: OSError."""
+        return [traced.event for traced in self._follower.read(MOST_TRACE_BYTES)]
 
 
 def _within(chroot: str, transaction: Transaction) -> Transaction:

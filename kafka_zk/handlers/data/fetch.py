@@ -37,6 +37,9 @@ from kafka_zk.storage.log_segments import LogRead
 from kafka_zk.storage.segment import FileSlice
 from kafka_zk.storage.types import FetchIsolation, TopicPartition
 
+_LOG_END, _HIGH_WATERMARK, _TXN_COMMITTED = (
+    FetchIsolation.LOG_END, FetchIsolation.HIGH_WATERMARK, FetchIsolation.TXN_COMMITTED
+)  # fmt: skip
 _READ_COMMITTED = 1
 _MAGIC_2_SINCE = conversion.MAGIC_2_SINCE_FETCH
 _ZSTD_SINCE = 10
@@ -65,8 +68,9 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     else:
         request = read_fetch_request(version, body)
     try:
-        now_ms = services.clock.wall_ns() // 1_000_000
-        fetching = services.fetch_sessions.open(request, version >= TOPIC_IDS_SINCE, now_ms)
+        fetching = services.fetch_sessions.open(
+            request, version >= TOPIC_IDS_SINCE, services.clock.wall_ns() // 1_000_000
+        )
     except ApiError as error:
         return write_fetch_response(version, header.correlation_id, FetchResponse([], error_code=error.code))
     if is_large:
@@ -76,9 +80,9 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if version < _ZSTD_SINCE:
         wanted = [_without_zstd(services, entry) for entry in wanted]
     is_follower = request.replica_id >= 0
-    isolation = FetchIsolation.LOG_END if is_follower else FetchIsolation.HIGH_WATERMARK
+    isolation = _LOG_END if is_follower else _HIGH_WATERMARK
     if request.isolation_level == _READ_COMMITTED and not is_follower:
-        isolation = FetchIsolation.TXN_COMMITTED
+        isolation = _TXN_COMMITTED
     elsewhere = _elsewhere(services, context, request) if request.rack_id else None
     fetched, size_bytes, is_final = _read_all(
         services, version, request, wanted, isolation, is_first_read=True, elsewhere=elsewhere
@@ -306,7 +310,7 @@ def _read(
     except EXPECTED as error:
         return FetchedPartition(fetch.partition, error_code(error))
     aborted: list[AbortedTransaction] | None = None
-    if isolation is FetchIsolation.TXN_COMMITTED:
+    if isolation is _TXN_COMMITTED:
         try:
             aborted = _aborted(services, log, fetch.fetch_offset, found)
         except OSError as error:

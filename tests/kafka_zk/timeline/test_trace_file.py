@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from kafka_zk.rebalance.events import MemberLeft, MemberRegistered
 from kafka_zk.timeline.trace_file import TraceFollower, TraceWriter
 
@@ -45,6 +47,44 @@ def test_other_lines_are_counted_and_passed_over(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('nonsense\n[1]\n{"event":"Claimed"}\n')
     follower = TraceFollower(tmp_path)
     assert follower.read() == [] and follower.bad_line_count == 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"event":[]}',
+        '{"event":{}}',
+        "[" * 50_000,
+        '{"event":"MemberLeft","time_ms":"1","actor":"a","cause":"b","zxid":0}',
+        '{"event":"MemberLeft","time_ms":1e999,"actor":"a","cause":"b","zxid":0}',
+        '{"event":"MemberLeft","time_ms":99999999999999999999,"actor":"a","cause":"b","zxid":0}',
+        '{"event":"MemberLeft","time_ms":1,"actor":2,"cause":"b","zxid":0}',
+        '{"event":"MemberLeft","time_ms":1,"actor":"a","cause":"b","zxid":null}',
+    ],
+)
+def test_a_damaged_line_takes_no_others_with_it(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(f"{line}\n")
+    writer = TraceWriter(path, "g_a", lambda: 0)
+    writer(EVENTS[0])
+    writer.close()
+    follower = TraceFollower(path)
+    assert [event for event, _ in follower.read()] == EVENTS[:1]
+    assert follower.bad_line_count == 1
+
+
+def test_a_long_trace_is_read_in_pieces(tmp_path: Path) -> None:
+    """A line that is longer than a piece is passed over."""
+    path = tmp_path / "x.jsonl"
+    path.write_text("x" * 1_000 + "\n")
+    writer = TraceWriter(path, "g_a", lambda: 0)
+    for _ in range(50):
+        writer(EVENTS[0])
+    writer.close()
+    follower = TraceFollower(path)
+    pieces = [len(follower.read(most_bytes=300)) for _ in range(60)]
+    assert sum(pieces) == 50 and max(pieces) <= 3
+    assert follower.bad_line_count >= 1
 
 
 def test_only_what_is_new(tmp_path: Path) -> None:

@@ -140,6 +140,39 @@ def test_what_the_controller_has_yet_to_tell_is_not_gone(world: World) -> None:
         world.written.clear()
 
 
+class CostlyClock(Clock):
+    """Time passes with each look at it. ``delays``: of all calls that were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.delays: list[float] = []
+
+    def seconds(self) -> float:
+        self.rightNow += 0.0005
+        return self.rightNow
+
+    def callLater(self, delay: float, call: Any, *args: Any) -> Any:  # type: ignore[override]
+        self.delays.append(delay)
+        return super().callLater(delay, call, *args)  # type: ignore[no-untyped-call]
+
+
+def test_many_that_wait_for_a_leader_leave_others_their_turn(world: World) -> None:
+    """Retries take a tenth of the time at most."""
+    world.lead(T0, -1)
+    clock = CostlyClock()
+    world.channels = TransactionMarkerChannels(clock, world.metadata, world.write, world.on_written)
+    for producer_id in range(200):
+        world.send(T0, producer_id=producer_id)
+    assert clock.delays == [RETRY_S]
+    clock.advance(RETRY_S)
+    assert clock.delays.count(0) > 20
+    assert clock.delays[-1] > 10 * 200 * 0.0005
+    world.lead(T0, 0)
+    clock.advance(clock.delays[-1])
+    world.answer(0)
+    assert world.written == [T0]
+
+
 def test_before_the_controller_has_spoken_nothing_is_gone(world: World) -> None:
     brokers, world.metadata.brokers = world.metadata.brokers, {}
     topics, world.metadata.topics = world.metadata.topics, {}

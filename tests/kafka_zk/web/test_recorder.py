@@ -83,6 +83,18 @@ def test_traces_wait_for_their_part_of_a_long_log() -> None:
     recorder.stop()
 
 
+def test_a_trace_that_cannot_be_recorded_takes_no_change_with_it() -> None:
+    clock, source, recording = Clock(), Source(), Recording()
+    traces = Traces([WatchFired(1 << 70, "broker-0", "", 0, "/z", EventType.CREATED)])
+    recorder = Recorder(clock, recording, source, traces)
+    source.next = [changed(1), changed(2)]
+    recorder.start()
+    clock.pump([INTERVAL_S] * (RETRY_POLLS + 2))
+    assert sorted(recording.tree(recording.count).znodes) == ["/z1", "/z2"]
+    assert (recorder.lost_count, recorder.problem) == (1, "")
+    recorder.stop()
+
+
 def test_traces_do_not_pile_up_while_the_log_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_KEPT", 10)
     clock, source, recording = Clock(), Source(), Recording()

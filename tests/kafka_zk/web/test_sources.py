@@ -66,3 +66,16 @@ def test_without_a_snapshot_it_says_what_is_missing(folder: Path) -> None:
     source = LogSource(folder.parent)
     assert [each.zxid for each in source.read()] == [5, 6, 7, 8]
     assert "zxid 0x4" in source.misses
+
+
+def test_a_snapshot_that_cannot_be_read_now_loses_nothing(folder: Path) -> None:
+    content = (folder / "snapshot.6").read_bytes()
+    (folder / "snapshot.6").unlink()
+    (folder / "snapshot.6").mkdir()
+    source = LogSource(folder.parent)
+    with pytest.raises(OSError):
+        source.read()
+    (folder / "snapshot.6").rmdir()
+    (folder / "snapshot.6").write_bytes(content)
+    assert _read(source, Recording()) == {"/a", "/a/b"}
+    assert source.read() == []
