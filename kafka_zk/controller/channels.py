@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
 from twisted.logger import Logger
 
 from kafka_zk.config.inter_broker_protocol import ControlVersions
@@ -73,6 +73,9 @@ class BrokerChannel:
         self._connection: Connection | None = None
         self._running = False
         self._closed = False
+        self._queued_count = 0  # since the beginning, as the next one
+        self._answered_count = 0
+        self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # for so many answers
 
     @property
     def queued(self) -> int:
@@ -89,14 +92,23 @@ class BrokerChannel:
                 self._queue[-1] = merged
                 return
         self._queue.append(request)
+        self._queued_count += 1
         if not self._running:
             self._running = True
             ensureDeferred(self._run())
+
+    def told(self) -> "Deferred[None]":
+        """Fires when the broker has answered everything that was queued before this was called, or is gone."""
+        waiting: Deferred[None] = Deferred()
+        self._waiting.append((self._queued_count, waiting))
+        self._tell_waiting()
+        return waiting
 
     def close(self) -> None:
         """Forget everything that waits; an answer that still comes counts for nothing."""
         self._closed = True
         self._queue.clear()
+        self._tell_waiting()
         self._disconnect()
 
     async def _run(self) -> None:
@@ -115,8 +127,14 @@ class BrokerChannel:
         if self._closed:
             return
         self._queue.popleft()
+        self._answered_count += 1
         for answer in answers:
             self._tell(self._on_answer, request, answer)
+        self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        while self._waiting and (self._closed or self._waiting[0][0] <= self._answered_count):
+            self._waiting.popleft()[1].callback(None)
 
     async def _failed(self, request: ControlRequest, error: Exception) -> None:
         if self._closed:
@@ -201,6 +219,18 @@ class Channels:
         channel = self._channels.get(broker_id)
         if channel is not None:
             channel.send(request)
+
+    async def told(self, limit_s: float) -> None:
+        """Returns when every broker has answered what is queued for it now, or is gone, or after so long."""
+        over: Deferred[None] = Deferred()
+        timer = self._clock.callLater(limit_s, over.callback, None)
+        waits = DeferredList([channel.told() for channel in self._channels.values()])
+        waits.addCallback(lambda _: None if over.called else over.callback(None))
+        try:
+            await over
+        finally:
+            if timer.active():
+                timer.cancel()
 
     def queued(self) -> dict[int, int]:
         """How many requests wait for each broker."""

@@ -59,6 +59,9 @@ ELECTION_BACKOFF_S = 1.0
 
 PAUSE_AFTER_LOSS_S = 0.1
 
+TOLD_WITHIN_S = 3.0
+"""How long a broker that stops waits for the others to hear of its partitions' new leaders, at most."""
+
 
 class _Event(NamedTuple):
     name: str
@@ -179,11 +182,18 @@ class Controller:
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
         """A broker is going to stop: move its leaderships away. Returns the partitions that it still leads.
 
+        When it returns the new leaders lead and every broker can tell clients of them, unless one takes longer than
+        TOLD_WITHIN_S: the broker may close its connections now, and nobody is sent away without knowing where to.
+
         Raises: ApiError with NOT_CONTROLLER, STALE_BROKER_EPOCH or BROKER_NOT_AVAILABLE.
         """
-        return await self._ask(
+        reign = self._reign
+        left = await self._ask(
             f"controlled shutdown of {broker_id}", lambda reign: reign.controlled_shutdown(broker_id, broker_epoch)
         )
+        assert reign is not None  # else it would not have been asked
+        await reign.channels.told(TOLD_WITHIN_S)
+        return left
 
     async def alter_partitions(
         self, broker_id: int, broker_epoch: int, proposals: Mapping[PartitionKey, Proposal]

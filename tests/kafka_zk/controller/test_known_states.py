@@ -109,7 +109,8 @@ class _History:
         """As a leader of Kafka before 2.7 does, which writes the state by itself and then tells, or is killed first."""
         for tp in self._tps():
             info = self.cluster.state(*tp)
-            if info is None or info.leader < 0:
+            exists = self.cluster.scheduler.run(self.cluster.topics.exists(tp.topic))
+            if info is None or info.leader < 0 or not exists:
                 continue
             others = [broker.broker_id for broker in self.cluster.brokers if broker.broker_id != info.leader]
             replicas = self.cluster.assignment(tp.topic).partitions.get(tp.partition, [])

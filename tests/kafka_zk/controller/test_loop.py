@@ -3,6 +3,7 @@
 import pytest
 
 from kafka_zk.controller import events
+from kafka_zk.controller.loop import TOLD_WITHIN_S
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes import feature, json_codec
 from kafka_zk.storage.types import TopicPartition
@@ -188,6 +189,25 @@ def test_controlled_shutdown_moves_leaders_and_stops_followers(cluster: Cluster)
     assert one is not None and (one.leader, one.isr) == (1, [1])
     assert two is not None and (two.leader, two.isr) == (2, [2])
     assert TopicPartition("t", 1) not in cluster.brokers[2].replicas
+
+
+def test_a_broker_may_stop_when_its_successors_lead_and_everybody_knows(cluster: Cluster) -> None:
+    """At the moment of the answer, not some time after it: whoever is sent away then finds the new leader at once."""
+    cluster.create("t", {number: [2, 1, 0] for number in range(300)})
+    cluster.settle()
+    assert cluster.scheduler.run(cluster.controller.handle_controlled_shutdown(2, cluster.brokers[2].epoch)) == []
+    assert led_by(cluster, "t") == dict.fromkeys(range(300), 1)
+    for broker in cluster.brokers:
+        assert {partition.leader for partition in broker.metadata.topics["t"].values()} == {1}
+
+
+def test_a_broker_that_does_not_answer_delays_no_stop_for_long(cluster: Cluster) -> None:
+    cluster.create("t", {0: [2, 1]})
+    cluster.settle()
+    cluster.brokers[1].up = False  # it does not answer, and its session goes on
+    before_s = cluster.scheduler.clock.seconds()
+    assert cluster.scheduler.run(cluster.controller.handle_controlled_shutdown(2, cluster.brokers[2].epoch)) == []
+    assert cluster.scheduler.clock.seconds() - before_s < TOLD_WITHIN_S + 0.1
 
 
 @pytest.mark.parametrize(

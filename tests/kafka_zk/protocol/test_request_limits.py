@@ -1,0 +1,65 @@
+"""No request that brokers or administrators need in a cluster of many partitions is taken for a malformed one."""
+
+from typing import Any
+
+import pytest
+
+from kafka_zk.protocol import codec, uuids
+from kafka_zk.protocol.api_keys import ApiKey
+
+PARTITIONS = 10_000  # one broker's, of one topic; three replicas each
+
+
+def _alter_partition() -> Any:
+    request = codec.request(ApiKey.ALTER_PARTITION)
+    topic = request.TopicData
+    partitions = [
+        topic.PartitionData(
+            partition_index=number,
+            leader_epoch=1,
+            new_isr_with_epochs=[topic.PartitionData.BrokerState(broker_id=id, broker_epoch=-1) for id in range(3)],
+            leader_recovery_state=0,
+            partition_epoch=1,
+        )
+        for number in range(PARTITIONS)
+    ]
+    return request(broker_id=1, broker_epoch=1, topics=[topic(topic_id=uuids.ZERO, partitions=partitions)])
+
+
+def _alter_reassignments() -> Any:
+    request = codec.request(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+    topic = request.ReassignableTopic
+    partitions = [
+        topic.ReassignablePartition(partition_index=number, replicas=[0, 1, 2]) for number in range(PARTITIONS)
+    ]
+    return request(timeout_ms=1, topics=[topic(name="t", partitions=partitions)])
+
+
+def _list_reassignments() -> Any:
+    request = codec.request(ApiKey.LIST_PARTITION_REASSIGNMENTS)
+    topic = request.ListPartitionReassignmentsTopics(name="t", partition_indexes=list(range(PARTITIONS)))
+    return request(timeout_ms=1, topics=[topic])
+
+
+def _elect_leaders() -> Any:
+    request = codec.request(ApiKey.ELECT_LEADERS)
+    topic = request.TopicPartitions(topic="t", partitions=list(range(PARTITIONS)))
+    return request(election_type=0, topic_partitions=[topic], timeout_ms=1)
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "request_of"),
+    [
+        (ApiKey.ALTER_PARTITION, 3, _alter_partition),
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, _alter_reassignments),
+        (ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, _list_reassignments),
+        (ApiKey.ELECT_LEADERS, 2, _elect_leaders),
+    ],
+)
+def test_a_request_about_all_partitions_of_a_large_cluster_is_read(
+    api_key: ApiKey, version: int, request_of: Any
+) -> None:
+    """A leader whose follower comes back asks for as many ISRs as it leads partitions with it."""
+    body = bytes(codec.encode_body(request_of(), api_key, version))
+    decoded = codec.decode_request(api_key, version, memoryview(body))
+    assert bytes(codec.encode_body(decoded, api_key, version)) == body
