@@ -1,5 +1,6 @@
 """The comparison of three systems: gaps, counts, medians, targets and plots are right, without running one."""
 
+import json
 import uuid
 from io import StringIO
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from kafka_zk.storage.record_batch import RecordBatchBuilder
+from tests.bench.compare.__main__ import QUICK_SIZES, as_json, steps_for
 from tests.bench.compare.judged import TARGETS, median, verdicts
 from tests.bench.compare.load import Gaps
 from tests.bench.compare.shown import number, ratio, svg, tables
@@ -115,6 +117,19 @@ def test_numbers_are_short(value: float | None, text: str) -> None:
 
 def test_a_ratio_needs_both() -> None:
     assert (ratio(1.0, 2.0), ratio(None, 2.0), ratio(1.0, None), ratio(1.0, 0.0)) == ("0.50", "–", "–", "–")
+
+
+def test_a_quick_run_restarts_all_brokers_with_few_partitions_only() -> None:
+    few, many = QUICK_SIZES
+    assert "rolling" in steps_for(few, quick=True) and "rolling" not in steps_for(many, quick=True)
+    assert "rolling" in steps_for(many, quick=False)
+
+
+def test_the_json_has_every_figure_and_every_target() -> None:
+    written = json.loads(json.dumps(as_json({"rounds": 2}, SAMPLES)))
+    assert written["samples"][OURS]["100"][0]["start_s"] == 2.0
+    start = {"target": "start", "partitions": 100, "wanted": "≤ 0.3 of kafka-4.3-kraft", "found": 0.2, "verdict": "met"}
+    assert start in written["targets"]
 
 
 def test_each_system_has_its_own_folder_and_ports(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.registry.errors import RegistryError
 from tests.bench import machine, report
 from tests.bench.compare import shown
-from tests.bench.compare.judged import verdicts
+from tests.bench.compare.judged import Samples, verdicts
 from tests.bench.compare.life import STEPS, Figures, Life
 from tests.bench.compare.systems import BROKERS, NAMES, SESSION_TIMEOUT_MS, SYSTEMS
 from tests.peers import jars, java, requirements
@@ -57,26 +57,38 @@ def main(
     folder = jars.REPOSITORY_ROOT / "target" / "bench" / f"compare-{time.time_ns()}"
     rounds = rounds or (QUICK_ROUNDS if quick else FULL_ROUNDS)
     facts = _facts(rounds, cores)
-    comparison = Comparison(folder, only or NAMES, steps or STEPS, cores, lambda text: console.print(text, style="dim"))
+    comparison = Comparison(folder, only or NAMES, cores, lambda text: console.print(text, style="dim"))
     try:
         requirements.require(kcat=False)
         for number in range(rounds):
             for size in sizes or (QUICK_SIZES if quick else FULL_SIZES):
-                comparison.round(number, size)
+                comparison.round(number, size, steps or steps_for(size, quick=quick))
+                if json_path:
+                    report.write_json(json_path, as_json(facts, comparison.samples))
     except _FAILURES as failure:
         raise click.ClickException(f"{type(failure).__name__}: {failure}") from failure
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        samples = comparison.samples
-        judged = verdicts(samples)
-        for table in shown.tables(samples, judged):
+        for table in shown.tables(comparison.samples, verdicts(comparison.samples)):
             console.print(table)
-        if json_path:
-            told = [[each.target.title, each.partitions, each.target.wanted, each.found, each.text] for each in judged]
-            report.write_json(json_path, {**facts, "samples": samples, "targets": told})
-        if svg_path:
-            svg_path.parent.mkdir(parents=True, exist_ok=True)
-            svg_path.write_text(shown.svg(samples, f"three brokers, RF 3, medians of {rounds}"))
+    if svg_path:
+        svg_path.parent.mkdir(parents=True, exist_ok=True)
+        svg_path.write_text(shown.svg(comparison.samples, f"three brokers, RF 3, medians of {rounds}"))
+
+
+def steps_for(partitions: int, *, quick: bool) -> Sequence[str]:
+    """A rolling restart of many partitions takes Kafka minutes: in a quick run it is done with few."""
+    return [step for step in STEPS if step != "rolling" or not quick or partitions == min(QUICK_SIZES)]
+
+
+def as_json(facts: Mapping[str, Any], samples: Samples) -> dict[str, Any]:
+    """All figures of all rounds so far, and what they say of the targets."""
+    told = [
+        {"target": each.target.title, "partitions": each.partitions, "wanted": each.target.wanted, "found": each.found,
+         "verdict": each.text}
+        for each in verdicts(samples)
+    ]  # fmt: skip
+    return {**facts, "samples": samples, "targets": told}
 
 
 class Comparison:
@@ -86,31 +98,29 @@ class Comparison:
         self,
         folder: Path,
         names: Sequence[str],
-        steps: Sequence[str],
         cores: str | None,
         progress: Callable[[str], None],
     ) -> None:
         self._folder = folder
         self._names = names
-        self._steps = steps
         self._cores = cores
         self._progress = progress
         self.samples: dict[str, dict[int, list[Figures]]] = {name: {} for name in names}
 
-    def round(self, number: int, partitions: int) -> None:
+    def round(self, number: int, partitions: int, steps: Sequence[str]) -> None:
         """Each system once with so many partitions. Raises: those of ``_FAILURES``."""
         for name in self._names if number % 2 == 0 else reversed(self._names):
             begun_s = time.monotonic()
-            figures = self._live(name, partitions)
+            figures = self._live(name, partitions, steps)
             self.samples[name].setdefault(partitions, []).append(figures)
             texts = ", ".join(f"{key} {shown.number(value)}" for key, value in figures.items())
             self._progress(f"round {number + 1}, {name}, {partitions:,} in {time.monotonic() - begun_s:.0f} s: {texts}")
 
-    def _live(self, name: str, partitions: int) -> Figures:
+    def _live(self, name: str, partitions: int, steps: Sequence[str]) -> Figures:
         folder = self._folder / name
         system = SYSTEMS[name](folder, self._cores)
         try:
-            return Life(system, partitions, self._steps).run()
+            return Life(system, partitions, steps).run()
         finally:
             system.stop()
             shutil.rmtree(folder, ignore_errors=True)

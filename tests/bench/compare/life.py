@@ -135,13 +135,17 @@ class Life:
     def _roll(self, load: Load) -> None:
         self._prefer()
         load.gap()
-        begun_s, longest_s = time.monotonic(), 0.0
+        begun_s = time.monotonic()
+        stopped, started = [], []
         for broker_id in range(BROKERS):
             self._system.stop_broker(broker_id)
+            stopped.append(load.gap())
             self._system.start_broker(broker_id)
             self._until_in_sync()
-            longest_s = max(longest_s, load.gap())
-        self._figures |= {"rolling_gap_s": longest_s, "rolling_s": time.monotonic() - begun_s}
+            started.append(load.gap())
+        seconds = time.monotonic() - begun_s
+        longest = {"rolling_gap_s": max(stopped + started), "rolling_stop_gap_s": max(stopped)}
+        self._figures |= {"rolling_s": seconds, "rolling_start_gap_s": max(started), **longest}
 
     # -- what is waited for --
 

@@ -34,6 +34,8 @@ ROWS = (
     Row("stop_exit_s", "clean stop of a leader of many: exit", "s"),
     Row("stop_gap_s", "… longest gap with acks=all", "s"),
     Row("rolling_gap_s", "rolling restart: longest gap", "s"),
+    Row("rolling_stop_gap_s", "… while a broker stops", "s"),
+    Row("rolling_start_gap_s", "… from its end until it is in sync again", "s"),
     Row("rolling_s", "… all of it", "s"),
     Row("empty_memory_mb", "memory of all processes, no partitions", "MB"),
     Row("memory_mb", "memory of all processes", "MB"),
