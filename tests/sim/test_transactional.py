@@ -27,5 +27,5 @@ def test_a_slice_of_a_seed() -> None:
     ],
 )
 def test_a_missing_safeguard_is_found(safeguard: str, said: str) -> None:
-    found = play_transactional_without(safeguard, 0).violations
+    found = play_transactional_without(safeguard, 1).violations
     assert any(each.startswith(said) for each in found), found
