@@ -72,7 +72,7 @@ def test_in_memory_only_the_last_part_is_kept(monkeypatch: pytest.MonkeyPatch) -
     assert znodes(recording, 1) == znodes(recording, first - 1)
     api = RecordingApi(recording)
     assert api.step({"seq": "1"})["seq"] == api.at({"time_ms": "0"})["seq"] == first
-    assert recording.spans(0, 1 << 60, 10) == []
+    assert recording.single_spans(0, 1 << 60, 10) == []
 
 
 def test_spans_that_ended_long_ago_go_and_those_that_last_stay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_spans_that_ended_long_ago_go_and_those_that_last_stay(monkeypatch: pyte
     monkeypatch.setattr(module, "MOST_IN_MEMORY_BYTES", 1)
     for zxid in range(4, 100):
         recording.add([], [Transaction(zxid, zxid, 9, (Created(f"/z{zxid}", None, False),))])
-    assert [(each.lane, each.holder) for each in recording.spans(0, 100, 10)] == [
+    assert [(each.lane, each.holder) for each in recording.single_spans(0, 100, 10)] == [
         ("broker 0", "session 0x7"), ("broker 1", "")
     ]  # fmt: skip
     assert recording.tree(recording.count).znodes["/brokers/ids/0"].session == 7
