@@ -523,7 +523,10 @@ def _open(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
     if read_only and path is not None and not path.is_file():
         raise NoRecording(f"there is no recording {path}")
     name = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
-    database = sqlite3.connect(name, uri=read_only)
+    try:
+        database = sqlite3.connect(name, uri=read_only)
+    except sqlite3.Error as error:
+        raise NoRecording(f"{path} cannot be opened: {error}") from error
     try:
         if not read_only:
             database.executescript(_SCHEMA)

@@ -212,6 +212,13 @@ def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
         Recording(tmp_path / "future", read_only=True)
 
 
+def test_a_file_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    with pytest.raises(NoRecording, match="cannot be opened"):
+        Recording(tmp_path / "no-folder" / "r")
+    with pytest.raises(NoRecording, match="cannot be opened"):
+        Recording(tmp_path)
+
+
 def test_a_full_disk_loses_nothing_once_there_is_room(tmp_path: Path) -> None:
     """What could not be written is added by the next call, whole: neither twice nor in part."""
     recording = Recording(tmp_path / "r")
