@@ -135,7 +135,7 @@ class LeaderAndIsrRequest:
     def answer(self, version: int, response: Message) -> Answer:
         if version < _TOPIC_IDS_SINCE:
             return _answer_by_name(response)
-        names = {_wire_id(self.topic_ids, tp.topic): tp.topic for tp in self.partitions}
+        names = {_wire_id(self.topic_ids, topic): topic for topic in {tp.topic for tp in self.partitions}}
         errors = {
             TopicPartition(names[topic.topic_id], error.partition_index): error.error_code
             for topic in response.topics or ()

@@ -103,6 +103,7 @@ class ReplicaManager:
         self.broker_id = broker_id
         self.logs = logs
         self.controller_epoch = -1
+        self._last_config: tuple[dict[str, str], LogConfig, LogConfig] = ({}, logs.default_config, logs.default_config)
         self.partitions: dict[TopicPartition, Partition] = {}
         self.topic_ids = TopicIds()
         self._clock = clock
@@ -506,13 +507,22 @@ class ReplicaManager:
         """Values that are not allowed leave an open log at the configuration before, as in Kafka."""
         topic = partition.tp.topic
         try:
-            config = LogConfig.from_properties(properties, self.logs.default_config)
+            config = self._log_config(properties)
         except InvalidConfig as error:
             _log.error("{path} is not allowed: {error}", path=entity_path("topics", topic), error=error)
             if partition.log is None:
                 return ErrorCode.INVALID_CONFIG, self.logs.default_config
             config = partition.log.config
         return None, config
+
+    def _log_config(self, properties: Mapping[str, str]) -> LogConfig:
+        """One object for all partitions that come one after the other and are configured alike."""
+        defaults = self.logs.default_config
+        known_properties, known_defaults, config = self._last_config
+        if properties != known_properties or defaults is not known_defaults:
+            config = LogConfig.from_properties(properties, defaults)
+            self._last_config = (dict(properties), defaults, config)
+        return config
 
     def stop_replica(self, tp: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
         """Carry out StopReplica for one partition; ``leader_epoch`` -1 and -2 (topic deletion) always count."""
