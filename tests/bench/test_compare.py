@@ -13,6 +13,7 @@ from kafka_zk.storage.record_batch import RecordBatchBuilder
 from tests.bench.compare.__main__ import QUICK_SIZES, as_json, steps_for
 from tests.bench.compare.judged import TARGETS, median, verdicts
 from tests.bench.compare.load import Gaps
+from tests.bench.compare.sent import in_log, in_metrics, since
 from tests.bench.compare.shown import number, ratio, svg, tables
 from tests.bench.compare.systems import KRAFT, NAMES, ON_ZOOKEEPER, OURS, SYSTEMS
 from tests.bench.compare.written import Written, is_no_op, of_kraft, packets_in
@@ -88,6 +89,24 @@ def test_records_of_the_metadata_log_are_counted_but_for_those_that_pass_time(tm
 
 def test_what_came_in_between() -> None:
     assert Written(5, 9, None, 40).since(Written(2, 3, None, 10)) == Written(3, 6, None, 30)
+
+
+def test_control_requests_are_counted_where_they_arrive() -> None:
+    log = (
+        "[2026-11-23] INFO [Broker id=0] Finished LeaderAndIsr request in 8ms correlationId 5 from controller 1\n"
+        "[2026-11-23] INFO [Broker id=0] Add 17 partitions and deleted 0 partitions from metadata cache in response to"
+        " UpdateMetadata request sent by controller 1 epoch 4 with correlation id 6 (state.change.logger)\n"
+        "[2026-11-23] INFO [Broker id=0] Handling LeaderAndIsr request correlationId 5 from controller 1\n"
+    )
+    assert in_log(log) == 2
+    metrics = (
+        "# TYPE kafka_network_requestmetrics_requests_total counter\n"
+        'kafka_network_requestmetrics_requests_total{request="LeaderAndIsr",version="7"} 3.0\n'
+        'kafka_network_requestmetrics_requests_total{request="UpdateMetadata",version="8"} 4.0\n'
+        'kafka_network_requestmetrics_requests_total{request="Metadata",version="8"} 9.0\n'
+    )
+    assert in_metrics(metrics) == 7
+    assert since({0: 5, 2: 4}, {0: 3, 1: 9, 2: 4}) == 2, "a broker that died is left out"
 
 
 def test_packets_are_read_from_what_zookeeper_says() -> None:

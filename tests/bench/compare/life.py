@@ -20,6 +20,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.storage.types import TopicPartition
 from tests.bench import measure
 from tests.bench.compare.load import Load
+from tests.bench.compare.sent import since
 from tests.bench.compare.systems import BROKERS, HOST, System
 from tests.bench.compare.written import Written
 from tests.bench.partition_wire import Wire
@@ -74,7 +75,7 @@ class Life:
 
     def _create(self) -> None:
         count = len(self._partitions)
-        before, cpu_s, begun_s = self._system.written(), self._cpu_s(), time.monotonic()
+        before, cpu_s, begun_s = self._counts(), self._cpu_s(), time.monotonic()
         admin = AdminClient({"bootstrap.servers": self._system.bootstrap, "log_level": 0})
         new = NewTopic(TOPIC, count, BROKERS)
         created = admin.create_topics([new], operation_timeout=_TIMEOUT_S, request_timeout=_TIMEOUT_S)[TOPIC]
@@ -103,7 +104,7 @@ class Life:
     def _kill(self, name: str, load: Load, *, supervised: bool) -> None:
         """The broker that is the controller, and leads a third of the partitions. It is started again afterwards."""
         system = self._system
-        victim, before = system.controller(), system.written()
+        victim, before = system.controller(), self._counts()
         survivors = [broker_id for broker_id in range(BROKERS) if broker_id != victim]
         load.gap()
         killed = system.kill_broker(victim, supervised=supervised)
@@ -123,7 +124,7 @@ class Life:
         """A broker that is not the controller, and leads many: after the preferred leaders lead again."""
         system = self._system
         self._prefer()
-        victim, before = (system.controller() + 1) % BROKERS, system.written()
+        victim, before = (system.controller() + 1) % BROKERS, self._counts()
         load.gap()
         self._figures["stop_exit_s"] = system.stop_broker(victim)
         time.sleep(_SETTLE_S)
@@ -211,7 +212,14 @@ class Life:
     def _cpu_s(self) -> float:
         return sum(measure.cpu_seconds(pid) for pid in self._pids())
 
-    def _count(self, name: str, before: Written) -> None:
-        counts = self._system.written().since(before)
+    def _counts(self) -> tuple[Written, dict[int, int] | None]:
+        return self._system.written(), self._system.sent()
+
+    def _count(self, name: str, before: tuple[Written, dict[int, int] | None]) -> None:
+        """What was written, and sent to the brokers that lived all the time."""
+        (written, sent), (written_before, sent_before) = self._counts(), before
+        counts = written.since(written_before)
         named = {"writes": counts.writes, "changes": counts.changes, "requests": counts.requests, "bytes": counts.bytes}
         self._figures |= {f"{name}_{what}": float(count) for what, count in named.items() if count is not None}
+        if sent is not None and sent_before is not None:
+            self._figures[f"{name}_sent"] = float(since(sent, sent_before))

@@ -49,6 +49,7 @@ COUNTED = tuple(
         ("changes", "znodes or records in them"),
         ("requests", "requests at ZooKeeper"),
         ("bytes", "bytes of KRaft's log"),
+        ("sent", "control requests to living brokers"),
     )
 )
 _ZNODES, _ELECTED = "znodes, and a copy in the controller", "a broker, elected by a znode"

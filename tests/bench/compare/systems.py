@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import time
+import urllib.request
 import uuid
 from abc import ABC, abstractmethod
 from base64 import urlsafe_b64encode
@@ -25,6 +26,7 @@ from kafka_zk.registry import connect_string
 from kafka_zk.registry.close_session import close_session
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.testing.sessions import session_password
+from tests.bench.compare.sent import in_log, in_metrics
 from tests.bench.compare.written import Written, of_kraft, of_zookeeper
 from tests.peers import apache_kafka, jars, java, targets
 from tests.peers.processes import free_port, wait_until
@@ -35,6 +37,7 @@ ON_ZOOKEEPER, KRAFT, OURS = "kafka-3.9-zookeeper", "kafka-4.3-kraft", "kafka-zk"
 NAMES = (ON_ZOOKEEPER, KRAFT, OURS)
 READY_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 120.0
+_METRICS_TIMEOUT_S = 30.0
 HOST = "127.0.0.1"
 
 COMMON = {
@@ -130,6 +133,10 @@ class System(ABC):
     def written(self) -> Written:
         """What was written so far to where the cluster keeps its state."""
 
+    def sent(self) -> dict[int, int] | None:
+        """The control requests that arrived at each broker that runs; None: this system has none."""
+        return None
+
     @property
     @abstractmethod
     def keeper_pid(self) -> int | None:
@@ -206,6 +213,10 @@ class KafkaOnZooKeeper(_OnZooKeeper):
 
     name = ON_ZOOKEEPER
 
+    def sent(self) -> dict[int, int]:
+        logs = {number: broker.log_file for number, broker in enumerate(self._brokers) if broker.alive}
+        return {broker_id: in_log(log.read_text(errors="replace")) for broker_id, log in logs.items()}
+
     def _new_broker(self, broker_id: int) -> ChildProcess:
         return self._child(broker_id, apache_kafka.broker_command(self._properties_on_zookeeper(broker_id)))
 
@@ -227,13 +238,29 @@ class KafkaZk(_OnZooKeeper):
         self._supervising = supervised
         return super().kill_broker(broker_id, supervised=supervised)
 
+    def prepare(self) -> None:
+        self._metrics_ports = [free_port() for _ in range(BROKERS)]
+        super().prepare()
+
+    def sent(self) -> dict[int, int]:
+        running = [broker_id for broker_id, broker in enumerate(self._brokers) if broker.alive]
+        urls = {broker_id: f"http://{HOST}:{self._metrics_ports[broker_id]}/metrics" for broker_id in running}
+        return {broker_id: in_metrics(_get(url)) for broker_id, url in urls.items()}
+
     def _new_broker(self, broker_id: int) -> ChildProcess:
         command = targets.kafka_zk_command(self._properties_on_zookeeper(broker_id))
+        command += ["--metrics-port", str(self._metrics_ports[broker_id])]
         return self._child(broker_id, command, Supervisor(self._perhaps_close))
 
     def _perhaps_close(self, session_id: int, password: bytes) -> None:
         if self._supervising:
             close_session(self._servers, session_id, password)
+
+
+def _get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=_METRICS_TIMEOUT_S) as answer:
+        text: str = answer.read().decode()
+        return text
 
 
 class Kraft(System):
