@@ -7,7 +7,17 @@ EndTransactionMarker.java, ControlRecordType.java@3.9. Tests: tests/storage/test
 from struct import Struct
 from typing import NamedTuple
 
-from kafka_zk.storage.record_batch import CONTROL_FLAG, NO_SEQUENCE, TRANSACTIONAL_FLAG, assemble_batch, encode_record
+from kafka_zk.storage.record_batch import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    HEADER_SIZE,
+    NO_SEQUENCE,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    Buffer,
+    assemble_batch,
+    encode_record,
+)
 
 ABORT_MARKER = 0
 COMMIT_MARKER = 1
@@ -15,6 +25,10 @@ NO_TYPE = -1
 _VERSION = 0
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
+_PLAIN_RECORD = Struct(">5shhchic")
+"""A control record as every broker writes it: 16 bytes long, no timestamp delta, a key of 4 bytes, a value of 6."""
+_PLAIN = (b"\x20\0\0\0\x08", b"\x0c", b"\0")
+_PLAIN_SIZE_BYTES = HEADER_SIZE + _PLAIN_RECORD.size
 
 
 class EndTransactionMarker(NamedTuple):
@@ -38,6 +52,15 @@ def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker
     if value is None or len(value) < _VALUE.size:
         return EndTransactionMarker(marker_type, -1)
     return EndTransactionMarker(marker_type, _VALUE.unpack_from(value)[1])
+
+
+def plain_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
+    """The marker in a control batch that is as brokers write them; None in any other, which may have one too."""
+    is_of_that_size = header.size_bytes == _PLAIN_SIZE_BYTES <= len(batch)
+    if not is_of_that_size or header.attributes & CODEC_MASK or header.record_count != 1:
+        return None
+    begin, _, kind, between, _, coordinator_epoch, end = _PLAIN_RECORD.unpack_from(batch, HEADER_SIZE)
+    return EndTransactionMarker(kind, coordinator_epoch) if (begin, between, end) == _PLAIN else None
 
 
 def marker_batch(

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from kafka_zk.storage.end_transaction_marker import EndTransactionMarker, parse_marker
+from kafka_zk.storage.end_transaction_marker import EndTransactionMarker, parse_marker, plain_marker
 from kafka_zk.storage.errors import (
     CorruptRecord,
     CorruptSnapshot,
@@ -435,6 +435,8 @@ class Replayed(NamedTuple):
 
 def marker_of(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
     """The marker in a control batch; None in an empty one. Raises: CorruptRecord."""
+    if (plain := plain_marker(batch, header)) is not None:
+        return plain
     for data, _, _, _, body, end in walk(batch_chunks(batch, header), header.record_count):
         key_start, key_size, value_start, value_size = key_and_value(data, body, end)
         key = bytes(data[key_start : key_start + key_size]) if key_size >= 0 else None

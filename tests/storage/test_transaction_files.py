@@ -5,17 +5,27 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.storage import files
+from kafka_zk.storage.compression import compress
 from kafka_zk.storage.end_transaction_marker import (
     ABORT_MARKER,
     COMMIT_MARKER,
     EndTransactionMarker,
     marker_batch,
     parse_marker,
+    plain_marker,
 )
 from kafka_zk.storage.errors import InvalidProducerEpoch, TransactionCoordinatorFenced
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_validator import validate_batch
-from kafka_zk.storage.record_batch import decode_records
+from kafka_zk.storage.producer_state import marker_of
+from kafka_zk.storage.record_batch import (
+    CONTROL_FLAG,
+    TRANSACTIONAL_FLAG,
+    assemble_batch,
+    decode_records,
+    encode_record,
+    read_header,
+)
 from kafka_zk.storage.transaction_index import (
     ENTRY_SIZE,
     AbortedTransaction,
@@ -60,6 +70,34 @@ def test_a_marker_says_how_a_transaction_ended(commit: bool) -> None:
     found = parse_marker(record.key, record.value)
     assert found == EndTransactionMarker(COMMIT_MARKER if commit else ABORT_MARKER, 5)
     assert found.is_abort is not commit
+
+
+@pytest.mark.parametrize(
+    ("is_plain", "key", "value", "codec", "time_delta_ms"),
+    [
+        (True, b"\0\0\0\1", b"\0\0\0\0\0\5", 0, 0),
+        (False, b"\0\0\0\1", b"\0\0\0\0\0\5", 0, 1),
+        (False, b"\0\0\0\1", b"\0\0\0\0\0\5more", 0, 0),
+        (False, b"\0\0\0\1more", b"\0\0\0\0\0\5", 0, 0),
+        (False, b"\0\0\0\1", b"\0\0\0\0\0\5", 1, 0),
+    ],
+    ids=["as brokers write it", "a later record", "a longer value", "a longer key", "compressed"],
+)
+def test_a_marker_is_read_in_whichever_form_it_comes(
+    is_plain: bool, key: bytes, value: bytes, codec: int, time_delta_ms: int
+) -> None:
+    """The quick way knows one form, and leaves the others to the slow one."""
+    record = encode_record(time_delta_ms, 0, key, value)
+    data = assemble_batch(
+        compress(codec, record) if codec else record,
+        attributes=TRANSACTIONAL_FLAG | CONTROL_FLAG | codec, record_count=1, base_timestamp=T0,
+        max_timestamp=T0 + time_delta_ms, producer=(7, 3, -1),
+    )  # fmt: skip
+    header = read_header(data)
+    expected = EndTransactionMarker(COMMIT_MARKER, 5)
+    assert plain_marker(data, header) == (expected if is_plain else None)
+    assert marker_of(data, header) == expected
+    assert plain_marker(data, header._replace(record_count=0)) is None
 
 
 def test_a_search_ends_where_all_that_began_before_has_ended(tmp_path: Path) -> None:
