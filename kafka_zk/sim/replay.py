@@ -59,12 +59,21 @@ class Replayed(NamedTuple):
     violations: dict[str, list[str]]
 
 
-def replay(scenario: Scenario, tell: Callable[[Line], None], *, everything: bool = False) -> Replayed:
-    """Play it in all its ways. Raises: ScenarioError for what cannot be done at its place."""
+def replay(
+    scenario: Scenario,
+    tell: Callable[[Line], None],
+    *,
+    everything: bool = False,
+    prepare: Callable[[Stage], None] = lambda stage: None,
+) -> Replayed:
+    """Play it in all its ways; ``prepare`` gets the stage of each, before anything happens there.
+
+    Raises: ScenarioError for what cannot be done at its place.
+    """
     replayed = Replayed([], [], {}, {})
     for name in scenario.plays:
         replayed.trace.append(heading(scenario, name))
-        player = _Player(scenario, name, everything)
+        player = _Player(scenario, name, everything, prepare)
         for line in player.lines():
             replayed.trace.append(str(line))
             if line.kind == FAILED:
@@ -84,7 +93,10 @@ def heading(scenario: Scenario, name: str) -> str:
 class _Player:
     """One play of a scenario."""
 
-    def __init__(self, scenario: Scenario, name: str, everything: bool) -> None:
+    def __init__(
+        self, scenario: Scenario, name: str, everything: bool, prepare: Callable[[Stage], None]
+    ) -> None:
+        self._prepare = prepare
         self._scenario = scenario
         self._name = name
         self._everything = everything
@@ -98,6 +110,7 @@ class _Player:
 
     def _scripted(self) -> Iterator[Line]:
         stage = Stage(self._scenario.seed)
+        self._prepare(stage)
         with stage.world:
             for each in self._scenario.script:
                 if isinstance(each, Note):

@@ -10,6 +10,7 @@ from kafka_zk.web.documents import Document, znode_document
 from kafka_zk.web.episodes import Episode, GroupStep, episodes
 from kafka_zk.web.explanations import explanation
 from kafka_zk.web.lanes import is_folded, silences
+from kafka_zk.web.lesson_steps import KEY, Lesson, decode, question
 from kafka_zk.web.narration import line
 from kafka_zk.web.recording import CHANGES, Bucket, Entry, Recording
 from kafka_zk.web.znode_tree import ZnodeTree
@@ -137,6 +138,27 @@ class RecordingApi:
             "at": samples.at(time_ms, single),
             "between": {name: samples.between(name, from_ms, to_ms, MOST_POINTS) for name in sums},
         }
+
+    def lesson(self, query: Query) -> Document:
+        """The steps of a scenario that was recorded; none of other recordings."""
+        lesson = self._lesson()
+        return {**lesson._asdict(), "steps": [each._asdict() for each in lesson.steps]}
+
+    def question(self, query: Query) -> Document:
+        """What one could guess before ``step`` is shown; its answer is what the recording says."""
+        steps = self._lesson().steps
+        number = _number(query, "step")
+        if not 0 <= number < len(steps):
+            raise BadRequest(f"there is no step {number}")
+        before = dict(self._recording.tree(steps[number].from_seq).znodes)
+        found = question(before, self._recording.tree(steps[number].seq).znodes)
+        return {"question": None if found is None else found._asdict()}
+
+    def _lesson(self) -> Lesson:
+        try:
+            return decode(self._recording.notes().get(KEY, '{"title": "", "said": "", "steps": []}'))
+        except (ValueError, KeyError, TypeError):
+            raise BadRequest("the lesson in this recording cannot be read") from None
 
     def _priced(self, episode: Episode) -> Document:
         document = {**episode._asdict(), "seq": self._recording.first_from(episode.from_ms)}

@@ -148,5 +148,49 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(pages: li
     assert [page.errors() for page in pages] == [[], []]
     first.press("#live")
     first.press("#view-cluster")
+    folded = "[data-key='leader seen-']"
+    assert first.text("#timeline").count("seen-0") == 1
+    first.press(f"#timeline {folded}")
+    until(lambda: "seen-0" not in first.text("#timeline"), "the topic folded")
+    until(lambda: first.text("#view td.number"), "a high watermark")
     first.press("[data-break=restart-2]")
     until(lambda: "broker 2 in sync" in first.roles(), "broker 2 back in the ISR")
+
+
+@pytest.fixture
+def lesson() -> Iterator[Page]:
+    """A browser at the page of a scenario."""
+    web = [sys.executable, "-m", "kafka_zk", "web", "--port", "0", "zombie-controller"]
+    with Terminal(web, environ) as terminal, ExitStack() as closing:
+        url = until(lambda: terminal.read_until("web page at") and PAGE.search(terminal.text), "its URL")
+        page = Page(url[1])
+        closing.callback(page.close)
+        yield page
+
+
+def test_a_scenario_is_learnt_step_by_step(lesson: Page) -> None:
+    """A question comes before the picture that answers it; back goes back; wrong answers are told the right one."""
+    until(lambda: "begin" in lesson.text("#lesson-next"), "the first page")
+    assert "controller" in lesson.text("#lesson p")
+    asked = 0
+    step = 0
+    while asked < 3:
+        lesson.press("#lesson-next")
+        step += 1
+        until(lambda number=step: f"Step {number} of" in lesson.text("#lesson"), f"step {step}")
+        if lesson.count("[data-choice]"):
+            before = lesson.text("#moment")
+            asked += 1
+            lesson.press("[data-choice=nobody]")
+            until(lambda: lesson.text("#lesson [role=status]"), "whether that is right")
+            until(lambda shown=before: lesson.text("#moment") != shown, "the moment after")
+    assert "of 3 right" in lesson.text("#lesson")
+    lesson.press("#lesson-back")
+    until(lambda: f"Step {step - 1} of" in lesson.text("#lesson"), "the step before")
+    lesson.press("#view-tree")
+    until(lambda: "topics" in lesson.text("#view table.tree"), "the znodes")
+    lesson.press("[data-key='znode /brokers']")
+    until(lambda: "What became of it" in lesson.text("#details"), "the znode's history")
+    lesson.driver.find_element(By.ID, "filter").send_keys("controller_epoch")
+    until(lambda: lesson.count("#view tr[data-path]") == 1, "the filter")
+    assert lesson.errors() == []

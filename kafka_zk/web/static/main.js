@@ -6,6 +6,7 @@ import { clock, html, replace } from "./dom.js";
 import { lanesQuery, topicsQuery } from "./folds.js";
 import { happenedView } from "./happened.js";
 import { helpView } from "./help.js";
+import { LessonPanel } from "./lesson.js";
 import { timelineLegend } from "./legend.js";
 import { timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
@@ -284,11 +285,19 @@ function begin() {
     page.recording = JSON.parse(message.data);
     id("source").textContent = `${page.recording.source}${page.recording.misses ? `; may have missed: ${page.recording.misses}` : ""}`;
     if (!page.recording.live && page.seq === null) page.seq = page.recording.count;
-    if (first) draw();
+    if (first) beginLesson().then(draw);
     else if (page.seq === null) due ??= setTimeout(() => { due = null; draw(); }, REFRESH_MS);
     else controls();
   };
   news.onerror = () => say("the recorder does not answer any more; what was recorded until now can still be seen");
+}
+
+// A scenario begins where it begins, not at its end, and its whole time is shown.
+async function beginLesson() {
+  if (page.recording.live) return;
+  const panel = new LessonPanel(id("lesson"), ask, async (seq) => { page.playing = false; page.seq = Math.max(1, seq); page.chosen = null; await draw(); });
+  if (!await panel.begin()) return;
+  if (!hash.has("seq")) page.seq = 1;
 }
 
 begin();

@@ -1,0 +1,86 @@
+"""A lesson in a recording: what is done step by step, and questions whose answers the recording has. Pure.
+
+The steps are kept with the recording. A question is about something that the step changes: the controller, a
+partition's leader, a partition's owner in a group.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kafka_zk.web.cluster_view import cluster_document, is_internal
+from kafka_zk.web.documents import Document
+from kafka_zk.web.znode_tree import Znode
+
+KEY = "lesson"
+"""Of the recording's notes."""
+NOBODY = "nobody"
+
+
+class Step(NamedTuple):
+    """``text`` is done, said or expected after entry ``from_seq``; ``seq`` is the last entry before the next step.
+
+    ``kind``: command, note, held, failed or violation. ``happened``: what it led to, in sentences.
+    """
+
+    play: str
+    kind: str
+    text: str
+    from_seq: int
+    seq: int
+    happened: tuple[str, ...]
+
+
+class Lesson(NamedTuple):
+    """``said``: what one learns from it."""
+
+    title: str
+    said: str
+    steps: tuple[Step, ...]
+
+
+class Question(NamedTuple):
+    text: str
+    options: tuple[str, ...]
+    answer: str
+
+
+def encode(lesson: Lesson) -> str:
+    return json.dumps({**lesson._asdict(), "steps": [step._asdict() for step in lesson.steps]})
+
+
+def decode(text: str) -> Lesson:
+    """Raises: ValueError, KeyError, TypeError."""
+    document = json.loads(text)
+    steps = tuple(Step(**{**each, "happened": tuple(each["happened"])}) for each in document["steps"])
+    return Lesson(document["title"], document["said"], steps)
+
+
+def question(before: Mapping[str, Znode], after: Mapping[str, Znode]) -> Question | None:
+    """Of what is another one after a step; None: nothing that one could guess."""
+    old, new = cluster_document(before), cluster_document(after)
+    was, now = dict(_roles(old)), dict(_roles(new))
+    brokers = [f"broker {each['id']}" for cluster in (old, new) for each in cluster["brokers"]]
+    members = [each["id"] for cluster in (old, new) for group in cluster["groups"] for each in group["members"]]
+    for what, holder in now.items():
+        if what in was and was[what] != holder:
+            asked, kind = what
+            options = members if kind == "owner" else brokers
+            return Question(asked, tuple(dict.fromkeys([*options, was[what], holder, NOBODY])), holder)
+    return None
+
+
+def _roles(cluster: Document) -> Iterator[tuple[tuple[str, str], str]]:
+    """By question and kind: who it is."""
+    broker = cluster["controller"]["broker"]
+    yield ("Which broker is the controller now?", "controller"), NOBODY if broker is None else f"broker {broker}"
+    for topic in cluster["topics"]:
+        for each in topic["partitions"]:
+            if not is_internal(topic["name"]) and each["epoch"] is not None:
+                leader = NOBODY if each["leader"] < 0 else f"broker {each['leader']}"
+                yield (f"Who leads {topic['name']}-{each['partition']} now?", "leader"), leader
+    for group in cluster["groups"]:
+        for tp in group["offsets"].keys() | group["owners"].keys():
+            owner = group["owners"].get(tp, NOBODY)
+            member = next((each["id"] for each in group["members"] if owner.startswith(each["id"])), owner)
+            yield (f"Who owns {tp} in group {group['name']} now?", "owner"), member

@@ -1,0 +1,78 @@
+// A scenario at the learner's pace: what is done, a question about what comes of it, then what came of it.
+
+import { html, readable, replace } from "./dom.js";
+
+const SIGNS = { command: "▶ ", note: "", held: "✓ as expected: ", failed: "✗ expected, but not so: ", violation: "✗ " };
+
+// `ask` asks the server; `windTo` shows the cluster after an entry.
+export class LessonPanel {
+  constructor(element, ask, windTo) {
+    Object.assign(this, { element, ask, windTo, step: -1, question: null, chosen: null, right: 0, asked: 0 });
+  }
+
+  async begin() {
+    this.lesson = await this.ask("lesson");
+    this.element.hidden = !this.lesson.steps.length;
+    if (!this.element.hidden) this.draw();
+    return !this.element.hidden;
+  }
+
+  // Every step is shown as it was before, if there is something to guess; then as it is.
+  async go(step) {
+    this.step = Math.min(Math.max(step, -1), this.lesson.steps.length - 1);
+    const forwards = step === this.step && step > (this.furthest ?? -1);
+    this.furthest = Math.max(this.furthest ?? -1, this.step);
+    this.chosen = null;
+    this.question = forwards ? (await this.ask("question", { step: this.step })).question : null;
+    const now = this.lesson.steps[this.step];
+    await this.windTo(now ? (this.question ? now.from_seq : now.seq) : 1);
+    this.draw();
+  }
+
+  async answer(option) {
+    this.chosen = option;
+    if (option !== null) { this.asked += 1; this.right += Number(option === this.question.answer); }
+    await this.windTo(this.lesson.steps[this.step].seq);
+    this.draw();
+  }
+
+  draw() {
+    const { title, said, steps } = this.lesson, now = steps[this.step];
+    const open = this.question !== null && this.chosen === null && !this.skipped;
+    replace(this.element, html("div", {},
+      html("h2", {}, title),
+      now ? null : said.split("\n\n").map((text) => html("p", {}, text)),
+      now ? html("p", { class: "soft" }, `Step ${this.step + 1} of ${steps.length} · ${now.play}${this.asked ? ` · ${this.right} of ${this.asked} right` : ""}`) : null,
+      now ? html("p", { class: `step ${now.kind}` }, SIGNS[now.kind] + now.text) : null,
+      open ? this.asking() : [this.answered(), this.happened(now)].filter(Boolean),
+      html("p", { class: "buttons" },
+        html("button", { "data-key": "lesson-back", id: "lesson-back", onclick: () => this.go(this.step - 1) }, "◀ back"),
+        html("button", { "data-key": "lesson-next", id: "lesson-next", onclick: () => (open ? this.skip() : this.go(this.step + 1)) },
+          open ? "show me" : now ? "next step ▶" : "begin ▶"))));
+    this.skipped = false;
+  }
+
+  async skip() {
+    this.skipped = true;
+    await this.windTo(this.lesson.steps[this.step].seq);
+    this.draw();
+    this.question = null;
+  }
+
+  asking() {
+    return html("div", { role: "group", "aria-label": this.question.text }, html("p", {}, html("b", {}, this.question.text)),
+      html("div", { class: "choices" }, this.question.options.map((option) => html("button", { "data-choice": option, "data-key": `choice ${option}`,
+        onclick: () => this.answer(option) }, readable(option)))));
+  }
+
+  answered() {
+    if (this.chosen === null) return null;
+    const right = this.chosen === this.question.answer;
+    return html("p", { role: "status", class: right ? "right" : "bad" }, right ? `✓ ${readable(this.chosen)}, right.`
+      : `✗ Not ${readable(this.chosen)}: ${readable(this.question.answer)}. Look for it on the left.`);
+  }
+
+  happened(now) {
+    return now?.happened.length ? html("ul", {}, now.happened.map((text) => html("li", {}, text))) : null;
+  }
+}
