@@ -92,7 +92,7 @@ def _written(options: WriteOptions, job: str, batches: Iterator[Any]) -> Written
         producer.begin_transaction()
         records = _send_all(producer, options.topic, batches)
         prepared = producer.prepare_transaction()
-    return Written(records, prepared and tuple(prepared))
+    return Written(records, prepared and (prepared.transactional_id, prepared.producer_id, prepared.epoch))
 
 
 def _send_all(producer: Any, topic: str | None, batches: Iterator[Any]) -> int:

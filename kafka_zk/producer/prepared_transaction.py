@@ -46,7 +46,12 @@ def end_transactions_blocking(prepared: Iterable[PreparedTransaction], *, is_com
     """The same for threads; ``options`` are those of a producer."""
     thread = reactor_thread()
     config = ProducerConfig.from_properties(options)
-    thread.call(end_transactions, thread.reactor, config, list(prepared), is_committed=is_committed)
+    given = list(prepared)
+
+    async def end() -> None:
+        await end_transactions(thread.reactor, config, given, is_committed=is_committed)
+
+    thread.call(end)
 
 
 async def _end(
