@@ -33,7 +33,8 @@ def topic(kafka_zk_cluster: EmbeddedCluster) -> str:
 def started(name: str, cluster: EmbeddedCluster, folder: Path, registry: str = "") -> "subprocess.Popen[str]":
     [block] = [each for each in blocks(PAGE) if each.mark == name]
     text = Block(*block).elsewhere(cluster.bootstrap, cluster.zookeeper_connect).text
-    for documented, here in {REGISTRY: registry, f"port {METRICS_PORT}": "port 0", "group lake": f"group {name}"}.items():
+    elsewhere = {REGISTRY: registry, f"port {METRICS_PORT}": "port 0", "group lake": f"group {name}"}
+    for documented, here in elsewhere.items():
         text = text.replace(documented, here)
     command = folder / "kafka-zk"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m kafka_zk "$@"\n')

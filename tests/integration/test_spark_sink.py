@@ -14,6 +14,7 @@ from kafka_zk.spark_jobs.topic_writer import TopicWriter, Written
 from kafka_zk.spark_jobs.write_options import parse
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeTopic
+from tests.documented import BOOTSTRAP, blocks
 from tests.integration.spark import spark  # noqa: F401
 
 pytestmark = pytest.mark.integration
@@ -51,10 +52,16 @@ def test_the_columns_of_sparks_sink(
     with pytest.raises(PySparkException, match="a row has no topic"):
         both.save()
     both.option("topic", topic).save()
+    [documented] = [each for each in blocks("docs/spark.md") if each.mark == "spark-write"]
+    text = documented.text.replace(BOOTSTRAP, kafka_zk_cluster.bootstrap).replace("flights", other)
+    exec(text, {"frame": spark.range(1)})
+    assert [(each.key, each.value) for each in read(kafka_zk_cluster, other)][-1] == (b"0", b'{"id":0}')
     assert values(kafka_zk_cluster, topic) == [b"to one", b"x"]
 
 
-def test_a_stream(spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path) -> None:  # noqa: F811
+def test_a_stream(
+    spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path  # noqa: F811
+) -> None:
     source, target = make_topic(partitions=2), make_topic(partitions=2)
     servers = {"kafka.bootstrap.servers": kafka_zk_cluster.bootstrap}
     numbers = spark.range(20).selectExpr("CAST(id AS STRING) AS value")
@@ -70,19 +77,21 @@ def test_a_stream(spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: Mak
 def test_in_a_transaction_nothing_is_visible_of_a_job_that_fails(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic  # noqa: F811
 ) -> None:
-    """One task writes all of its records, the other one fails in the middle."""
+    """A task has written most of its records when one of them cannot be."""
     topic = make_topic(partitions=2)
-    options = {"kafka.bootstrap.servers": kafka_zk_cluster.bootstrap, "topic": topic, "transactionalIdPrefix": topic}
+    options = {"kafka.bootstrap.servers": kafka_zk_cluster.bootstrap, "transactionalIdPrefix": topic}
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
 
-    def write(value: str) -> None:
-        frame = spark.range(0, 100, 1, 2).selectExpr(f"{value} AS value")
+    def write(last_topic: str) -> None:
+        rows = spark.range(0, 100, 1, 1)
+        frame = rows.selectExpr("CAST(id AS STRING) AS value", f"IF(id < 99, '{topic}', {last_topic}) AS topic")
         frame.write.format("kafka_zk").options(**options).save()
 
-    with pytest.raises(PySparkException):
-        write("IF(id = 99, raise_error('no'), CAST(id AS STRING))")
+    with pytest.raises(PySparkException, match="a row has no topic"):
+        write("NULL")
     assert values(kafka_zk_cluster, topic) == []
-    assert len(values(kafka_zk_cluster, topic, "read_uncommitted")) >= 50, "written, and aborted"
-    write("CAST(id AS STRING)")
+    assert len(values(kafka_zk_cluster, topic, "read_uncommitted")) >= 80, "written, and aborted"
+    write(f"'{topic}'")
     assert values(kafka_zk_cluster, topic) == sorted(b"%d" % number for number in range(100))
 
 
