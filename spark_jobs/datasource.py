@@ -1,4 +1,4 @@
-"""Spark's data source ``kafka_zk``: batch and streaming reads of Kafka topics without a jar.
+"""Spark's data source ``kafka_zk``: batch and streaming reads and writes of Kafka topics without a jar.
 
     spark.dataSource.register(KafkaZkDataSource)
     frame = spark.read.format("kafka_zk").option("kafka.bootstrap.servers", "h:9092").option("subscribe", "t").load()
@@ -19,10 +19,6 @@ from kafka_zk.spark_jobs.range_partition import RangePartition, read_range
 from kafka_zk.spark_jobs.schema import spark_schema
 
 NAME = "kafka_zk"
-READ_ONLY = (
-    'the data source kafka_zk reads only; to write a DataFrame to a topic use Spark\'s own: .write.format("kafka") '
-    "with the package org.apache.spark:spark-sql-kafka-0-10"
-)
 
 
 class KafkaZkDataSource(DataSource):
@@ -46,12 +42,31 @@ class KafkaZkDataSource(DataSource):
             return KafkaZkStreamReader(source_options.parse(dict(self.options), streaming=True))
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
+        from kafka_zk.spark_jobs.topic_writer import TopicWriter
+
         with reason_only():
-            raise OptionError(READ_ONLY)
+            if overwrite:
+                raise OptionError("a topic cannot be overwritten: the mode is append")
+            return TopicWriter(self._write_options(schema))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
+        from kafka_zk.spark_jobs.topic_writer import TopicStreamWriter
+
         with reason_only():
-            raise OptionError(READ_ONLY)
+            return TopicStreamWriter(self._write_options(schema))
+
+    def _write_options(self, schema: Any) -> Any:
+        """With the addresses of brokers, which executors need."""
+        from kafka_zk.spark_jobs import write_options
+
+        options = write_options.parse(dict(self.options))
+        write_options.check_columns(schema, options.topic)
+        if options.zookeeper is None or "bootstrap.servers" in options.producer:
+            return options
+        from kafka_zk.spark_jobs.driver import find_brokers
+
+        found = {"bootstrap.servers": find_brokers(options.zookeeper)}
+        return options._replace(producer={**options.producer, **found})
 
 
 class RangeReader(DataSourceReader):

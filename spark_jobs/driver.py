@@ -76,6 +76,12 @@ class Driver:
         return registered_brokers(self._zookeeper, self._options.zookeeper)
 
 
+def find_brokers(connect_string: str) -> str:
+    """The addresses that a ZooKeeper has. Raises: OptionError, RegistryError."""
+    with KazooBlockingClient(connect_string) as client:
+        return registered_brokers(client, connect_string)
+
+
 def registered_brokers(client: KazooBlockingClient, connect_string: str) -> str:
     """The addresses of the live brokers' PLAINTEXT endpoints. Raises: OptionError when there are none."""
     live = run_blocking(BrokerRegistry(client).live())

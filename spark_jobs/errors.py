@@ -23,6 +23,10 @@ class FetchFailed(SourceError):
     """Brokers could not be reached or did not answer as needed within the patience that the options give."""
 
 
+class WriteFailed(SourceError):
+    """Records could not be written to a topic, or transactions could not be ended."""
+
+
 @contextmanager
 def reason_only() -> Iterator[None]:
     """In a Python worker of Spark: an error of ours is shown as its sentence, without the traceback before it.

@@ -53,9 +53,7 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--group", required=True, help="Its offsets in ZooKeeper say what is new.")
 @click.option("--topic", "topics", required=True, multiple=True, help="May be repeated.")
 @click.option("--to", "target", required=True, metavar="DIR", help="A local folder or any URI that Spark can write to.")
-@click.option(
-    "--format", "format_name", type=click.Choice((*FORMATS, *TABLE_FORMATS)), default="parquet", show_default=True
-)
+@click.option("--format", type=click.Choice((*FORMATS, *TABLE_FORMATS)), default="parquet", show_default=True)
 @click.option("--decode", type=click.Choice(DECODINGS), help="By default keys and values are bytes.")
 @click.option(
     "--schema",
@@ -89,27 +87,15 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
 @json_option
 def command(
-    zookeeper: str,
-    group: str,
-    topics: tuple[str, ...],
-    target: str,
-    format_name: str,
-    decode: str | None,
-    schema: str | None,
-    on_undecodable: str,
-    partition_by: tuple[str, ...],
-    max_records: int | None,
-    max_records_per_task: int | None,
     until: str,
     wait_s: float,
-    fail_on_data_loss: bool,
-    master: str | None,
-    conf: tuple[tuple[str, str], ...],
     every_s: float | None,
     metrics_port: int | None,
+    master: str | None,
+    conf: tuple[tuple[str, str], ...],
     dry_run: bool,
     as_json: bool,
-    **values: Any,
+    **asked: Any,
 ) -> None:
     """Extract the new records of topics with Spark, from the group's offsets in ZooKeeper on, each exactly once.
 
@@ -133,28 +119,15 @@ def command(
 
     try:
         extraction = Extraction(
-            zookeeper=zookeeper,
-            group=group,
-            topics=topics,
-            target=target,
-            format=format_name,
-            decode=decode,
-            schema=schema,
-            on_undecodable=on_undecodable,
-            partition_by=partition_by,
-            max_records=max_records,
-            max_records_per_task=max_records_per_task,
+            **asked,
             until_ms=None if until == "now" else parse_time_ms(until),
-            fail_on_data_loss=fail_on_data_loss,
             wait_ms=wait_s * 1000,
-            **values,
         )
         job.check(extraction)
         config = with_packages(dict(conf), packages)
         if given_master := master or config.get("spark.master"):
             preflight.check_master(given_master)
-        if format_name != ICEBERG:
-            preflight.check_folder(target, config)
+        preflight.check_target(extraction.target, extraction.format, config)
         if every_s is not None:
             from kafka_zk.spark_jobs.extract_rounds import run_rounds
 
@@ -170,7 +143,7 @@ def command(
         raise _GroupIsBusy(str(error)) from error
     except ForeignCommit as error:
         raise _Overtaken(str(error)) from error
-    _show(replace(report, seconds=monotonic_s() - started_s), as_json, dry_run, on_undecodable)
+    _show(replace(report, seconds=monotonic_s() - started_s), as_json, dry_run, extraction)
 
 
 def _check_every(until: str, dry_run: bool) -> None:
@@ -197,7 +170,7 @@ def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]
         return job.extract(start_spark, extraction, progress=progress, note=note)
 
 
-def _show(report: "Report", as_json: bool, dry_run: bool, on_undecodable: str) -> None:
+def _show(report: "Report", as_json: bool, dry_run: bool, extraction: "Extraction") -> None:
     from kafka_zk.spark_jobs.extraction.steps import Leftover
 
     if as_json:
@@ -213,13 +186,20 @@ def _show(report: "Report", as_json: bool, dry_run: bool, on_undecodable: str) -
     for folder in report.published:
         note(f"published {folder}")
     if report.undecodable:
-        kept = f"their bytes are in column {RAW_VALUE}" if on_undecodable == KEEP else "what does not fit is null"
-        note(f"{report.undecodable:,} of the values could not be decoded; {kept}")
+        note(f"{report.undecodable:,} of the values could not be decoded; {_whereabouts(extraction)}")
     took = f"in {report.seconds:.1f} s"
     if report.spark_start_seconds:
         took += f", {report.spark_start_seconds:.1f} s of it the start of Spark"
     what = f"{report.records:,} records" if report.records else "nothing was new,"
     note(f"{what} {took}; {_lag(report)}")
+
+
+def _whereabouts(extraction: "Extraction") -> str:
+    """Of what could not be decoded."""
+    if extraction.dead_letter_topic is not None:
+        return f"they are in topic {extraction.dead_letter_topic}"
+    kept = extraction.on_undecodable == KEEP
+    return f"their bytes are in column {RAW_VALUE}" if kept else "what does not fit is null"
 
 
 def _lag(report: "Report") -> str:

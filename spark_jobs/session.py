@@ -68,8 +68,8 @@ def spark_session(app_name: str, master: str | None = None, config: Mapping[str,
     prepare_environment()
     from pyspark.sql import SparkSession
 
+    from kafka_zk.spark_jobs.append_mode import append_by_default
     from kafka_zk.spark_jobs.datasource import KafkaZkDataSource
-    from kafka_zk.spark_jobs.read_only import refuse_writes
 
     builder = SparkSession.builder.appName(app_name)
     if master:
@@ -78,7 +78,7 @@ def spark_session(app_name: str, master: str | None = None, config: Mapping[str,
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.dataSource.register(KafkaZkDataSource)
-    refuse_writes()
+    append_by_default()
     return session
 
 

@@ -12,6 +12,7 @@ from kafka_zk.client.reactor_thread import reactor_thread
 from kafka_zk.producer.config import ProducerConfig
 from kafka_zk.producer.future import RecordFuture
 from kafka_zk.producer.intake import Missing
+from kafka_zk.producer.prepared_transaction import PreparedTransaction
 from kafka_zk.producer.producer import Producer
 from kafka_zk.producer.transaction_scope import BlockingTransactionScope
 from kafka_zk.storage.record_batch import Header
@@ -86,6 +87,10 @@ class BlockingProducer:
     def abort_transaction(self) -> None:
         """Nothing that was sent since the beginning counts; see ``Producer.abort_transaction``."""
         self._thread.call(self._producer.abort_transaction)
+
+    def prepare_transaction(self) -> PreparedTransaction | None:
+        """Send everything and leave the transaction open for somebody else; see ``Producer.prepare_transaction``."""
+        return self._thread.call(self._producer.prepare_transaction)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata | str) -> None:
         """Let the group's offsets be committed with the transaction, or not at all; see ``Producer.send_offsets``."""

@@ -17,6 +17,7 @@ from kafka_zk.producer.config import ProducerConfig
 from kafka_zk.producer.errors import IllegalTransactionState, TransactionAborted
 from kafka_zk.producer.future import RecordFuture, RecordMetadata
 from kafka_zk.producer.intake import Missing, RecordIntake
+from kafka_zk.producer.prepared_transaction import PreparedTransaction
 from kafka_zk.producer.record_accumulator import RecordAccumulator
 from kafka_zk.producer.sender import Sender
 from kafka_zk.producer.transaction_manager import Batches, TransactionManager
@@ -242,6 +243,14 @@ class Producer:
         """
         await self._transactional().abort()
 
+    async def prepare_transaction(self) -> PreparedTransaction | None:
+        """Send everything and leave the transaction open: ``prepared_transaction.end_transactions`` ends it, also in
+        another process. This producer can only be closed then. None if nothing was sent: there is nothing to end.
+
+        Raises: TransactionAbortable (a record was not written: abort), ProducerFenced, TransactionFatal.
+        """
+        return await self._transactional().prepare()
+
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata | str
     ) -> None:
@@ -332,7 +341,9 @@ class Producer:
     async def _abort_open(self, timeout_s: float | None) -> None:
         """As Kafka's, a producer that is closed aborts what it has not committed, if there is time for that."""
         manager = self._transactions
-        if manager is None or manager.state.state not in (State.IN_TRANSACTION, State.ABORTABLE):
+        if manager is None or manager.is_prepared:
+            return
+        if manager.state.state not in (State.IN_TRANSACTION, State.ABORTABLE):
             return
         self.intake.refusal = ClientClosed("the producer was closed")
         aborted = run(manager.abort())

@@ -21,6 +21,7 @@ from kafka_zk.client.waiting import Reactor, Signal, run, sleep
 from kafka_zk.producer import transaction_requests as requests
 from kafka_zk.producer.config import ProducerConfig
 from kafka_zk.producer.idempotence import Idempotence
+from kafka_zk.producer.prepared_transaction import PreparedTransaction
 from kafka_zk.producer.transaction_requests import Request
 from kafka_zk.producer.transaction_state import Outcome, State, TransactionState, outcome_of
 from kafka_zk.protocol.errors import ErrorCode
@@ -64,6 +65,8 @@ class TransactionManager:
         self._one_at_a_time = DeferredLock()
         self._changed = Signal(reactor)
         self._closed = False
+        self.is_prepared = False
+        """Whether somebody else will end the transaction."""
 
     # -- the program's calls ------------------------------------------------------------------------------------------
 
@@ -93,6 +96,14 @@ class TransactionManager:
             self._tell()
             run(self._end(is_committed=True))
         await self._until_ended("commit_transaction", State.COMMITTING)
+
+    async def prepare(self) -> PreparedTransaction | None:
+        """See ``Producer.prepare_transaction``."""
+        self.state.check_in_transaction()
+        await self._batches.flush()
+        self.state.check_in_transaction()
+        self.is_prepared = self.state.has_something
+        return PreparedTransaction(*self._identity) if self.is_prepared else None
 
     async def abort(self) -> None:
         """See ``Producer.abort_transaction``."""

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.fresh_environment import MakeEnvironment
 from tests.integration.groups import write
 from tests.integration.processes import ROOT
 from tests.readme import person_environ
+from tests.schema_registry import schema_registry
 
 pytestmark = pytest.mark.integration
 EXAMPLES = ROOT / "examples"
@@ -95,6 +97,16 @@ def test_watch_brokers_sees_a_broker_leave_and_come_back(
             assert watching.stdout.readline().startswith("broker 0 is at 127.0.0.1:")
         finally:
             watching.kill()
+
+
+def test_avro_with_a_schema_registry(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:
+    """In the tests' own environment, which has Confluent's client."""
+    with schema_registry() as registry:
+        where = (kafka_zk_cluster.bootstrap, registry.url, make_topic())
+        program = [sys.executable, EXAMPLES / "schema_registry.py", *where]
+        done = subprocess.run(program, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "{'id': 1, 'item': 'tea', 'count': 1}\n{'id': 2, 'item': 'milk', 'count': 6}\n"
 
 
 def test_the_tests_of_an_example_pass(make_environment: MakeEnvironment) -> None:

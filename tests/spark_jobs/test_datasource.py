@@ -8,11 +8,11 @@ import pytest
 from pyspark.sql.readwriter import DataFrameWriter
 from pyspark.util import handle_worker_exception
 
+from kafka_zk.spark_jobs.append_mode import append_by_default
 from kafka_zk.spark_jobs.datasource import KafkaZkDataSource
 from kafka_zk.spark_jobs.errors import DataLoss, OptionError, SourceError
 from kafka_zk.spark_jobs.extraction.spark_failure import reason
 from kafka_zk.spark_jobs.range_partition import RangePartition, read_range
-from kafka_zk.spark_jobs.read_only import refuse_writes
 
 
 @pytest.fixture(autouse=True)
@@ -52,17 +52,25 @@ def test_that_of_a_task_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reason(Exception(f"[X] Failed to do it: {told} SQLSTATE: 38000")) == "offsets 0 to 19 of t-0 are gone"
 
 
-@pytest.mark.parametrize("ask", ["writer", "streamWriter"])
-def test_it_reads_only_and_says_what_writes(ask: str) -> None:
-    source = KafkaZkDataSource({})
-    with pytest.raises(OptionError, match=r'reads only; to write .* use .*\.write\.format\("kafka"\)'):
-        getattr(source, ask)(None, False)
+def test_a_topic_is_not_overwritten() -> None:
+    with pytest.raises(OptionError, match="the mode is append"):
+        KafkaZkDataSource({}).writer(None, overwrite=True)
 
 
-def test_a_write_in_sparks_default_mode_is_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DataFrameWriter, "format", lambda writer, source: source)
-    refuse_writes()
-    refuse_writes()
-    with pytest.raises(OptionError, match="reads only"):
-        DataFrameWriter.format(None, "Kafka_ZK")  # type: ignore[arg-type]
-    assert DataFrameWriter.format(None, "parquet") == "parquet"  # type: ignore[arg-type, comparison-overlap]
+class Writer:
+    """Stands for a ``DataFrameWriter``."""
+
+    modes: tuple[str, ...] = ()
+
+    def mode(self, name: str) -> "Writer":
+        self.modes = (*self.modes, name)
+        return self
+
+
+def test_a_write_without_a_mode_appends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DataFrameWriter, "format", lambda writer, source: writer)
+    append_by_default()
+    append_by_default()
+    formatted: Any = DataFrameWriter.format
+    assert formatted(Writer(), "Kafka_ZK").modes == ("append",)
+    assert formatted(Writer(), "parquet").modes == ()

@@ -1,0 +1,80 @@
+"""Transactions that one producer has filled and left open, and that somebody else ends, maybe in another process.
+
+The ids are all that EndTxn needs. Until then readers with read_committed see nothing of the transaction; if nobody ends
+it, the coordinator aborts it after ``transaction.timeout.ms``. Source: KIP-939 (the idea and the name), EndTxn@3.9.
+Tests: tests/integration/test_spark_sink.py.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.coordinators import TRANSACTION
+from kafka_zk.client.errors import KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.client.key_coordinator import KeyCoordinator
+from kafka_zk.client.reactor_thread import reactor_thread
+from kafka_zk.client.waiting import Reactor, sleep
+from kafka_zk.producer import transaction_requests as requests
+from kafka_zk.producer.config import ProducerConfig
+from kafka_zk.producer.transaction_state import Outcome, outcome_of
+from kafka_zk.protocol.errors import ErrorCode
+
+
+class PreparedTransaction(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+async def end_transactions(
+    reactor: Reactor, config: ProducerConfig, prepared: Iterable[PreparedTransaction], *, is_committed: bool
+) -> None:
+    """Commit or abort them, one after the other; what was ended like this before stays so.
+
+    Raises: KafkaError for the first that cannot be ended, KafkaTimeoutError after ``max.block.ms``; those after it stay
+    open.
+    """
+    cluster = Cluster(reactor, config, allow_auto_topic_creation=False)
+    try:
+        for each in prepared:
+            await _end(reactor, config, cluster, each, is_committed)
+    finally:
+        await cluster.close()
+
+
+def end_transactions_blocking(prepared: Iterable[PreparedTransaction], *, is_committed: bool, **options: Any) -> None:
+    """The same for threads; ``options`` are those of a producer."""
+    thread = reactor_thread()
+    config = ProducerConfig.from_properties(options)
+    given = list(prepared)
+
+    async def end() -> None:
+        await end_transactions(thread.reactor, config, given, is_committed=is_committed)
+
+    thread.call(end)
+
+
+async def _end(
+    reactor: Reactor, config: ProducerConfig, cluster: Cluster, prepared: PreparedTransaction, is_committed: bool
+) -> None:
+    coordinator = KeyCoordinator(reactor, config, cluster, prepared.transactional_id, TRANSACTION)
+    request = requests.end(*prepared, is_committed=is_committed, is_known=True)
+    deadline_s = reactor.seconds() + config.max_block_ms / 1000
+    while True:
+        try:
+            answer = await coordinator.ask(request.api_key, request.message, request.lowest, request.highest)
+            code = ErrorCode.of(answer.error_code)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            code = error.code or ErrorCode.NETWORK_EXCEPTION
+        if code is ErrorCode.NONE:
+            return
+        outcome = outcome_of(code)
+        if outcome not in (Outcome.RETRY, Outcome.FIND_AND_RETRY):
+            raise broker_error(code, request.doing)
+        if reactor.seconds() >= deadline_s:
+            raise KafkaTimeoutError(f"{request.doing}: {code.name} for {config.max_block_ms} ms (max.block.ms)", code)
+        if outcome is Outcome.FIND_AND_RETRY:
+            coordinator.forget()
+        await sleep(reactor, config.retry_backoff_ms / 1000)

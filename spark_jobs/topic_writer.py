@@ -1,0 +1,138 @@
+"""Writes of a DataFrame to topics, each task with a producer of its own.
+
+At least once, as Spark's own sink: a record is there when its task ends, and a task that is tried again writes again.
+With ``transactionalIdPrefix`` a task fills a transaction and leaves it open; the job's commit, in the driver, commits
+all of them, one after the other. Tests: tests/integration/test_spark_sink.py.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from kafka_zk.spark_jobs.errors import OptionError, WriteFailed, reason_only
+from kafka_zk.spark_jobs.write_options import COLUMNS, WriteOptions
+from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task tells the driver. ``prepared``: the ids of its open transaction, if it has one."""
+
+    records: int
+    prepared: tuple[str, int, int] | None
+
+
+class TopicWriter(DataSourceArrowWriter):
+    """A batch write."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+        self._job = random_uuid(SYSTEM_RANDOM).hex[:12]
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        """Runs in executors. Raises: WriteFailed, OptionError."""
+        with reason_only(), _told():
+            return _written(self._options, self._job, iterator)
+
+    def commit(self, messages: Sequence[Any]) -> None:
+        """Runs in the driver. Raises: WriteFailed; some of the transactions may be committed then."""
+        with reason_only(), _told():
+            _end(self._options, messages, is_committed=True)
+
+    def abort(self, messages: Sequence[Any]) -> None:
+        """What cannot be aborted now is aborted by its coordinator after ``transaction.timeout.ms``."""
+        with reason_only(), _told():
+            _end(self._options, messages, is_committed=False)
+
+
+class TopicStreamWriter(DataSourceStreamArrowWriter):
+    """The same for each batch of a stream."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._batch = TopicWriter(options)
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        return self._batch.write(iterator)
+
+    def commit(self, messages: Sequence[Any], batchId: int) -> None:
+        self._batch.commit(messages)
+
+    def abort(self, messages: Sequence[Any], batchId: int) -> None:
+        self._batch.abort(messages)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    from kafka_zk.client.errors import KafkaError
+
+    try:
+        yield
+    except KafkaError as error:
+        raise WriteFailed(str(error)) from error
+
+
+def _written(options: WriteOptions, job: str, batches: Iterator[Any]) -> Written:
+    from pyspark import TaskContext
+
+    from kafka_zk.producer.blocking import BlockingProducer
+
+    properties = {name.replace(".", "_"): value for name, value in options.producer.items()}
+    if options.transactional_id_prefix is None:
+        with BlockingProducer(None, **properties) as producer:
+            return Written(_send_all(producer, options.topic, batches), None)
+    context = TaskContext.get()
+    assert context is not None, "tasks have one"
+    # Another attempt of the task has the same id: it aborts what this one left open, and this one can write no more.
+    properties["transactional_id"] = f"{options.transactional_id_prefix}-{job}-{context.partitionId()}"
+    with BlockingProducer(None, **properties) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        records = _send_all(producer, options.topic, batches)
+        prepared = producer.prepare_transaction()
+    return Written(records, prepared and (prepared.transactional_id, prepared.producer_id, prepared.epoch))
+
+
+def _send_all(producer: Any, topic: str | None, batches: Iterator[Any]) -> int:
+    """Returns how many there were, all of them acknowledged. Raises: KafkaError, OptionError."""
+    count = 0
+    sent: list[Any] = []
+    for batch in batches:
+        before, sent = sent, list(_send(producer, topic, batch))
+        count += len(sent)
+        _wait(before)  # while the brokers work on the newer ones
+    producer.flush()
+    _wait(sent)
+    return count
+
+
+def _wait(futures: Sequence[Any]) -> None:
+    for future in futures:
+        future.result()
+
+
+def _send(producer: Any, default_topic: str | None, batch: Any) -> Iterator[Any]:
+    nothing = [None] * batch.num_rows
+    present = set(batch.schema.names)
+    columns = [batch.column(name).to_pylist() if name in present else nothing for name in COLUMNS]
+    for key, value, topic, partition, headers in zip(*columns, strict=True):
+        target = default_topic if default_topic is not None else topic
+        if target is None:
+            raise OptionError("a row has no topic: the column topic is null (the option topic sets it for all)")
+        pairs = tuple((each["key"], each["value"]) for each in headers or ())
+        yield producer.send(target, _as_bytes(value), _as_bytes(key), partition, headers=pairs)
+
+
+def _as_bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _end(options: WriteOptions, messages: Sequence[Any], *, is_committed: bool) -> None:
+    from kafka_zk.producer.prepared_transaction import PreparedTransaction, end_transactions_blocking
+
+    prepared = [PreparedTransaction(*each.prepared) for each in messages if each is not None and each.prepared]
+    if prepared:
+        properties = {name.replace(".", "_"): value for name, value in options.producer.items()}
+        end_transactions_blocking(prepared, is_committed=is_committed, **properties)

@@ -1,0 +1,89 @@
+"""Options and columns of writes, named as those of Spark's own Kafka sink, checked before anything is written.
+
+Ours are ``zookeeper.connect`` in the place of ``kafka.bootstrap.servers``, and ``transactionalIdPrefix``.
+Source: "Structured Streaming + Kafka Integration Guide" of Spark 4, "Writing Data to Kafka".
+Tests: tests/spark_jobs/test_write_options.py.
+"""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kafka_zk.spark_jobs.errors import OptionError
+
+_KAFKA = "kafka."
+_KNOWN = ("topic", "zookeeper.connect", "includeHeaders", "transactionalIdPrefix", "checkpointLocation", "path")
+_REFUSED = {
+    "key.serializer": "keys are strings or bytes",
+    "value.serializer": "values are strings or bytes",
+    "transactional.id": "transactionalIdPrefix makes one for each task",
+    "interceptor.classes": "there are no interceptors",
+}
+_TRANSACTION_TIMEOUT_MS = 900_000  # the broker's transaction.max.timeout.ms, by default
+_BYTES = ("string", "binary")
+_HEADERS = "array<struct<key:string,value:binary>>"
+_TYPES = {"key": _BYTES, "value": _BYTES, "topic": ("string",), "partition": ("int",), "headers": (_HEADERS,)}
+COLUMNS = tuple(_TYPES)
+
+
+class WriteOptions(NamedTuple):
+    """``producer`` are keys of a ``ProducerConfig``; ``transactional_id_prefix`` None is at least once."""
+
+    topic: str | None
+    zookeeper: str | None
+    transactional_id_prefix: str | None
+    producer: dict[str, Any]
+
+
+def parse(given: Mapping[str, str]) -> WriteOptions:
+    """Names are case-insensitive. Raises: OptionError."""
+    known = {name.lower(): name for name in _KNOWN}
+    options: dict[str, str] = {}
+    producer: dict[str, Any] = {}
+    for name, value in given.items():
+        lower = name.lower()
+        if lower.startswith(_KAFKA):
+            producer[lower.removeprefix(_KAFKA)] = value
+        elif lower in known:
+            options[known[lower]] = value
+        else:
+            near = difflib.get_close_matches(lower, known, 1)
+            hint = f"; did you mean {known[near[0]]}?" if near else ""
+            raise OptionError(f"there is no option {name} for writing{hint}")
+    for name, reason in _REFUSED.items():
+        if name in producer:
+            raise OptionError(f"kafka.{name}: {reason}")
+    if "bootstrap.servers" not in producer and "zookeeper.connect" not in options:
+        raise OptionError("kafka.bootstrap.servers or zookeeper.connect is needed")
+    prefix = options.get("transactionalIdPrefix")
+    if prefix is not None:
+        if not prefix:
+            raise OptionError("transactionalIdPrefix: it must not be empty")
+        producer.setdefault("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)
+    _check_producer(producer if prefix is None else {**producer, "transactional.id": prefix})
+    return WriteOptions(options.get("topic"), options.get("zookeeper.connect"), prefix, producer)
+
+
+def _check_producer(producer: Mapping[str, Any]) -> None:
+    from kafka_zk.client.errors import ConfigError
+    from kafka_zk.producer.config import ProducerConfig
+
+    try:
+        ProducerConfig.from_properties(producer)
+    except ConfigError as error:
+        raise OptionError(f"kafka.{error}") from error
+
+
+def check_columns(schema: Any, topic: str | None) -> None:
+    """``schema``: a ``StructType``; columns that the sink does not know are ignored, as by Spark's.
+
+    Raises: OptionError.
+    """
+    types = {field.name: field.dataType.simpleString() for field in schema}
+    if "value" not in types:
+        raise OptionError(f"a column value is needed; there are {', '.join(types)}")
+    if topic is None and "topic" not in types:
+        raise OptionError("the option topic or a column topic is needed")
+    for name, allowed in _TYPES.items():
+        if name in types and types[name] not in allowed:
+            raise OptionError(f"the column {name} is {types[name]}, not {' or '.join(allowed)}")

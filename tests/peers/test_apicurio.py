@@ -1,0 +1,49 @@
+"""A real schema registry on our brokers: Confluent's serializers register there, and extractions decode by its ids."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
+from kafka_zk.spark_jobs.wire.schema_registry import SchemaRegistry
+from kafka_zk.spark_jobs.wire.value_decoder import value_decoder
+from tests.peers.apicurio import apicurio
+from tests.spark_jobs.wire.test_value_decoder import FIRST_AVRO, FIRST_JSON, SECOND_PROTO, message
+
+pytestmark = pytest.mark.peers
+EVOLVED_AVRO = FIRST_AVRO.replace('"string"}', '"string"},{"name":"n","type":"int","default":7}')
+
+
+def context(topic: str) -> SerializationContext:
+    return SerializationContext(topic, MessageField.VALUE)
+
+
+def decoded(url: str, value_format: str, topic: str, value: bytes) -> Any:
+    return value_decoder(value_format, SchemaRegistry(url), [topic], None).decode(value)
+
+
+def test_schemas_are_registered_found_by_id_and_outlive_the_registry(
+    kafka_zk_cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    made = message(SECOND_PROTO, "Order", id=4, state=1)
+    with apicurio(kafka_zk_cluster.bootstrap, tmp_path) as url:
+        client = SchemaRegistryClient({"url": url})
+        old = AvroSerializer(client, FIRST_AVRO)({"id": 1, "was": "x"}, context("a"))
+        new = AvroSerializer(client, EVOLVED_AVRO)({"id": 2, "was": "y", "n": 3}, context("a"))
+        text = JSONSerializer(FIRST_JSON, client)({"id": 3, "was": "z"}, context("j"))
+        binary = ProtobufSerializer(type(made), client, {"use.deprecated.format": False})(made, context("p"))
+        assert decoded(url, "avro", "a", old) == {"id": 1, "was": "x", "n": 7}
+        with pytest.raises(ValueUndecodable, match="has no schema 4242"):
+            decoded(url, "avro", "a", b"\0" + (4242).to_bytes(4) + b"\0")
+    with apicurio(kafka_zk_cluster.bootstrap, tmp_path) as url:
+        assert decoded(url, "avro", "a", old) == {"id": 1, "was": "x", "n": 7}
+        assert decoded(url, "avro", "a", new) == {"id": 2, "was": "y", "n": 3}
+        assert decoded(url, "json-schema", "j", text) == {"id": 3, "was": "z"}
+        assert decoded(url, "protobuf", "p", binary)["state"] == "PAID"
