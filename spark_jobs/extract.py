@@ -66,9 +66,6 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
     show_default=True,
     help=f"For values that --decode cannot decode: fail, null, or keep the bytes in column {RAW_VALUE}.",
 )
-@click.option(
-    "--partition-by", "partition_by", multiple=True, metavar="TERM", help="A column, or days(COLUMN); may be repeated."
-)
 @sink_options
 @click.option("--max-records", type=click.IntRange(1), help="At most this many in this run.")
 @click.option("--max-records-per-task", type=click.IntRange(1), help="Split large partitions into several tasks.")
@@ -90,7 +87,6 @@ def command(
     decode: str | None,
     schema: str | None,
     on_undecodable: str,
-    partition_by: tuple[str, ...],
     max_records: int | None,
     max_records_per_task: int | None,
     until: str,
@@ -132,7 +128,6 @@ def command(
             decode=decode,
             schema=schema,
             on_undecodable=on_undecodable,
-            partition_by=partition_by,
             max_records=max_records,
             max_records_per_task=max_records_per_task,
             until_ms=None if until == "now" else parse_time_ms(until),

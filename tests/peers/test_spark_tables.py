@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
@@ -28,7 +29,7 @@ class IntoTable(KilledExtraction):
     """Into a table whose files another engine reads."""
 
     jars_of: str
-    conf_of_table: dict[str, str]
+    conf_of_table: ClassVar[dict[str, str]]
 
     def __init__(self, cluster: EmbeddedCluster, folder: Path, topic: str) -> None:
         found = ",".join(map(str, sorted(jars.jars(self.jars_of).glob("*.jar"))))
@@ -48,7 +49,7 @@ class IntoTable(KilledExtraction):
 class IntoDelta(IntoTable):
     format = "delta"
     jars_of = jars.SPARK_DELTA
-    conf_of_table = {
+    conf_of_table: ClassVar[dict[str, str]] = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }
@@ -62,7 +63,7 @@ class IntoDelta(IntoTable):
 class IntoIceberg(IntoTable):
     format = "iceberg"
     jars_of = jars.SPARK_ICEBERG
-    conf_of_table = {
+    conf_of_table: ClassVar[dict[str, str]] = {
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": "{warehouse}",
