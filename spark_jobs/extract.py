@@ -21,7 +21,7 @@ from kafka_zk.cli.waiting import waiting
 from kafka_zk.embedded.spark_packages import absent_packages
 from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_schema
 from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
-from kafka_zk.spark_jobs.extraction.table_formats import ICEBERG, TABLE_FORMATS
+from kafka_zk.spark_jobs.extraction.table_formats import TABLE_FORMATS
 from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
 from kafka_zk.spark_jobs.sink_options import sink_options, with_packages
 from kafka_zk.system.clock import monotonic_s
@@ -139,8 +139,7 @@ def command(
         config = with_packages(dict(conf), packages)
         if given_master := master or config.get("spark.master"):
             preflight.check_master(given_master)
-        if format_name != ICEBERG:
-            preflight.check_folder(target, config)
+        preflight.check_target(target, format_name, config)
         report = job.plan(extraction, note=note) if dry_run else _run(extraction, master, config)
     except WronglyAsked as error:
         raise click.UsageError(str(error)) from error
