@@ -1,8 +1,9 @@
 """``kafka-zk lake``: look after what ``kafka-zk extract`` has written.
 
-Exit codes: 0 all is well; 1 faults were found, or it failed; 2 used wrongly.
+Exit codes: 0 all is well; 1 faults were found, or it failed; 2 used wrongly. After a failure the next run goes on.
 """
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -47,6 +48,58 @@ def verify(
     """
     if group is not None and not zookeeper:
         raise click.UsageError("--group needs --zookeeper")
+    config = _checked(target, master, conf, packages)
+    found = _verified(target, master, config)
+    faults = [*found.faults, *(_against_cluster(found, zookeeper, group) if zookeeper and group else [])]
+    if as_json:
+        print_json({**found.as_document(), "faults": faults})
+    else:
+        note(f"{found.folders:,} folders, {found.files:,} files, {found.records:,} records")
+        for fault in faults:
+            note(fault)
+    if faults:
+        raise CommandFailed(f"{target} has {len(faults):,} faults")
+
+
+@command.command("compact")
+@click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", required=True, envvar="KAFKA_ZK_ZOOKEEPER")
+@click.option("--group", required=True, help="Whose extractions; none may run meanwhile.")
+@click.option("--to", "target", required=True, metavar="DIR", help="The target of the extractions.")
+@click.option("--target-file-size", "mebibytes", type=click.IntRange(1), default=128, show_default=True, metavar="MIB")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
+@click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Of Spark; may be repeated.")
+@packages_option
+@json_option
+def compact(
+    zookeeper: str, group: str, target: str, mebibytes: int, master: str, conf: tuple[tuple[str, str], ...],
+    packages: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Make few large Parquet files of many small ones, in one folder that takes the place of several.
+
+    Folders whose files are on average less than half of --target-file-size are merged. If it is killed, the next one
+    finishes or repeats it.
+
+    \b
+    kafka-zk lake compact --zookeeper 127.0.0.1:2181 --group lake --to ./lake
+    """
+    config = _checked(target, master, conf, packages)
+    from kafka_zk.spark_jobs.command_session import command_session
+    from kafka_zk.spark_jobs.extraction.compaction_job import compact_target
+
+    with waiting("Spark to compact", None), command_session("kafka-zk lake", master, config) as spark:
+        done = compact_target(spark, zookeeper, group, target, mebibytes << 20)
+    if as_json:
+        print_json(asdict(done))
+    elif done.folder:
+        note(f"{done.files_before:,} files of {len(done.replaced):,} folders are {done.files_after:,} of {done.folder}")
+    else:
+        note("there is nothing to compact")
+
+
+def _checked(
+    target: str, master: str, conf: tuple[tuple[str, str], ...], packages: str | None
+) -> dict[str, str]:  # fmt: skip
+    """Spark's configuration. Raises: CommandFailed, UsageError."""
     if told := absent_packages():
         raise CommandFailed(told)
     from kafka_zk.spark_jobs.extraction import preflight
@@ -59,16 +112,7 @@ def verify(
         preflight.check_folder(target, config)
     except WronglyAsked as error:
         raise click.UsageError(str(error)) from error
-    found = _verified(target, master, config)
-    faults = [*found.faults, *(_against_cluster(found, zookeeper, group) if zookeeper and group else [])]
-    if as_json:
-        print_json({**found.as_document(), "faults": faults})
-    else:
-        note(f"{found.folders:,} folders, {found.files:,} files, {found.records:,} records")
-        for fault in faults:
-            note(fault)
-    if faults:
-        raise CommandFailed(f"{target} has {len(faults):,} faults")
+    return config
 
 
 def _verified(target: str, master: str, config: dict[str, str]) -> "Verified":
