@@ -36,9 +36,11 @@ class KafkaZkDataSource(DataSource):
             return RangeReader(source_options.parse(dict(self.options)))
 
     def streamReader(self, schema: Any) -> Any:
-        from kafka_zk.spark_jobs.stream_reader import KafkaZkStreamReader
-
         with reason_only():
+            try:
+                from kafka_zk.spark_jobs.stream_reader import KafkaZkStreamReader
+            except ImportError as error:
+                raise OptionError("readStream needs Spark 4.2 or later") from error
             return KafkaZkStreamReader(source_options.parse(dict(self.options), streaming=True))
 
     def writer(self, schema: Any, overwrite: bool) -> Any:

@@ -21,7 +21,7 @@ from kafka_zk.cli.waiting import waiting
 from kafka_zk.embedded.spark_packages import absent_packages
 from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_schema
 from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
-from kafka_zk.spark_jobs.extraction.table_formats import ICEBERG, TABLE_FORMATS
+from kafka_zk.spark_jobs.extraction.table_formats import TABLE_FORMATS
 from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
 from kafka_zk.spark_jobs.sink_options import sink_options, with_packages
 from kafka_zk.spark_jobs.value_options import every_option, metrics_option, value_options
@@ -69,9 +69,6 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
     help=f"For values that --decode cannot decode: fail, null, or keep the bytes in column {RAW_VALUE}.",
 )
 @value_options
-@click.option(
-    "--partition-by", "partition_by", multiple=True, metavar="TERM", help="A column, or days(COLUMN); may be repeated."
-)
 @sink_options
 @click.option("--max-records", type=click.IntRange(1), help="At most this many in this run.")
 @click.option("--max-records-per-task", type=click.IntRange(1), help="Split large partitions into several tasks.")
@@ -111,7 +108,7 @@ def command(
     kafka-zk extract ... --until 2026-11-21T06:00Z --max-records 1000000 --dry-run
     """
     started_s = monotonic_s()
-    packages = values.pop("packages")
+    packages = asked.pop("packages")
     if told := absent_packages():
         raise CommandFailed(told)
     from kafka_zk.spark_jobs.extraction import job, preflight

@@ -5,9 +5,15 @@ from typing import Any
 
 import click
 
+packages_option = click.option(
+    "--packages", metavar="GROUP:NAME:VERSION[,...]", help="Jars that Spark fetches from Maven Central."
+)
 _OPTIONS = (
+    click.option(
+        "--partition-by", multiple=True, metavar="TERM", help="A column, or days(COLUMN) and the like; may be repeated."
+    ),
     click.option("--merge-schema", is_flag=True, help="New columns are added to the table (delta, iceberg)."),
-    click.option("--packages", metavar="GROUP:NAME:VERSION[,...]", help="Jars that Spark fetches from Maven Central."),
+    packages_option,
 )
 
 

@@ -39,6 +39,7 @@ COMMANDS = {
     "dump-log": _Entry("dump_log", "Show what lies in segment and index files."),
     "znodes": _Entry("znodes", "Show the znode tree with data and owners."),
     "extract": _Entry("kafka_zk.spark_jobs.extract", "What is new of a topic into a folder by Spark, exactly once."),
+    "lake": _Entry("kafka_zk.spark_jobs.lake", "Check folders that extract has written: every offset once."),
     "replay": _Entry("replay", "Play famous outages, and scenarios of your own, on a simulated cluster."),
     "lesson": _Entry("lesson", "How consumer groups work, step by step on a live cluster."),
     "demo": _Entry("demo", "336,776 flights through a real cluster and back, checked."),

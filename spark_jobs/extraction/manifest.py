@@ -44,6 +44,11 @@ class Manifest:
     writer: str = ""
     sequence: int = 0
 
+    @classmethod
+    def of_staging(cls, target: str, name: str, staging: str, format: str) -> "Manifest":
+        """For a staging folder whose ranges its own description tells."""
+        return cls(State.COMMITTED, (), target, name, staging, format, 0)
+
     @property
     def attempt(self) -> str:
         return self.staging.rpartition("-")[2]

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.extraction.table_formats import ICEBERG
 from kafka_zk.system.integers import PORTS, decimal_integer
 
 _LOCAL = re.compile(r"local(\[(\*|[1-9][0-9]*)(, *[1-9][0-9]*)?\])?|local-cluster\[ *\d+ *, *\d+ *, *\d+ *\]")
@@ -51,6 +52,12 @@ def _check_standalone(master: str) -> None:
         except OSError as error:
             refusals.append(f"{address}: {error.strerror or error}")
     raise WronglyAsked(f"--master: no Spark master is there ({'; '.join(refusals)})")
+
+
+def check_target(target: str, format: str, config: Mapping[str, str]) -> None:
+    """Raises: WronglyAsked. An Iceberg table's name is its catalog's to judge."""
+    if format != ICEBERG:
+        check_folder(target, config)
 
 
 def check_folder(target: str, config: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> None:

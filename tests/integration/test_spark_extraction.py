@@ -108,6 +108,11 @@ def test_extract_as_a_person_runs_it_and_spark_submit_goes_on(
     (folder,) = report["published"]
     files = Path(folder.removeprefix("file:")).glob("b=y/*.json")
     assert [json.loads(line)["a"] for path in files for line in path.open()] == [20]
+    there = ("--zookeeper", kafka_zk_cluster.zookeeper_connect, "--group", "lake", *conf())
+    verified = kafka_zk("lake", "verify", "--to", tmp_path / "lake", *there, "--json", timeout_s=200)
+    assert verified.returncode == 0, verified.stderr
+    found = json.loads(verified.stdout)
+    assert (found["folders"], found["records"], found["faults"]) == (2, 21, [])
 
 
 def test_in_a_notebook_any_number_of_times(

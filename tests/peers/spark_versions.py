@@ -1,4 +1,4 @@
-"""Another PySpark than the environment's, installed once by pip into ``target/peers``: tables' jars are for 4.1 only."""
+"""Another PySpark than the environment's, installed once by pip into ``target/peers``: Iceberg has none for a newer."""
 
 from __future__ import annotations
 

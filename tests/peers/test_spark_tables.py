@@ -5,9 +5,14 @@ By the PySpark for which both have jars. ``make soak`` kills a driver at every s
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
@@ -28,13 +33,17 @@ class IntoTable(KilledExtraction):
     """Into a table whose files another engine reads."""
 
     jars_of: str
-    conf_of_table: dict[str, str]
+    conf_of_table: ClassVar[dict[str, str]]
+
+    @classmethod
+    def spark_conf(cls, folder: Path) -> dict[str, str]:
+        found = ",".join(map(str, sorted(jars.jars(cls.jars_of).glob("*.jar"))))
+        warehouse = str(folder / "warehouse")
+        conf = {name: value.format(warehouse=warehouse) for name, value in cls.conf_of_table.items()}
+        return {**conf, "spark.jars": found}
 
     def __init__(self, cluster: EmbeddedCluster, folder: Path, topic: str) -> None:
-        found = ",".join(map(str, sorted(jars.jars(self.jars_of).glob("*.jar"))))
-        warehouse = str(folder / "warehouse")
-        conf = {name: value.format(warehouse=warehouse) for name, value in self.conf_of_table.items()}
-        super().__init__(cluster, folder, topic, **conf, **{"spark.jars": found})
+        super().__init__(cluster, folder, topic, **self.spark_conf(folder))
         self.environ = spark_versions.environ(spark_versions.WITH_TABLES)
 
     def _records(self) -> Iterator[tuple[int, int, str]]:
@@ -48,7 +57,7 @@ class IntoTable(KilledExtraction):
 class IntoDelta(IntoTable):
     format = "delta"
     jars_of = jars.SPARK_DELTA
-    conf_of_table = {
+    conf_of_table: ClassVar[dict[str, str]] = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }
@@ -62,7 +71,7 @@ class IntoDelta(IntoTable):
 class IntoIceberg(IntoTable):
     format = "iceberg"
     jars_of = jars.SPARK_ICEBERG
-    conf_of_table = {
+    conf_of_table: ClassVar[dict[str, str]] = {
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": "{warehouse}",
@@ -92,6 +101,28 @@ def test_a_run_that_dies_between_the_table_and_zookeeper_is_followed(
     extraction.write(20)
     assert extraction.recover() == [FOLLOWS, "nothing"]
     extraction.check()
+
+
+@pytest.mark.parametrize(("table", "target"), [(IntoDelta, "{folder}/table"), (IntoIceberg, "lake.db.t")])
+def test_a_plan_is_committed_once_and_never_after_a_fence(
+    tmp_path: Path, table: type[IntoTable], target: str
+) -> None:
+    conf = json.dumps(table.spark_conf(tmp_path))
+    command = [sys.executable, "-m", "tests.peers.table_process", table.format, target.format(folder=tmp_path), conf]
+    environ = {**os.environ, **spark_versions.environ(spark_versions.WITH_TABLES)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told.pop("another schema") != "accepted"
+    assert told == {
+        "before": None,
+        "committed": [10, "records"],
+        "by a second run": [10, "records"],
+        "fenced": [10, "fence"],
+        "by who slept": [10, "fence"],
+        "refused": [10, None],
+        "merged": [20, "records"],
+    }
 
 
 @pytest.mark.soak

@@ -1,0 +1,46 @@
+"""A compaction as a member of its group, so that no extraction and no other compaction runs beside it."""
+
+import socket
+from typing import Any
+
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.registration import ghost_life_ms
+from kafka_zk.spark_jobs.extraction.compaction import Compacted, compact
+from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, GroupBusy
+from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
+from kafka_zk.spark_jobs.extraction.hold import GroupHold
+from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
+from kafka_zk.spark_jobs.extraction.rewriter import SparkRewriter
+from kafka_zk.system.clock import monotonic_s, wall_ms
+from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
+
+SESSION_TIMEOUT_MS = 10_000
+_POLL_MS = 200
+
+
+def compact_target(spark: Any, zookeeper: str, group: str, target: str, target_file_bytes: int) -> Compacted:
+    """Compact the folders that the group's extractions have written. Raises: GroupBusy, ExtractionFailed,
+    RegistryError, and what Spark raises; in every case the next compaction goes on from there."""
+    attempt = random_uuid(SYSTEM_RANDOM).hex[:12]
+    files = HadoopFiles(spark)
+    folders = RangeFolders(files, lambda paths: int(spark.read.parquet(*paths).count()))
+    with KazooBlockingClient(zookeeper, SESSION_TIMEOUT_MS) as client:
+        hold = GroupHold(client, group, f"{group}_{socket.gethostname()}-{wall_ms()}-{attempt[:8]}")
+        try:
+            _join(client, hold, group)
+            manifest = run_blocking(hold.read_manifest())
+            if manifest is not None and manifest.unfinished:
+                raise ExtractionFailed(f"an extraction of group {group} was not completed: run it once before this")
+            return compact(folders, SparkRewriter(spark), files.qualified(target), group, target_file_bytes, attempt)
+        finally:
+            run_blocking(hold.leave())
+
+
+def _join(client: KazooBlockingClient, hold: GroupHold, group: str) -> None:
+    """Raises: GroupBusy, unless others are gone within the life of a dead member's session."""
+    run_blocking(hold.join((), wall_ms()))
+    deadline_s = monotonic_s() + ghost_life_ms(client.session_timeout_ms) / 1000
+    while elders := run_blocking(hold.elders()):
+        if monotonic_s() >= deadline_s:
+            raise GroupBusy(f"{', '.join(elders)} is a live member of group {group}: compact when no extraction runs")
+        client.process(_POLL_MS)

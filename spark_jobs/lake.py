@@ -1,0 +1,144 @@
+"""``kafka-zk lake``: look after what ``kafka-zk extract`` has written.
+
+Exit codes: 0 all is well; 1 faults were found, or it failed; 2 used wrongly. After a failure the next run goes on.
+"""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.cli.options import json_option
+from kafka_zk.cli.output import note, print_json
+from kafka_zk.cli.properties import KEY_VALUE
+from kafka_zk.cli.waiting import waiting
+from kafka_zk.embedded.spark_packages import absent_packages
+from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.sink_options import packages_option, with_packages
+
+if TYPE_CHECKING:
+    from kafka_zk.spark_jobs.extraction.verification import Verified
+
+
+@click.group("lake", short_help="Look after folders that extract has written.")
+def command() -> None:
+    """Look after folders that kafka-zk extract has written."""
+
+
+@command.command("verify")
+@click.option("--to", "target", required=True, metavar="DIR", help="The target of the extractions.")
+@click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", envvar="KAFKA_ZK_ZOOKEEPER")
+@click.option("--group", help="Compare with its offsets too, and with the topics; needs --zookeeper.")
+@click.option("--master", default="local[1]", show_default=True, help="Spark's master.")
+@click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Of Spark; may be repeated.")
+@packages_option
+@json_option
+def verify(
+    target: str, zookeeper: str | None, group: str | None, master: str, conf: tuple[tuple[str, str], ...],
+    packages: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Check that every extracted offset is in the folders once: no gap, no overlap, every file as it was written.
+
+    Run it while no extraction runs.
+
+    \b
+    kafka-zk lake verify --to ./lake
+    kafka-zk lake verify --to s3a://bucket/lake --zookeeper 127.0.0.1:2181 --group lake
+    """
+    if group is not None and not zookeeper:
+        raise click.UsageError("--group needs --zookeeper")
+    config = _checked(target, master, conf, packages)
+    found = _verified(target, master, config)
+    faults = [*found.faults, *(_against_cluster(found, zookeeper, group) if zookeeper and group else [])]
+    if as_json:
+        print_json({**found.as_document(), "faults": faults})
+    else:
+        note(f"{found.folders:,} folders, {found.files:,} files, {found.records:,} records")
+        for fault in faults:
+            note(fault)
+    if faults:
+        raise CommandFailed(f"{target} has {len(faults):,} faults")
+
+
+@command.command("compact")
+@click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", required=True, envvar="KAFKA_ZK_ZOOKEEPER")
+@click.option("--group", required=True, help="Whose extractions; none may run meanwhile.")
+@click.option("--to", "target", required=True, metavar="DIR", help="The target of the extractions.")
+@click.option("--target-file-size", "mebibytes", type=click.IntRange(1), default=128, show_default=True, metavar="MIB")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
+@click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Of Spark; may be repeated.")
+@packages_option
+@json_option
+def compact(
+    zookeeper: str, group: str, target: str, mebibytes: int, master: str, conf: tuple[tuple[str, str], ...],
+    packages: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Make few large Parquet files of many small ones, in one folder that takes the place of several.
+
+    Folders whose files are on average less than half of --target-file-size are merged. If it is killed, the next one
+    finishes or repeats it.
+
+    \b
+    kafka-zk lake compact --zookeeper 127.0.0.1:2181 --group lake --to ./lake
+    """
+    config = _checked(target, master, conf, packages)
+    from kafka_zk.spark_jobs.command_session import command_session
+    from kafka_zk.spark_jobs.extraction.compaction_job import compact_target
+
+    with waiting("Spark to compact", None), command_session("kafka-zk lake", master, config) as spark:
+        done = compact_target(spark, zookeeper, group, target, mebibytes << 20)
+    if as_json:
+        print_json(asdict(done))
+    elif done.folder:
+        note(f"{done.files_before:,} files of {len(done.replaced):,} folders are {done.files_after:,} of {done.folder}")
+    else:
+        note("there is nothing to compact")
+
+
+def _checked(
+    target: str, master: str, conf: tuple[tuple[str, str], ...], packages: str | None
+) -> dict[str, str]:  # fmt: skip
+    """Spark's configuration. Raises: CommandFailed, UsageError."""
+    if told := absent_packages():
+        raise CommandFailed(told)
+    from kafka_zk.spark_jobs.extraction import preflight
+    from kafka_zk.spark_jobs.extraction.stores import check_store
+
+    config = with_packages(dict(conf), packages)
+    try:
+        preflight.check_master(master)
+        check_store(target)
+        preflight.check_folder(target, config)
+    except WronglyAsked as error:
+        raise click.UsageError(str(error)) from error
+    return config
+
+
+def _verified(target: str, master: str, config: dict[str, str]) -> "Verified":
+    from kafka_zk.spark_jobs.command_session import command_session
+    from kafka_zk.spark_jobs.extraction import verification
+    from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
+
+    with waiting("Spark to read the folders", None), command_session("kafka-zk lake", master, config) as spark:
+        files = HadoopFiles(spark)
+        qualified = files.qualified(target)
+        return verification.verify(files, lambda paths: int(spark.read.parquet(*paths).count()), qualified)
+
+
+def _against_cluster(found: "Verified", zookeeper: str, group: str) -> list[str]:
+    from kafka_zk.registry.kazoo_blocking import run_blocking
+    from kafka_zk.registry.offsets import OffsetRegistry
+    from kafka_zk.spark_jobs.cluster_client import LATEST
+    from kafka_zk.spark_jobs.extraction.connections import Connections
+    from kafka_zk.spark_jobs.extraction.planning import Extraction
+    from kafka_zk.spark_jobs.extraction.verification import against_cluster
+
+    if not found.ends:
+        return []
+    topics = tuple(sorted({tp.topic for tp in found.ends}))
+    asked: Any = Extraction(zookeeper=zookeeper, group=group, topics=topics, target="/")
+    with Connections(asked, note) as connections:
+        stored = run_blocking(OffsetRegistry(connections.zookeeper, group).fetch(found.ends))
+        log_ends = connections.brokers.offsets(dict.fromkeys(found.ends, LATEST))
+    return against_cluster(found, {tp: each.offset for tp, each in stored.items()}, log_ends)
