@@ -15,7 +15,7 @@ from kafka_zk.client.errors import KafkaError
 from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.kazoo_blocking import run_blocking
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.spark_jobs.cluster_client import LATEST
+from kafka_zk.spark_jobs.cluster_client import EARLIEST, LATEST
 from kafka_zk.spark_jobs.errors import DataLoss, SourceError
 from kafka_zk.spark_jobs.extraction import job
 from kafka_zk.spark_jobs.extraction.connections import Connections
@@ -117,8 +117,8 @@ class Rounds:
 def idle_report(extraction: Extraction, connections: Connections) -> Report | None:
     """The report of a round that has nothing to do; None if there may be something.
 
-    Costs reads of ZooKeeper and one ListOffsets for each leader: it does not ask where the logs begin, because a group
-    that is at the end of a partition has lost nothing of it.
+    Costs reads of ZooKeeper and one ListOffsets for each leader: only of partitions that the group has no offset of it
+    asks where the logs begin, because a group that is at the end of a partition has lost nothing of it.
     """
     tps = _registered(extraction.topics, connections)
     hold = GroupHold(connections.zookeeper, extraction.group, "")
@@ -127,7 +127,9 @@ def idle_report(extraction: Extraction, connections: Connections) -> Report | No
         return None
     offsets = run_blocking(hold.offsets(tps))
     ends = connections.brokers.offsets(dict.fromkeys(tps, LATEST))
-    if any(offsets.get(tp) != ends[tp] for tp in tps):
+    if new := [tp for tp in tps if offsets.get(tp, -1) < 0]:
+        offsets |= connections.brokers.offsets(dict.fromkeys(new, EARLIEST))
+    if any(offsets[tp] != ends[tp] for tp in tps):
         return None
     rows = tuple(PartitionReport(*tp, ends[tp], ends[tp], 0, 0) for tp in tps)
     return Report(rows, 0, 0, (), Leftover.NOTHING.value)

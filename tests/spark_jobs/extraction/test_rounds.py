@@ -6,13 +6,16 @@ from urllib.request import urlopen
 import pytest
 
 from kafka_zk.registry.errors import SessionLost
+from kafka_zk.spark_jobs.cluster_client import EARLIEST, LATEST
 from kafka_zk.spark_jobs.errors import FetchFailed
 from kafka_zk.spark_jobs.extraction import rounds as module
 from kafka_zk.spark_jobs.extraction.errors import Undecodable
 from kafka_zk.spark_jobs.extraction.planning import Extraction, PartitionReport, Report
 from kafka_zk.spark_jobs.extraction.round_metrics import RoundMetrics
 from kafka_zk.spark_jobs.extraction.rounds import Round, Rounds
+from kafka_zk.storage.types import TopicPartition
 
+TP = TopicPartition("t", 0)
 IDLE = Report((PartitionReport("t", 0, 5, 5, 0, 0),), 0, 0, (), "nothing")
 BEHIND = Report((PartitionReport("t", 0, 0, 5, 9, 4),), 5, 1, ("lake/range=x",), "nothing")
 
@@ -73,6 +76,51 @@ def test_what_stays_and_a_failure_of_the_first_round_end_them(
     world = World(monkeypatch, *outcomes, IDLE)
     with pytest.raises(type(outcomes[-1])):
         world.rounds.run()
+
+
+class Asked:
+    """Connections to a cluster where partition 0 ends at offset 5; ``asked`` are the ListOffsets."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, begins: int, offset: int | None) -> None:
+        self.asked: list[int] = []
+        self.brokers = self
+        self._begins = begins
+        stored = {} if offset is None else {TP: offset}
+        monkeypatch.setattr(module, "_registered", lambda *_: [TP])
+        monkeypatch.setattr(module, "run_blocking", lambda answer: answer)
+        monkeypatch.setattr(module, "GroupHold", lambda *_: self)
+        self.read_manifest = lambda: None
+        self.outdated = lambda _: {}
+        self.offsets_of = lambda: dict(stored)
+
+    zookeeper = None
+
+    def offsets(self, wanted: Any) -> Any:
+        if isinstance(wanted, list):  # asked as the group's
+            return self.offsets_of()
+        self.asked += wanted.values()
+        return {tp: 5 if which == LATEST else self._begins for tp, which in wanted.items()}
+
+
+@pytest.mark.parametrize(
+    ("begins", "offset", "is_idle", "asked"),
+    [
+        (0, 5, True, [LATEST]),
+        (0, 4, False, [LATEST]),
+        (0, 6, False, [LATEST]),
+        (0, None, False, [LATEST, EARLIEST]),
+        (5, None, True, [LATEST, EARLIEST]),
+        (5, -1, True, [LATEST, EARLIEST]),
+    ],
+)
+def test_when_there_is_nothing_to_do(
+    monkeypatch: pytest.MonkeyPatch, begins: int, offset: int | None, is_idle: bool, asked: list[int]
+) -> None:
+    """A group without offsets in an empty topic has nothing to do either."""
+    connections: Any = Asked(monkeypatch, begins, offset)
+    extraction = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake")
+    assert (module.idle_report(extraction, connections) is not None) == is_idle
+    assert connections.asked == asked
 
 
 def test_prometheus_sees_health_and_lag() -> None:
