@@ -106,7 +106,7 @@ class Life:
         system = self._system
         victim, before = system.controller(), self._counts()
         survivors = [broker_id for broker_id in range(BROKERS) if broker_id != victim]
-        load.gap()
+        load.calm()
         killed = system.kill_broker(victim, supervised=supervised)
         fenced = self._until_fenced(victim, killed)
         self._until_led(survivors)
@@ -119,13 +119,14 @@ class Life:
         system.start_broker(victim)
         self._until_in_sync()
         self._figures[f"{name}_return_s"] = time.monotonic() - begun_s
+        self._figures[f"{name}_return_gap_s"] = load.calm()
 
     def _stop(self, load: Load) -> None:
         """A broker that is not the controller, and leads many: after the preferred leaders lead again."""
         system = self._system
         self._prefer()
         victim, before = (system.controller() + 1) % BROKERS, self._counts()
-        load.gap()
+        load.calm()
         self._figures["stop_exit_s"] = system.stop_broker(victim)
         time.sleep(_SETTLE_S)
         self._figures["stop_gap_s"] = load.gap()
@@ -135,7 +136,7 @@ class Life:
 
     def _roll(self, load: Load) -> None:
         self._prefer()
-        load.gap()
+        load.calm()
         begun_s = time.monotonic()
         stopped, started = [], []
         for broker_id in range(BROKERS):

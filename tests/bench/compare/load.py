@@ -1,7 +1,8 @@
 """A producer with acks=all beside what happens to the brokers: the longest time without an acknowledgement.
 
 ``Load`` runs this module in a process of its own, so that nothing else takes its time: it writes to a few partitions,
-one small record each every 20 ms, and answers the line ``gap`` with the longest gap since the last such line.
+one small record each every 20 ms. It answers the line ``gap`` with the longest gap since the last line, and the line
+``calm`` once each partition has been acknowledged again: so a gap counts where it began.
 """
 
 from __future__ import annotations
@@ -64,13 +65,20 @@ class Load:
         )  # fmt: skip
 
     def __enter__(self) -> Load:
-        self.gap()  # every partition has an acknowledgement
+        self.calm()
         return self
 
     def gap(self) -> float:
-        """Seconds, since it was asked last."""
+        """Seconds, since anything was asked last."""
+        return self._ask("gap")
+
+    def calm(self) -> float:
+        """Wait until every partition has an acknowledgement; the longest gap until then."""
+        return self._ask("calm")
+
+    def _ask(self, line: str) -> float:
         assert self._process.stdin and self._process.stdout
-        self._process.stdin.write("gap\n")
+        self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
         return float(self._process.stdout.readline() or "nan")
 
@@ -82,13 +90,14 @@ class Load:
 def main(bootstrap: str, topic: str, partitions: Sequence[int]) -> None:
     """Until standard input ends."""
     producer = Producer({"bootstrap.servers": bootstrap, **_CONFIG})
-    first = set(partitions)
+    silent: set[int] = set()
+    is_asked = False
     gaps = Gaps(partitions, time.monotonic())
 
     def delivered(error: Any, message: Any) -> None:
         if error is None:
             gaps.acknowledged(message.partition(), time.monotonic())
-            first.discard(message.partition())
+            silent.discard(message.partition())
 
     while True:
         begun_s = time.monotonic()
@@ -96,9 +105,14 @@ def main(bootstrap: str, topic: str, partitions: Sequence[int]) -> None:
             producer.produce(topic, b"x" * 100, partition=partition, on_delivery=delivered)
         while (left_s := begun_s + INTERVAL_S - time.monotonic()) > 0:
             producer.poll(left_s)
-        if not first and select.select([sys.stdin], [], [], 0)[0]:
-            if not sys.stdin.readline():
+        if not is_asked and select.select([sys.stdin], [], [], 0)[0]:
+            line = sys.stdin.readline().strip()
+            if not line:
                 return
+            is_asked = True
+            silent.update(partitions if line == "calm" else ())
+        if is_asked and not silent:
+            is_asked = False
             print(gaps.taken(time.monotonic()), flush=True)
 
 

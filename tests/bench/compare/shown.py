@@ -29,6 +29,7 @@ ROWS = (
     Row("kill_beyond_s", "… beyond the session's end", "s"),
     Row("kill_gap_s", "… longest gap with acks=all", "s"),
     Row("kill_return_s", "the killed broker starts until in sync", "s"),
+    Row("kill_return_gap_s", "… longest gap with acks=all", "s"),
     Row("supervised_s", "killed under a supervisor until all led", "s"),
     Row("supervised_gap_s", "… longest gap with acks=all", "s"),
     Row("stop_exit_s", "clean stop of a leader of many: exit", "s"),
