@@ -21,15 +21,14 @@ class TransactionMarker(NamedTuple):
     is_commit: bool
 
 
+def marker_records(marker: TransactionMarker, now_ms: int) -> bytes:
+    """The batch that has the marker, for ``append_marker``; the same for every partition."""
+    producer_id, producer_epoch, coordinator_epoch, is_commit = marker
+    return bytes(marker_batch(producer_id, producer_epoch, coordinator_epoch, is_commit=is_commit, timestamp_ms=now_ms))
+
+
 def append_marker(
-    replicas: ReplicaManager, tp: TopicPartition, marker: TransactionMarker, timeout_ms: int, now_ms: int
+    replicas: ReplicaManager, tp: TopicPartition, records: bytes, timeout_ms: int
 ) -> AppendResult | Awaitable[AppendResult]:
     """Append a marker to the log of a partition, as ``ReplicaManager.append_own`` does."""
-    batch = marker_batch(
-        marker.producer_id,
-        marker.producer_epoch,
-        marker.coordinator_epoch,
-        is_commit=marker.is_commit,
-        timestamp_ms=now_ms,
-    )
-    return replicas.append_own(tp, memoryview(batch), timeout_ms)
+    return replicas.append_own(tp, memoryview(bytearray(records)), timeout_ms)

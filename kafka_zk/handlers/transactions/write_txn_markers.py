@@ -14,7 +14,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.replica.delayed_produce import AppendResult
-from kafka_zk.replica.transaction_markers import TransactionMarker, append_marker
+from kafka_zk.replica.transaction_markers import TransactionMarker, append_marker, marker_records
 from kafka_zk.security.authorizer import CLUSTER, Operation
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 
@@ -61,13 +61,14 @@ async def _begin(
 ) -> dict[TopicPartition, AppendResult | Awaitable[AppendResult]]:
     """Append the marker everywhere; nobody is waited for yet."""
     begun: dict[TopicPartition, AppendResult | Awaitable[AppendResult]] = {}
+    records = marker_records(marker, services.clock.wall_ms())
     for tp in tps:
         if turns.is_over:
             await turns.next()
         if services.replicas.logs.get(tp) is None:
             begun[tp] = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
-            begun[tp] = append_marker(services.replicas, tp, marker, _TIMEOUT_MS, services.clock.wall_ms())
+            begun[tp] = append_marker(services.replicas, tp, records, _TIMEOUT_MS)
     return begun
 
 
