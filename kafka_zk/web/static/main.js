@@ -27,6 +27,7 @@ const page = {
   znode: null, // the path of the chosen one
   told: null, // what happened, and when the page asked for that
   toldAt: 0,
+  inLesson: false,
   playing: false,
   drawing: false,
   held: false, // while a button is down nothing is drawn: else it would be another one when it comes up
@@ -107,6 +108,7 @@ function showHappened(told) {
   const chosen = page.chosen !== null || page.znode !== null;
   id("happened").hidden = chosen;
   id("chosen").hidden = !chosen;
+  if (page.inLesson) told = { ...told, episodes: told.episodes.filter((each) => each.from_ms <= page.moment) };
   const key = JSON.stringify(told.episodes);
   if (id("happened").dataset.key === key) return;
   id("happened").dataset.key = key;
@@ -156,7 +158,7 @@ async function showZnode(seq) {
 function shownRange() {
   const seconds = Number(id("window").value);
   const { first_ms, last_ms, now_ms } = page.recording;
-  const end = Math.max(last_ms, page.recording.live ? now_ms : 0);
+  const end = page.inLesson ? page.moment : Math.max(last_ms, page.recording.live ? now_ms : 0); // no answers beforehand
   if (!seconds) return { from_ms: first_ms, to_ms: end };
   const to = page.seq === null ? end : Math.min(end, page.moment + (seconds * 1000) / 2);
   return { from_ms: Math.max(first_ms, to - seconds * 1000), to_ms: Math.max(to, first_ms + 1000) };
@@ -297,7 +299,8 @@ async function beginLesson() {
   if (page.recording.live) return;
   const panel = new LessonPanel(id("lesson"), ask, async (seq) => { page.playing = false; page.seq = Math.max(1, seq); page.chosen = null; await draw(); });
   if (!await panel.begin()) return;
-  if (!hash.has("seq")) page.seq = 1;
+  page.inLesson = true;
+  page.seq = 1;
 }
 
 begin();
