@@ -218,7 +218,7 @@ def test_a_stretch_is_a_file_to_keep(recorded: Path, tmp_path: Path) -> None:
     part.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
 def test_it_ends_with_its_terminal(recorded: Path, number: signal.Signals) -> None:
     with page(recorded, ends_by=number) as (_, port):
         assert ask(port, "/api-recording")[0] == 200

@@ -80,7 +80,7 @@ async function drawOnce() {
     ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq, here),
   ]);
   const flow = (recent.entries ?? []).filter((each) => each.seq <= seq).slice(-FLOW_COUNT);
-  replace(id("view"), view(flow, samples.at));
+  replace(id("view"), view(flow, samples.at, brokersUntil(page.moment, spans.spans)));
   showChosenZnode(seq);
   const width = Math.max(600, id("timeline").clientWidth - 16);
   replace(id("timeline"), timelinePicture(width, range, spans,
@@ -108,7 +108,10 @@ function showHappened(told) {
   const chosen = page.chosen !== null || page.znode !== null;
   id("happened").hidden = chosen;
   id("chosen").hidden = !chosen;
-  if (page.inLesson) told = { ...told, episodes: told.episodes.filter((each) => each.from_ms <= page.moment) };
+  if (page.inLesson) {
+    const before = told.episodes.filter((each) => each.from_ms <= page.moment);
+    told = { episodes: before, count: before.length };
+  }
   const key = JSON.stringify(told.episodes);
   if (id("happened").dataset.key === key) return;
   id("happened").dataset.key = key;
@@ -130,7 +133,7 @@ async function viewOf(seq, here) {
     return (flow) => treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode(tree), draw);
   }
   const { cluster } = await ask("state", { seq, ...topicsQuery() });
-  return (flow, measured) => clusterView(cluster, page.recording, flow, measured, filter, breakBroker, draw);
+  return (flow, measured, known) => clusterView(cluster, { ...page.recording, known_brokers: known }, flow, measured, filter, breakBroker, draw);
 }
 
 // Once for each moment: who scrolls away, stays there.
@@ -139,6 +142,10 @@ function showChosenZnode(seq) {
   page.scrolledTo = seq;
   if (page.seq !== null) document.querySelector("#view tr.chosen")?.scrollIntoView({ block: "center" });
 }
+
+// Those of the cluster, and in a recording those that were there in the shown time.
+const brokersUntil = (moment, spans) => [...new Set([...page.recording.known_brokers, ...spans
+  .filter(([kind, , , , from_ms]) => kind === "broker" && from_ms <= moment).map(([, lane]) => Number(lane.split(" ")[1]))])];
 
 const changedNow = (entries) => new Map(entries.filter((each) => ["created", "changed", "deleted"].includes(each.kind))
   .map((each) => [each.path, each.kind]));
