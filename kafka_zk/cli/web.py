@@ -1,12 +1,13 @@
 """``kafka-zk web``: the flight recorder's page for a live cluster, or for a recording."""
 
+import signal
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_zk.broker.signals import interrupt_at_the_end
+from kafka_zk.broker.signals import ending_signals, interrupt_at_the_end
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.options import json_option, zookeeper_option, zookeeper_properties
 from kafka_zk.cli.output import note, print_json, say
@@ -135,6 +136,8 @@ def _serve(recording: "Recording", cluster: "Cluster | None", described: str, po
             print_json({"event": "web", "url": service.url})
         else:
             say(f"{URL}{service.url}")
+        for number in ending_signals():  # a KeyboardInterrupt would be logged by the reactor, which goes on
+            signal.signal(number, lambda *_: any_reactor.callFromThread(any_reactor.stop))
         any_reactor.run()
 
 

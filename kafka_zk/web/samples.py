@@ -100,6 +100,6 @@ class Samples:
                 self._database.execute(
                     "delete from samples where time_ms < "
                     "(select time_ms from samples order by time_ms limit 1 offset ?)",
-                    (count // _FORGOTTEN_SHARE,),
+                    (count - MOST_SAMPLES + MOST_SAMPLES // _FORGOTTEN_SHARE,),
                 )
             self._last.clear()  # what still lasts is told again

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -170,7 +171,7 @@ def test_watches_come_to_the_same_end(server: EmbeddedZooKeeper) -> None:
 
 
 @contextmanager
-def page(*arguments: str | Path) -> Iterator[tuple[str, int]]:
+def page(*arguments: str | Path, ends_by: signal.Signals = signal.SIGTERM) -> Iterator[tuple[str, int]]:
     """A ``kafka-zk web``; its URL and port."""
     command = [sys.executable, "-m", "kafka_zk", "web", "--port", "0", *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -180,7 +181,7 @@ def page(*arguments: str | Path) -> Iterator[tuple[str, int]]:
         assert found is not None
         yield found[1], int(found[2])
     finally:
-        process.terminate()
+        process.send_signal(ends_by)
         assert process.wait(TIMEOUT_S) == 0
 
 
@@ -237,6 +238,12 @@ def test_a_stretch_is_a_file_to_keep(recorded: Path, tmp_path: Path) -> None:
     assert part.tree(part.count).znodes == whole.tree(whole.count).znodes
     whole.close()
     part.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+def test_it_ends_with_its_terminal(recorded: Path, number: signal.Signals) -> None:
+    with page(recorded, ends_by=number) as (_, port):
+        assert ask(port, "/api-recording")[0] == 200
 
 
 def test_a_bad_recording_is_a_sentence(tmp_path: Path) -> None:

@@ -148,10 +148,10 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(pages: li
     assert [page.errors() for page in pages] == [[], []]
     first.press("#live")
     first.press("#view-cluster")
-    folded = "[data-key='leader seen-']"
-    assert first.text("#timeline").count("seen-0") == 1
-    first.press(f"#timeline {folded}")
-    until(lambda: "seen-0" not in first.text("#timeline"), "the topic folded")
+    lane = "#timeline [role=img][aria-label^='seen-0']"
+    until(lambda: first.count(lane) == 1, "the partition's lane")
+    first.press("#timeline [data-key='leader seen-']")
+    until(lambda: not first.count(lane), "the topic folded")
     until(lambda: first.text("#view td.number"), "a high watermark")
     first.press("[data-break=restart-2]")
     until(lambda: "broker 2 in sync" in first.roles(), "broker 2 back in the ISR")

@@ -2,7 +2,8 @@
 
     python -m tests.peers.web_screenshots docs/web
 
-starts a cluster, a producer and two groups, lets a member and a broker die, and takes the pictures in Chromium.
+starts a cluster, a producer and two groups, lets a member and a broker die, plays a scenario, and takes the pictures in
+Chromium.
 """
 
 import sys
@@ -28,6 +29,7 @@ SETTLED_S = 2.5
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    _take_lesson(folder)
     with TemporaryDirectory() as data, ExitStack() as closing:
         url, bootstrap, zookeeper = closing.enter_context(_cluster(Path(data)))
         closing.enter_context(_producer(bootstrap))
@@ -37,6 +39,19 @@ def main(folder: Path) -> None:
         page = Page(url)
         closing.callback(page.close)
         _take(page, members, folder)
+
+
+def _take_lesson(folder: Path) -> None:
+    web = [sys.executable, "-m", "kafka_zk", "web", "--port", "0", "zombie-controller"]
+    with Terminal(web, environ) as terminal, ExitStack() as closing:
+        url = until(lambda: terminal.read_until("web page at") and PAGE.search(terminal.text), "its URL")
+        page = Page(url[1])
+        closing.callback(page.close)
+        until(lambda: "begin" in page.text("#lesson-next"), "the lesson")
+        while "another broker" not in page.text("#lesson .step"):
+            page.press("#lesson-next")
+            time.sleep(SETTLED_S / 5)
+        (folder / "lesson.png").write_bytes(screenshot(page.driver))
 
 
 def _take(page: Page, members: list[Popen[bytes]], folder: Path) -> None:

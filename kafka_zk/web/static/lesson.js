@@ -4,6 +4,8 @@ import { html, readable, replace } from "./dom.js";
 
 const SIGNS = { command: "▶ ", note: "", held: "✓ as expected: ", failed: "✗ expected, but not so: ", violation: "✗ " };
 
+const MOST_LINES = 6;
+
 // `ask` asks the server; `windTo` shows the cluster after an entry.
 export class LessonPanel {
   constructor(element, ask, windTo) {
@@ -73,6 +75,10 @@ export class LessonPanel {
   }
 
   happened(now) {
-    return now?.happened.length ? html("ul", {}, now.happened.map((text) => html("li", {}, text))) : null;
+    if (!now?.happened.length) return null;
+    const lines = (some) => html("ul", {}, some.map((text) => html("li", {}, readable(text))));
+    const more = now.happened.slice(MOST_LINES);
+    return html("div", {}, lines(now.happened.slice(0, MOST_LINES)),
+      more.length ? html("details", {}, html("summary", {}, `and ${more.length} more`), lines(more)) : null);
   }
 }

@@ -27,6 +27,7 @@ const page = {
   znode: null, // the path of the chosen one
   told: null, // what happened, and when the page asked for that
   toldAt: 0,
+  inLesson: false,
   playing: false,
   drawing: false,
   held: false, // while a button is down nothing is drawn: else it would be another one when it comes up
@@ -79,7 +80,7 @@ async function drawOnce() {
     ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq, here),
   ]);
   const flow = (recent.entries ?? []).filter((each) => each.seq <= seq).slice(-FLOW_COUNT);
-  replace(id("view"), view(flow, samples.at));
+  replace(id("view"), view(flow, samples.at, brokersUntil(page.moment, spans.spans)));
   showChosenZnode(seq);
   const width = Math.max(600, id("timeline").clientWidth - 16);
   replace(id("timeline"), timelinePicture(width, range, spans,
@@ -107,6 +108,10 @@ function showHappened(told) {
   const chosen = page.chosen !== null || page.znode !== null;
   id("happened").hidden = chosen;
   id("chosen").hidden = !chosen;
+  if (page.inLesson) {
+    const before = told.episodes.filter((each) => each.from_ms <= page.moment);
+    told = { episodes: before, count: before.length };
+  }
   const key = JSON.stringify(told.episodes);
   if (id("happened").dataset.key === key) return;
   id("happened").dataset.key = key;
@@ -128,7 +133,7 @@ async function viewOf(seq, here) {
     return (flow) => treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode(tree), draw);
   }
   const { cluster } = await ask("state", { seq, ...topicsQuery() });
-  return (flow, measured) => clusterView(cluster, page.recording, flow, measured, filter, breakBroker, draw);
+  return (flow, measured, known) => clusterView(cluster, { ...page.recording, known_brokers: known }, flow, measured, filter, breakBroker, draw);
 }
 
 // Once for each moment: who scrolls away, stays there.
@@ -137,6 +142,10 @@ function showChosenZnode(seq) {
   page.scrolledTo = seq;
   if (page.seq !== null) document.querySelector("#view tr.chosen")?.scrollIntoView({ block: "center" });
 }
+
+// Those of the cluster, and in a recording those that were there in the shown time.
+const brokersUntil = (moment, spans) => [...new Set([...page.recording.known_brokers, ...spans
+  .filter(([kind, , , , from_ms]) => kind === "broker" && from_ms <= moment).map(([, lane]) => Number(lane.split(" ")[1]))])];
 
 const changedNow = (entries) => new Map(entries.filter((each) => ["created", "changed", "deleted"].includes(each.kind))
   .map((each) => [each.path, each.kind]));
@@ -156,7 +165,7 @@ async function showZnode(seq) {
 function shownRange() {
   const seconds = Number(id("window").value);
   const { first_ms, last_ms, now_ms } = page.recording;
-  const end = Math.max(last_ms, page.recording.live ? now_ms : 0);
+  const end = page.inLesson ? page.moment : Math.max(last_ms, page.recording.live ? now_ms : 0); // no answers beforehand
   if (!seconds) return { from_ms: first_ms, to_ms: end };
   const to = page.seq === null ? end : Math.min(end, page.moment + (seconds * 1000) / 2);
   return { from_ms: Math.max(first_ms, to - seconds * 1000), to_ms: Math.max(to, first_ms + 1000) };
@@ -297,7 +306,8 @@ async function beginLesson() {
   if (page.recording.live) return;
   const panel = new LessonPanel(id("lesson"), ask, async (seq) => { page.playing = false; page.seq = Math.max(1, seq); page.chosen = null; await draw(); });
   if (!await panel.begin()) return;
-  if (!hash.has("seq")) page.seq = 1;
+  page.inLesson = true;
+  page.seq = 1;
 }
 
 begin();
