@@ -57,16 +57,25 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
         yield server
 
 
-def test_driver_is_killed_after_the_commit_and_between_two_files(
+def test_driver_is_killed_between_two_files(
     kafka_zk_cluster: EmbeddedCluster, s3: S3, tmp_path: Path
 ) -> None:
     extraction = IntoS3(kafka_zk_cluster, tmp_path, "into-s3", s3)
     extraction.write(20)
-    extraction.kill(Point(Step.STAGE, Phase.END.value), DRIVER)
-    assert extraction.keys() == [], "nothing is seen of what is not committed"
     extraction.kill(BETWEEN_FILES, DRIVER)
     assert len(extraction.keys()) == 1, "one file of two"
     extraction.write(20)
+    extraction.recover()
+    extraction.check()
+    assert extraction.hidden() == [], "nothing is left of the staging"
+
+
+@pytest.mark.soak
+def test_nothing_is_seen_of_what_is_not_committed(kafka_zk_cluster: EmbeddedCluster, s3: S3, tmp_path: Path) -> None:
+    extraction = IntoS3(kafka_zk_cluster, tmp_path, "uncommitted-in-s3", s3)
+    extraction.write(20)
+    extraction.kill(Point(Step.COMMIT, Phase.BEGIN.value), DRIVER)
+    assert extraction.keys() == [] and extraction.hidden()
     extraction.recover()
     extraction.check()
 
