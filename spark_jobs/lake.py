@@ -44,7 +44,7 @@ def verify(
 
     \b
     kafka-zk lake verify --to ./lake
-    kafka-zk lake verify --to s3a://bucket/lake --zookeeper 127.0.0.1:2181 --group lake
+    kafka-zk lake verify --to s3a://bucket/lake --zookeeper h:2181 --group lake
     """
     if group is not None and not zookeeper:
         raise click.UsageError("--group needs --zookeeper")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+_PLACE = ("topic", "partition", "offset")
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 
 
@@ -25,8 +26,10 @@ class SparkRewriter:
             self._spark.conf.set(_INFERENCE, inferred)
         names = self._partition_columns(target, folders)
         counted = Observation()
-        place = ["topic", "partition", "offset"]
-        frame = frame.repartition(file_count).sortWithinPartitions(*[*names, *place])
+        order = [name for name in (*names, *_PLACE) if name in frame.columns]
+        frame = frame.repartition(file_count)
+        if order:
+            frame = frame.sortWithinPartitions(*order)
         writer = frame.observe(counted, f.count(f.lit(1)).alias("records")).write
         (writer.partitionBy(*names) if names else writer).parquet(staging)
         return int(counted.get["records"])

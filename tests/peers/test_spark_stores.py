@@ -1,82 +1,30 @@
 """Extractions into a real S3 by Spark's own client, killed between the steps; read back by pyarrow.
 
-moto's server is the S3; ``make soak`` kills a driver at every step, 50 rounds.
+moto's server is the S3. More kills: tests/soak/test_lake_kill.py.
 """
 
 from __future__ import annotations
 
-import io
-import random
-from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.spark_jobs.extraction.steps import Phase, Step
-from tests.integration.extraction_process import DRIVER, MIDDLE
-from tests.integration.killed_extraction import KILL_POINTS, KilledExtraction, Point
-from tests.peers.s3 import S3, s3_server
+from tests.integration.extraction_process import DRIVER
+from tests.peers.s3 import S3
+from tests.peers.s3_extraction import BETWEEN_FILES, IntoS3, s3  # noqa: F401
 
 pytestmark = pytest.mark.peers
 
-BUCKET = "lake"
-BETWEEN_FILES = Point(Step.PUBLISH, MIDDLE)
-ROUNDS = 50
 
-
-class IntoS3(KilledExtraction):
-    format = "parquet"
-
-    def __init__(self, cluster: EmbeddedCluster, folder: Path, topic: str, s3: S3) -> None:
-        super().__init__(cluster, folder, topic, **s3.conf())
-        self._s3 = s3
-        self._target = f"s3a://{BUCKET}/{topic}"
-
-    def _records(self) -> Iterator[tuple[int, int, str]]:
-        for key in self.keys():
-            for record in pq.read_table(io.BytesIO(self._s3.read(BUCKET, key))).to_pylist():
-                yield record["partition"], record["offset"], record["value"]
-
-    def keys(self) -> list[str]:
-        """Of what a reader sees that lists the folder."""
-        prefix = self._target.removeprefix(f"s3a://{BUCKET}/")
-        found = self._s3.keys(BUCKET, f"{prefix}/range=")
-        return [key for key in found if not key.rpartition("/")[2].startswith("_") and not key.endswith("/")]
-
-    def hidden(self) -> list[str]:
-        prefix = self._target.removeprefix(f"s3a://{BUCKET}/")
-        return [key for key in self._s3.keys(BUCKET, f"{prefix}/_kafka_zk_staging/") if not key.endswith("staging/")]
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
-    with s3_server(tmp_path_factory.mktemp("s3") / "log") as server:
-        server.client.create_bucket(Bucket=BUCKET)
-        yield server
-
-
-def test_driver_is_killed_after_the_commit_and_between_two_files(
-    kafka_zk_cluster: EmbeddedCluster, s3: S3, tmp_path: Path
+def test_driver_is_killed_between_two_files(
+    kafka_zk_cluster: EmbeddedCluster, s3: S3, tmp_path: Path  # noqa: F811
 ) -> None:
     extraction = IntoS3(kafka_zk_cluster, tmp_path, "into-s3", s3)
     extraction.write(20)
-    extraction.kill(Point(Step.STAGE, Phase.END.value), DRIVER)
-    assert extraction.keys() == [], "nothing is seen of what is not committed"
     extraction.kill(BETWEEN_FILES, DRIVER)
     assert len(extraction.keys()) == 1, "one file of two"
     extraction.write(20)
     extraction.recover()
     extraction.check()
-
-
-@pytest.mark.soak
-def test_fifty_kills(kafka_zk_cluster: EmbeddedCluster, s3: S3, tmp_path: Path) -> None:
-    extraction = IntoS3(kafka_zk_cluster, tmp_path, "fifty-into-s3", s3)
-    rng = random.Random(0)
-    for _ in range(ROUNDS):
-        extraction.write(20)
-        extraction.kill(rng.choice([*KILL_POINTS, BETWEEN_FILES]), DRIVER)
-    extraction.recover()
-    extraction.check()
+    assert extraction.hidden() == [], "nothing is left of the staging"
