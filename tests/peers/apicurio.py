@@ -47,7 +47,7 @@ def installation() -> Path:
 
 @contextmanager
 def apicurio(bootstrap: str, folder: Path) -> Iterator[str]:
-    """A running registry; the URL for Confluent's clients. It reads its topics when it starts."""
+    """A running registry; the URL for Confluent's clients. What its topics hold may appear a moment later."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     settings = {
@@ -65,18 +65,17 @@ def apicurio(bootstrap: str, folder: Path) -> Iterator[str]:
     with log.open("wb") as output:
         process = subprocess.Popen(tied(command), stdout=output, stderr=subprocess.STDOUT, cwd=folder)
     try:
-        wait_for(lambda: _is_ready(url, process, log), "Apicurio to start", _START_TIMEOUT_S)
+        wait_for(lambda: _answers(url, process, log), "Apicurio to start", _START_TIMEOUT_S)
         yield url
     finally:
         process.terminate()
         process.wait(30)
 
 
-def _is_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -> bool:
+def _answers(url: str, process: "subprocess.Popen[bytes]", log: Path) -> bool:
     assert process.poll() is None, log.read_text(errors="replace")[-3000:]
-    ready = f"{url.partition('/apis')[0]}/health/ready"
     try:
-        with urlopen(ready, timeout=5) as answer:
+        with urlopen(f"{url}/subjects", timeout=5) as answer:
             return bool(answer.status == 200)
     except (URLError, OSError):
         return False

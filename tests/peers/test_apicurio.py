@@ -14,6 +14,7 @@ from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
 from kafka_zk.spark_jobs.wire.schema_registry import SchemaRegistry
 from kafka_zk.spark_jobs.wire.value_decoder import value_decoder
+from tests.integration.processes import wait_for
 from tests.peers.apicurio import apicurio
 from tests.spark_jobs.wire.test_value_decoder import FIRST_AVRO, FIRST_JSON, SECOND_PROTO, message
 
@@ -43,6 +44,7 @@ def test_schemas_are_registered_found_by_id_and_outlive_the_registry(
         with pytest.raises(ValueUndecodable, match="has no schema 4242"):
             decoded(url, "avro", "a", b"\0" + (4242).to_bytes(4) + b"\0")
     with apicurio(kafka_zk_cluster.bootstrap, tmp_path) as url:
+        wait_for(lambda: len(SchemaRegistryClient({"url": url}).get_subjects()) == 3, "its topics to be read", 60)
         assert decoded(url, "avro", "a", old) == {"id": 1, "was": "x", "n": 7}
         assert decoded(url, "avro", "a", new) == {"id": 2, "was": "y", "n": 3}
         assert decoded(url, "json-schema", "j", text) == {"id": 3, "was": "z"}
