@@ -197,6 +197,7 @@ def test_a_broker_that_is_paused_is_waited_for(three: Watched) -> None:
     with cluster.brokers[paused].paused():
         three.until_gone(paused)
         assert time.monotonic() - begun_s > SESSION_TIMEOUT_MS / 1000 / 2
+    wait_for(lambda: three.broker_epoch(paused) is not None, "the new registration", 20)
     cluster.wait_ready()
 
 
@@ -208,7 +209,7 @@ def test_a_session_that_was_renewed_is_the_one_that_is_closed(three: Watched, zo
         stat = await three.client.exists(f"/brokers/ids/{victim}")
         return stat.ephemeral_owner if stat else 0
 
-    first = run_blocking(owner())
+    first = wait_for(lambda: run_blocking(owner()), "a registration", 20)
     Chroot(zookeeper_server, "").expire_session(first)
     wait_for(lambda: run_blocking(owner()) not in (0, first), "the new session")
     cluster.brokers[victim].kill()
