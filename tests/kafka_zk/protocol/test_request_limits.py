@@ -47,6 +47,28 @@ def _elect_leaders() -> Any:
     return request(election_type=0, topic_partitions=[topic], timeout_ms=1)
 
 
+def _write_markers() -> Any:
+    request = codec.request(ApiKey.WRITE_TXN_MARKERS)
+    marker = request.WritableTxnMarker
+    topic = marker.WritableTxnMarkerTopic(name="t", partition_indexes=list(range(PARTITIONS)))
+    ended = marker(producer_id=1, producer_epoch=0, transaction_result=True, topics=[topic], coordinator_epoch=0)
+    return request(markers=[ended])
+
+
+def _txn_offset_commit() -> Any:
+    request = codec.request(ApiKey.TXN_OFFSET_COMMIT)
+    topic = request.TxnOffsetCommitRequestTopic
+    partition = topic.TxnOffsetCommitRequestPartition
+    partitions = [
+        partition(partition_index=number, committed_offset=1, committed_leader_epoch=-1, committed_metadata="")
+        for number in range(PARTITIONS)
+    ]
+    return request(
+        transactional_id="x", group_id="g", producer_id=1, producer_epoch=0, generation_id=-1, member_id="",
+        group_instance_id=None, topics=[topic(name="t", partitions=partitions)],
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("api_key", "version", "request_of"),
     [
@@ -54,6 +76,8 @@ def _elect_leaders() -> Any:
         (ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, _alter_reassignments),
         (ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, _list_reassignments),
         (ApiKey.ELECT_LEADERS, 2, _elect_leaders),
+        (ApiKey.WRITE_TXN_MARKERS, 1, _write_markers),
+        (ApiKey.TXN_OFFSET_COMMIT, 3, _txn_offset_commit),
     ],
 )
 def test_a_request_about_all_partitions_of_a_large_cluster_is_read(
