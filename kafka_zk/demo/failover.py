@@ -46,6 +46,8 @@ class Failover:
         """Tell what happened; once there are new leaders the broker is started again. Raises: EmbeddedError."""
         grown: dict[TopicPartition, LeadershipInfo] = {}
         for event, _ in self._follower.read():
+            if not 0 < self._killed_ms <= event.time_ms:
+                continue  # of another broker's death, of which the cluster tells
             match event:
                 case ControllerElected():
                     who = f"broker {event.actor.removeprefix('controller-')}"

@@ -135,7 +135,7 @@ class KilledExtraction:
         assert sum(each.offset for each in stored.values()) == self._written
 
     def _records(self) -> Iterator[tuple[int, int, str]]:
-        for path in Path(self._target).glob("range=*/*.json"):
+        for path in Path(self._target).glob("range=*/part-*.json"):
             for line in path.read_text().splitlines():
                 record: dict[str, Any] = json.loads(line)
                 yield record["partition"], record["offset"], record["value"]
