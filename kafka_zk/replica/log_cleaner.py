@@ -221,7 +221,7 @@ class _Lane:
         """As ``_clean``; if that fails in a way that nobody has thought of, retention at least has the log back."""
         try:
             return await self._clean(cleaning)
-        except BaseException:
+        except Exception:  # not GeneratorExit: the process, or the simulated one, is gone then
             self._end_helper()
             self._cleaner.manager.finish(cleaning, None)
             raise
