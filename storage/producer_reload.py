@@ -6,7 +6,6 @@ Source: UnifiedLog.rebuildProducerState, LogSegment.updateProducerState@3.9. Tes
 """
 
 from collections.abc import Iterator
-from functools import partial
 
 from kafka_zk.storage.errors import CorruptRecord
 from kafka_zk.storage.log_segments import LogSegments
@@ -17,6 +16,9 @@ from kafka_zk.storage.segment import Segment
 
 RECALLED_BYTES = 1024 * 1024
 """So much of the log is looked through for batches that a snapshot does not have: a client has few under way."""
+RECALLED_HEADERS = 1_000_000
+"""So many batches are looked at for all producers together, some 1.5 µs each: a client may have thousands of producer
+ids, each with a sequence that does not fit."""
 
 
 def reload_producers(
@@ -27,7 +29,7 @@ def reload_producers(
     rebuild_from: int | None = None,
 ) -> Steps[None]:
     """The replay may be done elsewhere. ``rebuild_from``: the transaction indexes cannot be relied on from there on."""
-    producers.recall = partial(earlier_batches, segments)
+    producers.recall = EarlierBatches(segments)
     start_offset = producers.load_snapshot(segments.directory, log_start_offset, log_end_offset, rebuild_from)
     if start_offset >= log_end_offset:
         if rebuild_from is not None:
@@ -49,15 +51,26 @@ def reload_producers(
     segments.replace_aborted(start_offset, replayed.aborted)
 
 
-def earlier_batches(segments: LogSegments, entry: ProducerEntry, offset: int) -> list[ProducedBatch]:
-    """The producer's batches of its epoch within ``RECALLED_BYTES`` before ``offset``, oldest first, but for what
-    cannot be read."""
-    found: list[ProducedBatch] = []
-    for header in _headers_before(segments, offset):
-        if (header.producer_id, header.producer_epoch) == (entry.producer_id, entry.producer_epoch):
-            end = last_sequence(header.base_sequence, header.last_offset_delta)
-            found.append((header.base_sequence, end, header.base_offset, header.last_offset, header.max_timestamp))
-    return found
+class EarlierBatches:
+    """Reads what the snapshot does not have, for RECALLED_HEADERS; from then on nothing, as in Kafka."""
+
+    def __init__(self, segments: LogSegments) -> None:
+        self._segments = segments
+        self._headers_left = RECALLED_HEADERS
+
+    def __call__(self, entry: ProducerEntry, offset: int) -> list[ProducedBatch]:
+        """The producer's batches of its epoch within ``RECALLED_BYTES`` before ``offset``, oldest first, but for what
+        cannot be read."""
+        found: list[ProducedBatch] = []
+        for header in _headers_before(self._segments, offset) if self._headers_left else ():
+            if not self._headers_left:
+                return []
+            self._headers_left -= 1
+            is_theirs = (header.producer_id, header.producer_epoch) == (entry.producer_id, entry.producer_epoch)
+            if is_theirs and not header.attributes & CONTROL_FLAG:
+                end = last_sequence(header.base_sequence, header.last_offset_delta)
+                found.append((header.base_sequence, end, header.base_offset, header.last_offset, header.max_timestamp))
+        return found
 
 
 def _headers_before(segments: LogSegments, offset: int) -> Iterator[BatchHeader]:
@@ -74,14 +87,11 @@ def _headers_before(segments: LogSegments, offset: int) -> Iterator[BatchHeader]
 
 
 def _headers(segment: Segment, start: int, offset: int) -> Iterator[BatchHeader]:
-    """Of data batches that have a producer."""
     try:
         for span in segment.spans(segment.offset_index.floor_position(start)):
             if span.base_offset >= offset:
                 return
             if span.magic == 2:
-                header = segment.header_at(span.position)
-                if header.producer_id >= 0 and not header.attributes & CONTROL_FLAG:
-                    yield header
+                yield segment.header_at(span.position)
     except CorruptRecord:  # its readers find out
         return

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from kafka_zk.controller import alter_partition
 from kafka_zk.controller.alter_partition import Proposal
-from kafka_zk.controller.context import Context, LeadershipInfo
+from kafka_zk.controller.context import Context, LeadershipInfo, Replica
 from kafka_zk.controller.control_requests import portions
 from kafka_zk.controller.effects import SendUpdateMetadata, WriteState
 from kafka_zk.controller.reporter import ControllerReporter
 from kafka_zk.controller.state_changes import StateChanges
+from kafka_zk.controller.states import ReplicaState
 from kafka_zk.controller.store import ControllerStore
 from kafka_zk.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.network.slices import Turns
@@ -70,17 +71,32 @@ class IsrChanges:
         return outcomes
 
     async def notified(self) -> list[TopicPartition]:
-        """``/isr_change_notification`` has children: leaders changed these partitions' states themselves."""
+        """``/isr_change_notification`` has children: leaders changed these partitions' states themselves.
+
+        A replica may have gone offline before this controller heard that it had come into the ISR: now it leaves.
+        """
         names = await self._store.children(isr.ISR_CHANGES)
         paths = [f"{isr.ISR_CHANGES}/{name}" for name in names]
         told = await self._store.isr_changes(paths)
         changed = sorted(tp for tp in told if tp in self._context.leadership)
         await self._read(changed)
+        await self._changes.replicas(self._offline_followers(changed), ReplicaState.OFFLINE)
         if changed:
             self._reporter.isrs_changed({tp: self._context.leadership[tp] for tp in changed})
             await self._changes.send([SendUpdateMetadata(None, changed)])
         await self._store.delete_all(paths)
         return changed
+
+    def _offline_followers(self, tps: Sequence[TopicPartition]) -> list[Replica]:
+        """Members of their ISRs."""
+        context = self._context
+        members = [Replica(tp, broker_id) for tp in tps for broker_id in context.leadership[tp].isr]
+        return [
+            member
+            for member in members
+            if context.replica_states.get(member) is ReplicaState.OFFLINE
+            and context.leadership[member.partition].leader != member.broker_id
+        ]
 
     async def _write(self, writes: Sequence[WriteState]) -> dict[TopicPartition, Outcome]:
         written, changed, failed = await self._changes.write_states(writes)

@@ -1,4 +1,8 @@
-"""What the controller told this broker about the cluster with UpdateMetadata: brokers, topics, leaders.
+"""What the controller told this broker about the cluster: brokers, topics, leaders.
+
+All of it comes with UpdateMetadata. A new leader of a partition that this broker has a replica of comes with
+LeaderAndIsr before, and is taken over from that: clients that the old leader sends away then learn from it where to go.
+(Kafka 3.7 says so in the answer that sends them away, to its newest clients: KIP-951.)
 
 Pure state: no I/O. Readers see a whole update or none of it, since everything happens on the reactor thread.
 
@@ -51,7 +55,7 @@ class PartitionChange(NamedTuple):
 
 
 class MetadataCache:
-    """The cluster as of the last UpdateMetadata.
+    """The cluster as of the last UpdateMetadata, and newer leaders.
 
     ``encoded`` is for readers: by topic what they answer with, by whatever the bytes depend on beside this state. News
     of a topic, or of the live brokers, take it away. ``broker_epoch`` is that of this broker's registration, of which
@@ -98,6 +102,17 @@ class MetadataCache:
                     partitions = self._partitions(topic, topic_id)
                     last = topic
                 partitions[partition] = info
+
+    def new_leader(self, topic: str, topic_id: uuid.UUID, partition: int, info: PartitionInfo) -> None:
+        """LeaderAndIsr told of this, but for the offline replicas. Counts if the leader epoch is newer than what is
+        known of the partition; one that is not known is for UpdateMetadata to tell of."""
+        known = self.partition(topic, partition)
+        if known is None or info.leader_epoch <= known.leader_epoch:
+            return
+        if self.topic_ids.get(topic, uuids.ZERO) != topic_id:
+            return
+        self.topics[topic][partition] = info._replace(offline_replicas=known.offline_replicas)
+        self.encoded.pop(topic, None)
 
     def partition(self, topic: str, partition: int) -> PartitionInfo | None:
         return self.topics.get(topic, {}).get(partition)

@@ -62,6 +62,7 @@ FIRST_WAIT_S = 0.02
 """After a leader's first answer that it does not lead, or not in this leader epoch, then twice as long each time up to
 the backoff: the controller told this broker a moment earlier than the leader, and until they agree nothing that waits
 for all in-sync replicas is acknowledged."""
+_MOST_DOUBLINGS = 20  # 6 hours
 
 _NOT_HEARD_YET = frozenset(
     {
@@ -81,7 +82,7 @@ class ReplicaState(enum.Enum):
 class PartitionFetchState(NamedTuple):
     """``lag`` in records behind the leader's high watermark, -1 before the first answer. ``delayed_until_s``: when the
     partition is fetched again after an error, on the timers' clock. ``waited``: how often in a row the leader had not
-    heard of this leader epoch."""
+    heard of this leader epoch, as far as it is counted."""
 
     topic_id: bytes
     leader_epoch: int
@@ -356,7 +357,7 @@ class FetcherState:
             return Refused(tp, code, True)
         known = self.partitions.get(tp)
         if code in _NOT_HEARD_YET and known is not None:
-            self.partitions[tp] = known._replace(waited=known.waited + 1)
+            self.partitions[tp] = known._replace(waited=min(known.waited + 1, _MOST_DOUBLINGS))
             self._delay(tp, now_s, min(self._backoff_s, FIRST_WAIT_S * 2**known.waited))
         else:
             self.delay(tp, now_s)

@@ -118,9 +118,18 @@ class IsrUpdates:
                     mark=log.high_watermark,
                 )
                 self._propose(partition, state.shrink(lagging))
-            if partition.advance_high_watermark(now_ms):
-                self._wake(partition.tp)
+            self._advance(partition)
             yield partition.tp
+
+    def brokers_gone(self, partitions: Iterable[Partition]) -> Iterator[TopicPartition]:
+        """Brokers live no more: what waited for one of them to join goes on, one partition at a step."""
+        for partition in partitions:
+            self._advance(partition)
+            yield partition.tp
+
+    def _advance(self, partition: Partition) -> None:
+        if partition.advance_high_watermark(self.now_ms()):
+            self._wake(partition.tp)
 
     def _propose(self, partition: Partition, pending: Pending) -> None:
         assert partition.remotes is not None
@@ -156,6 +165,7 @@ class IsrUpdates:
         )
         if ending is Ending.REVERTED:
             remotes.state = pending.committed
+            self._advance(partition)
         elif ending is Ending.RETRIED:
             self._submit(partition, pending)
 
@@ -169,5 +179,4 @@ class IsrUpdates:
         self._events.emit(
             IsrChanged, partition.tp, written.isr, written.partition_epoch, cause="expand" if is_expanded else "shrink"
         )
-        if partition.advance_high_watermark(self.now_ms()):
-            self._wake(partition.tp)
+        self._advance(partition)

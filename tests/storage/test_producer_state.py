@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_zk.storage import producer_reload
 from kafka_zk.storage.end_transaction_marker import (
     ABORT_MARKER,
     COMMIT_MARKER,
@@ -31,6 +32,7 @@ from kafka_zk.storage.producer_state import (
     encode_snapshot,
 )
 from kafka_zk.storage.record_batch import BatchHeader, read_header
+from kafka_zk.storage.segment import Segment
 from kafka_zk.storage.verification_state import UNVERIFIED
 
 from .helpers import T0, append, batch, new_log, reopen
@@ -249,6 +251,29 @@ def test_the_log_is_read_once_for_a_producer_that_does_not_fit(tmp_path: Path) -
             append(recovered, batch(1, producer_id=1, producer_epoch=0, base_sequence=sequence))
     assert asked == [6]
     assert append(recovered, batch(1, producer_id=1, producer_epoch=0, base_sequence=2)).duplicate
+
+
+def test_many_producers_that_do_not_fit_make_no_endless_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One client can have thousands of producer ids, and ask for a look through the log with each of them."""
+    monkeypatch.setattr(producer_reload, "RECALLED_HEADERS", 100, raising=False)
+    log = new_log(tmp_path)
+    for number in range(40):
+        append(log, batch(1, producer_id=number % 10, producer_epoch=0, base_sequence=number // 10))
+    log.close()
+    recovered, _ = reopen(log, clean=True, recovery_point=40)
+    read: list[int] = []
+    header_at = Segment.header_at
+
+    def counted(segment: Segment, position: int) -> BatchHeader:
+        read.append(position)
+        return header_at(segment, position)
+
+    monkeypatch.setattr(Segment, "header_at", counted)
+    for producer_id in range(10):
+        with pytest.raises(OutOfOrderSequence):
+            append(recovered, batch(1, producer_id=producer_id, producer_epoch=0, base_sequence=9))
+    assert len(read) <= 101
+    assert append(recovered, batch(1, producer_id=0, producer_epoch=0, base_sequence=1)).duplicate, "within the limit"
 
 
 def test_a_transaction_is_verified_once_and_for_itself_only() -> None:

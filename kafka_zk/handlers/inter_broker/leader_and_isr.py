@@ -3,11 +3,12 @@
 Source: ReplicaManager.becomeLeaderOrFollower@3.9.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kafka_zk.handlers.inter_broker.authorization import refusal
 from kafka_zk.handlers.services import Services
+from kafka_zk.metadata.cache import PartitionInfo
 from kafka_zk.network.slices import in_slices
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
@@ -58,13 +59,34 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
     # Names become paths: a controller that was misled must not lead this broker out of its folder.
     codes = {TopicPartition(topic, s.partition_index): ErrorCode.INVALID_TOPIC_EXCEPTION for topic, _, s in everything}
     async with services.replicas.role_changes:
-        codes.update(await in_slices(services.clock, services.replicas.become_leader_or_follower(states)))
+        codes.update(await in_slices(services.clock, _carried_out(services, states)))
     if header.api_version >= _TOPIC_IDS_SINCE:
         return Response(error_code=0, topics=_by_topic(request, codes))
     errors = [
         PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code) for tp, code in codes.items()
     ]
     return Response(error_code=0, partition_errors=errors)
+
+
+def _carried_out(services: Services, states: Sequence[LeaderState]) -> Iterator[tuple[TopicPartition, ErrorCode]]:
+    """Clients that ask this broker hear of a new leader as soon as the broker itself acts by it."""
+    answers = services.replicas.become_leader_or_follower(states)
+    for (tp, code), (_, topic_id, state, _) in zip(answers, states, strict=True):
+        if code is ErrorCode.NONE:
+            services.metadata.new_leader(tp.topic, topic_id, tp.partition, _partition_info(state))
+        yield tp, code
+
+
+def _partition_info(state: LeaderAndIsrPartitionState) -> PartitionInfo:
+    return PartitionInfo(
+        state.controller_epoch,
+        state.leader,
+        state.leader_epoch,
+        list(state.isr),
+        state.partition_epoch,
+        list(state.replicas),
+        offline_replicas=[],
+    )
 
 
 def _partition_states(request: Any, version: int) -> Iterator[tuple[str, Any, Any]]:

@@ -33,8 +33,12 @@ async def _update(services: Services, context: RequestContext, request: Any) -> 
         # A newer controller may have spoken meanwhile.
         refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
     if refused is ErrorCode.NONE:
+        before = services.metadata.brokers.keys()
         services.metadata.update(request, changes)
         services.metadata_purgatory.check("metadata")
+        if before - services.metadata.brokers.keys():
+            replicas = services.replicas
+            await in_slices(services.clock, replicas.isr_updates.brokers_gone(list(replicas.partitions.values())))
         deleted = await in_slices(services.clock, _deleted(changes))
         if deleted:
             await services.coordinator.offsets.partitions_deleted(deleted)

@@ -39,6 +39,28 @@ def test_a_leader_is_elected_from_the_isr_in_zookeeper(cluster: Cluster, partiti
     assert all(standing == (1, [1, 0]) for standing in led.values())
 
 
+def test_a_dead_replica_leaves_an_isr_that_its_leader_had_enlarged(cluster: Cluster) -> None:
+    """The controller knew of the smaller ISR only when the replica died, and hears of the larger one now."""
+    cluster.create("t", {0: [0, 1, 2]})
+    cluster.settle()
+    info = cluster.state("t", 0)
+    assert info is not None and (info.leader, info.isr) == (0, [0, 1, 2])
+    tp = TopicPartition("t", 0)
+    for isr in [0, 1], [0, 1, 2]:
+        info.isr[:] = isr
+        cluster.set(znodes.state_path("t", 0), znodes.encode_state(info))
+        if isr == [0, 1]:
+            cluster.scheduler.run(notify_isr_change(cluster.tool, [tp]))
+            cluster.settle()
+    cluster.kill(2)
+    cluster.settle(10_000)
+    cluster.scheduler.run(notify_isr_change(cluster.tool, [tp]))
+    cluster.settle()
+    state = cluster.state("t", 0)
+    assert state is not None and (state.leader, state.isr) == (0, [0, 1])
+    assert cluster.brokers[1].replicas[tp].leader_epoch == state.leader_epoch > info.leader_epoch
+
+
 def _stored(cluster: Cluster) -> Stored:
     """What a controller that is elected now would read."""
     run = cluster.scheduler.run

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from kafka_zk.handlers.table import Dispatcher
 from kafka_zk.metrics.collector import BrokerCollector
 from kafka_zk.metrics.request_stats import RequestStats
-from kafka_zk.protocol import codec
+from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition, FetchResponse, read_fetch_response
@@ -20,7 +20,7 @@ from kafka_zk.replica import delayed_delete_records
 from kafka_zk.replica.alter_partition_manager import Answer, Answered, IsrChange
 from kafka_zk.replica.isr_state import Committed, WrittenIsr
 from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, batch
+from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, batch, update_metadata
 from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
 
 T = TopicPartition("t", 0)
@@ -50,8 +50,9 @@ class Leader:
     def __init__(self, broker: Harness, **state: Any) -> None:
         self.broker = broker
         self.asked = Asked()
+        self.dead: set[int] = set()
         replicas = broker.services.replicas
-        replicas.in_sync_rule = replicas.in_sync_rule._replace(is_alive=lambda broker_id: True)
+        replicas.in_sync_rule = replicas.in_sync_rule._replace(is_alive=lambda broker_id: broker_id not in self.dead)
         replicas.isr_updates.alter_partitions = self.asked
         self.topic_id = broker.lead("t", **{"replicas": [0, 1, 2], "isr": [0, 1, 2], "leader_epoch": 4, **state})
 
@@ -303,6 +304,33 @@ def test_the_watermark_advances_when_a_shrunk_isr_is_written_and_not_before(make
     assert len(leader.asked.changes) == 1 and leader.high_watermark == 0 and not waiting
     leader.asked.answer()
     assert leader.high_watermark == 1 and len(waiting) == 1
+
+
+@pytest.mark.parametrize("last_to_come", ["the refusal", "the metadata"])
+def test_nobody_waits_for_a_follower_that_stopped_while_it_joined(make: Make, last_to_come: str) -> None:
+    """A broker that stops cleanly follows the new leaders for a moment, with all that they have, and is gone."""
+    leader = make(isr=[0, 1])
+    leader.append(b"a")
+    leader.fetch(1, 2)
+    waiting: list[Any] = []
+    leader.broker.start(ApiKey.PRODUCE, 9, produce(batch(b"b"))).addCallback(waiting.append)
+    leader.fetch(2, 1)
+    services = leader.broker.services
+
+    def refused() -> None:
+        leader.asked.answer(ErrorCode.INELIGIBLE_REPLICA)
+
+    def dead() -> None:
+        leader.dead.add(2)
+        services.metadata.brokers[2] = services.metadata.brokers[0]  # until now
+        fields = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "replicas": [0]}
+        leader.broker.ask(ApiKey.UPDATE_METADATA, 8, update_metadata("u", uuids.random_topic_id(), 1, fields))
+
+    for event in (dead, refused) if last_to_come == "the refusal" else (refused, dead):
+        assert leader.high_watermark < 2 and not waiting
+        event()
+    assert leader.high_watermark == 2
+    assert [answer.responses[0].partition_responses[0].error_code for answer in waiting] == [ErrorCode.NONE]
 
 
 def test_below_min_insync_replicas_nothing_is_shown_or_acknowledged(make: Make) -> None:

@@ -143,6 +143,18 @@ def test_a_value_that_is_not_allowed_leaves_an_open_log_at_the_configuration_bef
     assert produced(broker, produce(batch(b"x"))).error_code == 0
 
 
+def test_who_is_sent_away_is_told_where_to(harness: Make) -> None:
+    """A producer whose leader moves asks for metadata at once; UpdateMetadata comes after LeaderAndIsr."""
+    broker = harness()
+    topic_id = broker.lead("t", replicas=[0, 1])
+    assert broker.lead_again("t", topic_id, leader=1, leader_epoch=1, isr=[0, 1], replicas=[0, 1]) == ErrorCode.NONE
+    assert produced(broker, produce(batch(b"x"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    info = broker.services.metadata.partition("t", 0)
+    assert info is not None and (info.leader, info.leader_epoch, info.isr) == (1, 1, [0, 1])
+    assert broker.lead_again("t", topic_id, leader=0, leader_epoch=0) == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert broker.services.metadata.partition("t", 0) == info
+
+
 def test_leader_and_isr_brings_the_configuration_that_holds_now(harness: Make) -> None:
     """A change that was announced while this broker was away was announced to nobody."""
     broker = harness()

@@ -1,6 +1,8 @@
 """The metadata cache follows the controller's updates."""
 
-from kafka_zk.metadata.cache import MetadataCache
+import pytest
+
+from kafka_zk.metadata.cache import MetadataCache, PartitionInfo
 from kafka_zk.protocol import uuids
 from tests.kafka_zk.handlers.conftest import update_metadata
 
@@ -47,3 +49,21 @@ def test_a_broker_that_registered_again_forgets_what_it_is_not_told_anew() -> No
     first.broker_epoch = 2
     cache.update(first)
     assert (list(cache.topics), cache.topic_names) == (["kept"], {kept: "kept"})
+
+
+@pytest.mark.parametrize(
+    ("topic", "leader_epoch", "same_id", "is_taken"),
+    [("t", 1, True, True), ("t", 0, True, False), ("t", 1, False, False), ("u", 1, True, False)],
+    ids=["newer", "the same leader epoch", "another topic of that name", "a topic nobody told of"],
+)
+def test_a_newer_leader_counts_before_the_update(topic: str, leader_epoch: int, same_id: bool, is_taken: bool) -> None:
+    cache = MetadataCache()
+    topic_id = uuids.random_topic_id()
+    cache.update(update_metadata("t", topic_id, 1, {**LED, "replicas": [0, 1, 2]}))
+    cache.topics["t"][0].offline_replicas.append(2)
+    cache.encoded["t"] = {"key": b"leader 0"}
+    told = PartitionInfo(1, 1, leader_epoch, [0, 1], 7, [0, 1, 2], [])
+    cache.new_leader(topic, topic_id if same_id else uuids.random_topic_id(), 0, told)
+    assert (cache.partition("t", 0) == told._replace(offline_replicas=[2])) is is_taken
+    assert ("t" in cache.encoded) is not is_taken
+    assert list(cache.topics) == ["t"]

@@ -284,6 +284,20 @@ def test_a_leader_that_has_not_heard_yet_is_asked_again_soon(log: ModelLog, code
     assert state.partitions[T].waited == 0
 
 
+def test_a_leader_may_not_have_heard_for_days(log: ModelLog) -> None:
+    """Each time the backoff passes and no more."""
+    state = fetching(log)
+    now_s = 10.0
+    for _ in range(2_000):
+        state.session.next_request()
+        state.session.take_response(FetchResponse([], session_id=5))
+        state.answered(T, FetchedPartition(0, ErrorCode.UNKNOWN_TOPIC_ID), log, now_s)
+        until_s = state.wake(now_s)
+        assert until_s is not None and until_s - now_s <= 1
+        now_s = until_s
+        state.wake(now_s)
+
+
 @pytest.mark.parametrize("code", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.INCONSISTENT_TOPIC_ID])
 def test_other_errors_are_waited_for(log: ModelLog, code: ErrorCode) -> None:
     """The partition is left alone for the backoff, the others go on."""
