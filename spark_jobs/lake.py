@@ -49,7 +49,7 @@ def verify(
     if group is not None and not zookeeper:
         raise click.UsageError("--group needs --zookeeper")
     config = _checked(target, master, conf, packages)
-    found = _verified(target, master, config)
+    found = _verified(target, master, config, group)
     faults = [*found.faults, *(_against_cluster(found, zookeeper, group) if zookeeper and group else [])]
     if as_json:
         print_json({**found.as_document(), "faults": faults})
@@ -115,7 +115,7 @@ def _checked(
     return config
 
 
-def _verified(target: str, master: str, config: dict[str, str]) -> "Verified":
+def _verified(target: str, master: str, config: dict[str, str], group: str | None) -> "Verified":
     from kafka_zk.spark_jobs.command_session import command_session
     from kafka_zk.spark_jobs.extraction import verification
     from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
@@ -123,7 +123,7 @@ def _verified(target: str, master: str, config: dict[str, str]) -> "Verified":
     with waiting("Spark to read the folders", None), command_session("kafka-zk lake", master, config) as spark:
         files = HadoopFiles(spark)
         qualified = files.qualified(target)
-        return verification.verify(files, lambda paths: int(spark.read.parquet(*paths).count()), qualified)
+        return verification.verify(files, lambda paths: int(spark.read.parquet(*paths).count()), qualified, group)
 
 
 def _against_cluster(found: "Verified", zookeeper: str, group: str) -> list[str]:
@@ -135,7 +135,7 @@ def _against_cluster(found: "Verified", zookeeper: str, group: str) -> list[str]
     from kafka_zk.spark_jobs.extraction.verification import against_cluster
 
     if not found.ends:
-        return []
+        return [f"none of the folders is of group {group}"] if found.folders else []
     topics = tuple(sorted({tp.topic for tp in found.ends}))
     asked: Any = Extraction(zookeeper=zookeeper, group=group, topics=topics, target="/")
     with Connections(asked, note) as connections:

@@ -19,10 +19,11 @@ _BY_ID = re.compile(r"/schemas/ids/(\d+)")
 
 
 class SchemaRegistryServer:
-    """``requests`` are the paths that were asked for."""
+    """``requests`` are the paths that were asked for; ``answers`` are of paths that it answers with these bytes."""
 
     def __init__(self) -> None:
         self.requests: list[str] = []
+        self.answers: dict[str, bytes] = {}
         self._schemas: dict[int, dict[str, Any]] = {}
         self._subjects: dict[str, list[int]] = {}
         self._lock = threading.Lock()
@@ -40,8 +41,9 @@ class SchemaRegistryServer:
                 self._answer(registry.post(self.path.partition("?")[0], body))
 
             def _answer(self, document: Any) -> None:
-                found = document is not None
-                data = json.dumps(document if found else {"error_code": 40403, "message": "not found"}).encode()
+                given = registry.answers.get(self.path.partition("?")[0])
+                found = document is not None or given is not None
+                data = given or json.dumps(document or {"error_code": 40403, "message": "not found"}).encode()
                 self.send_response(200 if found else 404)
                 self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
                 self.send_header("Content-Length", str(len(data)))

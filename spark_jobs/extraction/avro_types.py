@@ -4,10 +4,14 @@ Tests: tests/spark_jobs/extraction/test_decoding.py.
 """
 
 import json
+import struct
+from decimal import Decimal
 from typing import Any
 
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 
+MALFORMED = (EOFError, ValueError, LookupError, TypeError, ArithmeticError, struct.error)
+"""What fastavro raises for bytes that are no record of their schema."""
 _CONFLUENT_HEADER_BYTES = 5
 _AVRO_TYPES = {
     "null": "StringType",
@@ -89,8 +93,10 @@ def plain(schema: Any) -> Any:
     }
 
 
-def decode_avro(schema: Any, value: bytes | None) -> Any:
-    """The record in ``value``; None if there is none, or it is no whole record of this schema. Runs in executors."""
+def decode_avro(schema: Any, value: bytes | None, *, has_decimals: bool = True) -> Any:
+    """The record in ``value``; None if there is none, or it is no whole record of this schema. Runs in executors.
+
+    ``has_decimals`` False says that the schema has none, so that they need not be looked for."""
     import io
 
     import fastavro
@@ -102,8 +108,28 @@ def decode_avro(schema: Any, value: bytes | None) -> Any:
         stream = io.BytesIO(bytes(value[start:]))
         try:
             record = fastavro.schemaless_reader(stream, schema, None)
-        except (EOFError, ValueError, IndexError, UnicodeDecodeError):
+        except MALFORMED:
             continue
-        if stream.tell() == len(value) - start:
+        if stream.tell() == len(value) - start and (not has_decimals or decimals_fit(record, schema)):
             return record
     return None
+
+
+def decimals_fit(value: Any, schema: Any) -> bool:
+    """Whether no decimal of a value has more digits than its schema says, which Avro lets writers do, but not Spark.
+
+    ``schema`` has no names in it that stand for others, and no union but those with null."""
+    if isinstance(schema, list):
+        schema = next((each for each in schema if each != "null"), "null")
+    if value is None or not isinstance(schema, dict):
+        return True
+    if isinstance(value, Decimal):
+        exponent = value.as_tuple().exponent
+        return isinstance(exponent, int) and value.adjusted() < schema["precision"] - schema.get("scale", 0)
+    if schema["type"] == "record":
+        return all(decimals_fit(value[each["name"]], each["type"]) for each in schema["fields"])
+    if schema["type"] == "array":
+        return all(decimals_fit(each, schema["items"]) for each in value)
+    if schema["type"] == "map":
+        return all(decimals_fit(each, schema["values"]) for each in value.values())
+    return not isinstance(schema["type"], dict | list) or decimals_fit(value, schema["type"])

@@ -31,9 +31,18 @@ def compact_target(spark: Any, zookeeper: str, group: str, target: str, target_f
             manifest = run_blocking(hold.read_manifest())
             if manifest is not None and manifest.unfinished:
                 raise ExtractionFailed(f"an extraction of group {group} was not completed: run it once before this")
-            return compact(folders, SparkRewriter(spark), files.qualified(target), group, target_file_bytes, attempt)
+            return compact(
+                folders, SparkRewriter(spark), files.qualified(target), group, target_file_bytes, attempt,
+                lambda: _check_member(hold, group),
+            )  # fmt: skip
         finally:
             run_blocking(hold.leave())
+
+
+def _check_member(hold: GroupHold, group: str) -> None:
+    """Raises: GroupBusy."""
+    if not run_blocking(hold.is_member()):
+        raise GroupBusy(f"the session with ZooKeeper ended meanwhile, so group {group} may be another's: run it again")
 
 
 def _join(client: KazooBlockingClient, hold: GroupHold, group: str) -> None:

@@ -3,12 +3,13 @@
 One run sends its letters in one transaction, with the offsets up to which they are done for the group
 GROUP-dead-letters of the brokers. Whatever repeats ranges, or parts of them, leaves out what lies below these offsets.
 So readers with read_committed see each letter once, also after a crash at any point; docs/spark.md says what remains.
-Tests: tests/integration/test_wire_formats.py.
+Tests: tests/spark_jobs/extraction/test_dead_letters.py, tests/integration/test_wire_formats.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.storage.record_batch import Header
 from kafka_zk.storage.types import TopicPartition
@@ -59,11 +60,13 @@ def done_group(group: str) -> str:
 
 
 def send(
-    letters: Iterable[DeadLetter], ranges: Sequence[OffsetRange], *, topic: str, group: str, bootstrap_servers: str
-) -> int:
+    letters: Iterable[DeadLetter], expected: int, ranges: Sequence[OffsetRange], *, topic: str, group: str,
+    bootstrap_servers: str,
+) -> int:  # fmt: skip
     """Send those that no run has sent before; returns how many. Fences an earlier run that is still sending.
 
-    Raises: KafkaError; nothing is visible then.
+    ``expected`` records were left out of what is extracted, so as many letters there must be.
+    Raises: KafkaError, ExtractionFailed; nothing is visible then.
     """
     from kafka_zk.client.blocking_admin import BlockingAdmin
     from kafka_zk.producer.blocking import BlockingProducer
@@ -82,19 +85,29 @@ def send(
         if all(done[each.tp] >= each.until_offset for each in ranges):
             return 0
         with producer.transaction():
-            sent = _send(producer, topic, letters, done)
+            sent = send_undone(producer, topic, letters, expected, done)
             ends = {each.tp: max(each.until_offset, done[each.tp]) for each in ranges}
             producer.send_offsets(ends, done_group(group))
     return sent
 
 
-def _send(producer: Any, topic: str, letters: Iterable[DeadLetter], done: Mapping[TopicPartition, int]) -> int:
-    sent = 0
+def send_undone(
+    producer: Any, topic: str, letters: Iterable[DeadLetter], expected: int, done: Mapping[TopicPartition, int]
+) -> int:
+    """Into the producer's transaction. Raises: ExtractionFailed if there are not as many letters as expected.
+
+    They are judged a second time, and a registry may know a schema now that it did not know before."""
+    sent = found = 0
     for letter in letters:
+        found += 1
         if letter.offset < done[letter.tp]:
             continue
         producer.send(topic, letter.value, letter.key, timestamp_ms=letter.timestamp_ms, headers=letter.all_headers)
         sent += 1
         if sent % _LETTERS_BUFFERED == 0:
             producer.flush()
+    if found != expected:
+        raise ExtractionFailed(
+            f"{expected:,} records could not be decoded at first, and {found:,} a moment later: run it again"
+        )
     return sent

@@ -213,7 +213,8 @@ def _avro(schema: str) -> tuple[Any, Any, Any]:
     from pyspark.sql import functions as f
 
     parsed, fields = parse_avro_schema(schema)
-    value = f.udf(lambda value: decode_avro(parsed, value), fields)(f.col("value"))
+    has_decimals = "decimal" in schema
+    value = f.udf(lambda value: decode_avro(parsed, value, has_decimals=has_decimals), fields)(f.col("value"))
     return fields, value, f.col("_value").isNotNull()
 
 

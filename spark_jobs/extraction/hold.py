@@ -49,6 +49,10 @@ class GroupHold:
         own = members.get(self._consumer_id)
         return [name for name, each in members.items() if own is None or each.czxid < own.czxid]
 
+    async def is_member(self) -> bool:
+        """Whether this one is still registered: its session has not ended."""
+        return self._consumer_id in await self._members.members()
+
     async def outdated(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The group's offsets that are those of an earlier topic of the same name: a claim makes them -1."""
         return await self._owners.outdated(partitions)

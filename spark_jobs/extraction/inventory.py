@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
@@ -29,6 +30,12 @@ class Inventory:
     files: Mapping[str, int]
     replaces: tuple[str, ...] = ()
 
+    @property
+    def partitioned_by(self) -> tuple[str, ...]:
+        """The columns that folders between this one and its files are named by."""
+        path = next(iter(self.files), "")
+        return tuple(unquote(part.partition("=")[0]) for part in path.split("/")[:-1])
+
     def as_document(self) -> dict[str, Any]:
         """For JSON; offsets are strings as in the manifest's znode."""
         return {
@@ -45,8 +52,10 @@ class Inventory:
 
 
 def is_data(path: str) -> bool:
-    """Whether a file holds records: Spark's own success files and checksums have ``_`` or ``.`` in front."""
-    return not path.rpartition("/")[2].startswith(("_", "."))
+    """Whether Spark takes a file for one of records: no name on its path has ``_`` or ``.`` in front.
+
+    ``_column=value`` is the folder of a partition. In ``_temporary`` lies what a task writes that the job has left."""
+    return not any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in path.split("/"))
 
 
 def decode(where: str, data: bytes) -> Inventory:

@@ -360,8 +360,10 @@ class ExtractionRun:
         """Before the offsets move: a run that repeats the ranges finds that it is done."""
         servers = self._cluster.bootstrap_servers
         letters = self._lake.undecodable(manifest, servers)
-        group = self._extraction.group
-        sent = dead_letters.send(letters, manifest.ranges, topic=topic, group=group, bootstrap_servers=servers)
+        sent = dead_letters.send(
+            letters, self._staged.undecodable, manifest.ranges, topic=topic, group=self._extraction.group,
+            bootstrap_servers=servers,
+        )  # fmt: skip
         self._note(f"sent {sent:,} undecodable records to {topic}")
 
     def _drop(self, manifest: Manifest) -> bool:

@@ -49,8 +49,13 @@ def plain(terms: Sequence[str]) -> tuple[str, ...]:
 
 def check(terms: Sequence[str], format: str) -> None:
     """Raises: WronglyAsked."""
+    seen: set[Transform] = set()
     for term in terms:
         asked = transform(term)
+        if asked in seen:
+            raise WronglyAsked(f"--partition-by: {asked.name}({asked.column}) is named twice")
+        if asked is not None:
+            seen.add(asked)
         if asked is not None and asked.buckets is not None and format != ICEBERG:
             raise WronglyAsked(f"--partition-by: {term}: only --format {ICEBERG} has buckets")
 

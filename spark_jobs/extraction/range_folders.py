@@ -17,7 +17,6 @@ from kafka_zk.spark_jobs.extraction.stores import Publication, publication
 RANGE_PREFIX = "range="
 
 
-
 class Files(Protocol):
     """What is needed of a file system (``hadoop_files.HadoopFiles``)."""
 
@@ -64,7 +63,7 @@ class RangeFolders:
         staging = self.staging(manifest)
         files = {path: size for path, size in self.files.walk(staging) if inventories.is_data(path)}
         copied = publication(manifest.target) is Publication.COPY
-        if copied and manifest.format == "parquet":
+        if replaces or (copied and manifest.format == "parquet"):
             self._check_records(staging, files, records)
         found = Inventory(group, manifest.ranges, records, manifest.format, files, replaces).as_document()
         self.files.write(self._description(manifest) if copied else f"{staging}/{inventories.FILE_NAME}", found)
@@ -119,12 +118,14 @@ class RangeFolders:
         self.discard(manifest)
 
     def _copy_file(self, source: str, target: str, size: int) -> None:
-        """Raises: ExtractionFailed."""
-        if self.files.size(target) == size:
+        """Raises: ExtractionFailed. What another run that publishes the range has put there stays."""
+        found = self.files.size(target)
+        if found == size:
             return
+        if found is not None:
+            self.files.delete(target)  # of another size: not what was staged
         if not self.files.exists(source):
-            raise ExtractionFailed(f"{source} was staged and is gone, and {target} is not there")
-        self.files.delete(target)  # of another size: not what was staged
+            raise ExtractionFailed(f"{source} was staged and is gone, and {target} was not there")
         self.files.make_folder(target.rpartition("/")[0])
         if not self.files.rename(source, target):
             raise ExtractionFailed(f"{source} could not be renamed to {target}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from kafka_zk.spark_jobs.extraction import columns, decoding, partitioning
@@ -70,14 +71,16 @@ class RecordFrames:
         from pyspark.sql import functions as f
 
         judged = self._judged(self._read(ranges, bootstrap_servers, headers=self._with_headers))
-        read = Observation()
-        judged = judged.observe(read, *_counts(judged.columns))
-        rows = self._rows(judged)
-        if not self._drops_rows:
-            return self._columns(rows), lambda: _staged(read.get, read.get["records"])
-        written = Observation()
-        rows = rows.observe(written, f.count(f.lit(1)).alias("records"))
-        return self._columns(rows), lambda: _staged(read.get, written.get["records"])
+        read, counts = Observation(), _counts(judged.columns)
+        rows = self._columns(self._rows(judged.observe(read, *counts)))
+        if not self._changes_rows:
+            return rows, lambda: _staged(read.get, read.get["records"])
+        written, count = Observation(), f.count(f.lit(1)).alias("records")
+
+        def staged() -> Staged:
+            return _staged(_observed(read, judged, counts), _observed(written, rows, [count])["records"])
+
+        return rows.observe(written, count), staged
 
     def undecodable(self, ranges: Sequence[OffsetRange], bootstrap_servers: str) -> Iterator[DeadLetter]:
         """The records that cannot be decoded, as they are, and why."""
@@ -96,8 +99,10 @@ class RecordFrames:
         return columns.HEADERS in self._extraction.include
 
     @property
-    def _drops_rows(self) -> bool:
-        return self._extraction.where is not None or self._extraction.dead_letter_topic is not None
+    def _changes_rows(self) -> bool:
+        """Whether it may be others that are written than were read, or not as many."""
+        asked = self._extraction
+        return any(each is not None for each in (asked.where, asked.select, asked.dead_letter_topic))
 
     def _read(self, ranges: Sequence[OffsetRange], bootstrap_servers: str, *, headers: bool) -> Any:
         reader = self._spark.read.format("kafka_zk").option("kafka.bootstrap.servers", bootstrap_servers)
@@ -145,6 +150,16 @@ def _counts(columns: Sequence[str]) -> list[Any]:
             f.min(f.when(misfit, f.struct("topic", "partition", "offset", decoding.REASON))).alias("first"),
         ]
     return counts
+
+
+def _observed(observation: Any, frame: Any, aggregates: Sequence[Any]) -> Mapping[str, Any]:
+    """What was observed of a frame. Where Spark can prove that nothing will be written, as for ``--where false``, it
+    reads nothing and observes nothing: the frame is read for it then."""
+    try:
+        found: Mapping[str, Any] = observation.get
+    except Py4JJavaError:
+        found = frame.agg(*aggregates).first().asDict()
+    return found
 
 
 def _staged(counts: Mapping[str, Any], records: int) -> Staged:

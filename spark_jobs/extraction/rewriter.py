@@ -1,9 +1,16 @@
-"""Spark's part of a compaction: the records of many files into few."""
+"""Spark's part of a compaction: the records of many files into few.
+
+Tests: tests/integration/test_lake.py.
+"""
 
 from typing import Any
 
+from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
+
 _PLACE = ("topic", "partition", "offset")
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
+_RANGE = "range"
+"""Spark's column of the folders ``range=...``, where it reads them by partitions."""
 
 
 class SparkRewriter:
@@ -12,31 +19,38 @@ class SparkRewriter:
     def __init__(self, spark: Any) -> None:
         self._spark = spark
 
-    def rewrite(self, target: str, folders: list[str], staging: str, file_count: int) -> int:
-        """Records are ordered by their place in the topic. Folders with other columns add theirs, null elsewhere."""
+    def rewrite(
+        self, target: str, files: list[str], staging: str, file_count: int, partitioned_by: tuple[str, ...]
+    ) -> int:
+        """Records are ordered by their place in the topic. Files with other columns add theirs, null elsewhere.
+
+        Raises: ExtractionFailed, and what Spark raises."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        inferred = self._spark.conf.get(_INFERENCE)
-        self._spark.conf.set(_INFERENCE, "false")
-        try:
-            reader = self._spark.read.option("basePath", target).option("mergeSchema", "true")
-            frame = reader.parquet(*(f"{target}/{name}" for name in folders)).drop("range")
-        finally:
-            self._spark.conf.set(_INFERENCE, inferred)
-        names = self._partition_columns(target, folders)
+        frame = self._read(target, [f"{target}/{path}" for path in files], partitioned_by)
         counted = Observation()
-        order = [name for name in (*names, *_PLACE) if name in frame.columns]
+        order = [name for name in (*partitioned_by, *_PLACE) if name in frame.columns]
         frame = frame.repartition(file_count)
         if order:
             frame = frame.sortWithinPartitions(*order)
         writer = frame.observe(counted, f.count(f.lit(1)).alias("records")).write
-        (writer.partitionBy(*names) if names else writer).parquet(staging)
+        (writer.partitionBy(*partitioned_by) if partitioned_by else writer).parquet(staging)
         return int(counted.get["records"])
 
-    def _partition_columns(self, target: str, folders: list[str]) -> list[str]:
-        """As the paths of the files name them, below the range's folder."""
-        frame = self._spark.read.parquet(*(f"{target}/{name}" for name in folders[:1]))
-        paths = frame.inputFiles()
-        parts = paths[0].partition(f"/{folders[0]}/")[2].split("/")[:-1] if paths else []
-        return [part.partition("=")[0] for part in parts]
+    def _read(self, target: str, paths: list[str], partitioned_by: tuple[str, ...]) -> Any:
+        reader = self._spark.read.option("mergeSchema", "true")
+        columns = reader.parquet(*paths)  # those in the files, without the partitions
+        if not partitioned_by:
+            return columns
+        if _RANGE in (name.lower() for name in columns.columns):
+            raise ExtractionFailed(
+                f"{target} has a column {_RANGE} of its own and is partitioned by {', '.join(partitioned_by)}: "
+                "Spark cannot read both, so it is not compacted"
+            )
+        inferred = self._spark.conf.get(_INFERENCE)
+        self._spark.conf.set(_INFERENCE, "false")
+        try:
+            return reader.option("basePath", target).parquet(*paths).drop(_RANGE)
+        finally:
+            self._spark.conf.set(_INFERENCE, inferred)

@@ -16,7 +16,8 @@ from kafka_zk.storage.types import TopicPartition
 
 @dataclass(frozen=True)
 class Verified:
-    """``ends`` are where the folders end; ``faults`` are sentences, none if all is well."""
+    """``ends`` are where the folders end, those of the group that was asked for; ``faults`` are sentences, none if all
+    is well."""
 
     folders: int
     files: int
@@ -35,8 +36,12 @@ class Verified:
         }
 
 
-def verify(files: Files, count_rows: Callable[[Sequence[str]], int], target: str) -> Verified:
-    """Judge the folders of a target by themselves. Raises: ExtractionFailed for a description that is none."""
+def verify(
+    files: Files, count_rows: Callable[[Sequence[str]], int], target: str, group: str | None = None
+) -> Verified:
+    """Judge the folders of a target by themselves, whichever groups have written them.
+
+    Raises: ExtractionFailed for a description that is none."""
     found = RangeFolders(files, count_rows).found(target)
     told = [
         f"{name} has no {inventories.FILE_NAME}: it is being published, or an older version wrote it"
@@ -51,7 +56,7 @@ def verify(files: Files, count_rows: Callable[[Sequence[str]], int], target: str
     told += inventories.faults(current)
     ends: dict[TopicPartition, int] = {}
     for each in current.values():
-        for piece in each.ranges:
+        for piece in each.ranges if group in (None, each.group) else ():
             ends[piece.tp] = max(piece.until_offset, ends.get(piece.tp, 0))
     file_count = sum(len(each.files) for each in current.values())
     records = sum(each.records for each in current.values())

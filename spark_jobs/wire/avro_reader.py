@@ -5,19 +5,22 @@ Tests: tests/spark_jobs/wire/test_value_decoder.py.
 
 import io
 import json
-import struct
 from typing import Any
 
 import fastavro
+from fastavro import _read_py
 from fastavro.schema import SchemaParseException, expand_schema
 
-from kafka_zk.spark_jobs.extraction.avro_types import avro_type, plain
+from kafka_zk.spark_jobs.extraction.avro_types import MALFORMED, avro_type, decimals_fit, plain
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.wire.avro_defaults import set_defaults
+from kafka_zk.spark_jobs.wire.avro_limits import contains_itself, needs_no_bytes_in_array
 from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
 from kafka_zk.spark_jobs.wire.schema_registry import Schema
 
-_MALFORMED = (EOFError, ValueError, LookupError, TypeError, ArithmeticError, struct.error)
+_NO_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SchemaParseException)
+_SAFE_DEPTH = 1024
+"""A value of so many bytes cannot be nested too deeply."""
 
 
 class AvroReader:
@@ -28,44 +31,53 @@ class AvroReader:
 
         try:
             self._schema, named = _parsed(schema)
-            columns = avro_type(expand_schema(self._schema))
+            expanded = expand_schema(self._schema)
+            columns = avro_type(expanded)
             set_defaults(self._schema, named)
-        except (ValueError, KeyError, TypeError, AttributeError, SchemaParseException) as error:
+        except _NO_SCHEMA as error:
             raise WronglyAsked(f"no Avro schema: {error}") from error
         if not isinstance(columns, StructType):
             raise WronglyAsked("an Avro record is needed as the reader's schema")
         self.columns = columns
+        self._expanded = expanded if "decimal" in json.dumps(expanded, default=str) else None
 
     def prepared(self, writer: Schema) -> Any:
         """What ``read`` needs to know of a writer's schema. Raises: ValueUndecodable."""
         try:
-            return _parsed(writer)[0]
-        except (ValueError, KeyError, TypeError, AttributeError, SchemaParseException) as error:
+            parsed, named = _parsed(writer)
+            is_endless, is_recursive = needs_no_bytes_in_array(parsed, named), contains_itself(parsed, named)
+        except _NO_SCHEMA as error:
             raise ValueUndecodable(f"its schema is no Avro schema: {error}") from error
+        if is_endless:
+            raise ValueUndecodable("its schema has an array whose items need no bytes")
+        return parsed, is_recursive
 
     def read(self, writer: Any, payload: bytes) -> Any:
         """Raises: ValueUndecodable."""
+        schema, is_recursive = writer
         stream = io.BytesIO(payload)
+        # In C the depth of a value is bounded by nothing but the stack, which ends the process.
+        may_be_deep = is_recursive and len(payload) > _SAFE_DEPTH
+        read = _read_py.schemaless_reader if may_be_deep else fastavro.schemaless_reader
         try:
-            record = fastavro.schemaless_reader(stream, writer, self._schema)
+            record = read(stream, schema, self._schema)
+        except RecursionError as error:
+            raise ValueUndecodable("no Avro record of its schema: nested too deeply") from error
         except fastavro.read.SchemaResolutionError as error:
             raise ValueUndecodable(f"its schema does not go with the reader's: {error}".strip()) from error
-        except _MALFORMED as error:
+        except MALFORMED as error:
             raise ValueUndecodable(f"no Avro record of its schema: {type(error).__name__} {error}".strip()) from error
         if stream.tell() != len(payload):
             raise ValueUndecodable(f"no Avro record of its schema: {len(payload) - stream.tell()} bytes follow it")
+        if self._expanded is not None and not decimals_fit(record, self._expanded):
+            raise ValueUndecodable("a decimal has more digits than the reader's schema says")
         return record
 
 
 def _parsed(schema: Schema) -> tuple[Any, dict[str, Any]]:
     """The schema, and those that have names."""
     named: dict[str, Any] = {}
-    _name_references(schema, named)
-    return fastavro.parse_schema(plain(json.loads(schema.text)), named_schemas=named), named
-
-
-def _name_references(schema: Schema, named: dict[str, Any]) -> None:
-    for name, referenced in schema.references:
-        _name_references(referenced, named)
+    for name, referenced in schema.referenced().items():
         if name not in named:
             fastavro.parse_schema(plain(json.loads(referenced.text)), named_schemas=named)
+    return fastavro.parse_schema(plain(json.loads(schema.text)), named_schemas=named), named

@@ -5,6 +5,7 @@ type beside null is that type. What has no Spark type is refused. Tests: tests/s
 """
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -31,7 +32,7 @@ class JsonSchemaReader:
             document = json.loads(schema.text)
             resolver = _registry(schema).resolver_with_root(_resource(document))
             columns = _Columns(resolver).kind(document, "the schema")
-        except (ValueError, TypeError, AttributeError, KeyError, Unresolvable) as error:
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError, Unresolvable) as error:
             raise WronglyAsked(f"no JSON Schema: {error}") from error
         if not isinstance(columns, StructType):
             raise WronglyAsked("a JSON Schema with properties is needed as the reader's schema")
@@ -44,7 +45,7 @@ class JsonSchemaReader:
             kind = jsonschema.validators.validator_for(document, jsonschema.Draft7Validator)
             kind.check_schema(document)
             return kind(document, registry=_registry(writer))
-        except (ValueError, TypeError, jsonschema.SchemaError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError, jsonschema.SchemaError) as error:
             raise ValueUndecodable("its schema is no JSON Schema") from error
 
     def read(self, writer: Any, payload: bytes) -> Any:
@@ -60,6 +61,8 @@ class JsonSchemaReader:
             raise ValueUndecodable(f"does not fit its schema: {where}: {error.message[:200]}") from error
         except (Unresolvable, RecursionError) as error:
             raise ValueUndecodable(f"its schema cannot be followed: {error}") from error
+        except (ArithmeticError, re.error) as error:  # a number beyond floats; a pattern that Python does not know
+            raise ValueUndecodable(f"its schema cannot judge it: {error}") from error
         return _fitted(value, self.columns, "$")
 
 
@@ -69,8 +72,7 @@ def _resource(document: Any) -> Any:
 
 def _registry(schema: Schema) -> Any:
     registry: Any = Registry()
-    for name, referenced in schema.references:
-        registry = _registry(referenced) @ registry
+    for name, referenced in schema.referenced().items():
         registry = registry.with_resource(name, _resource(json.loads(referenced.text)))
     return registry
 
@@ -140,11 +142,11 @@ def _fitted(value: Any, kind: Any, where: str) -> Any:
         case types.StructType() if isinstance(value, dict):
             return {each.name: _fitted(value.get(each.name), each.dataType, f"{where}.{each.name}") for each in kind}
         case types.MapType() if isinstance(value, dict):
-            return {name: _fitted(each, kind.valueType, f"{where}.{name}") for name, each in value.items()}
+            return {_text(name, where): _fitted(each, kind.valueType, f"{where}.*") for name, each in value.items()}
         case types.ArrayType() if isinstance(value, list):
             return [_fitted(each, kind.elementType, f"{where}[]") for each in value]
         case types.StringType() if isinstance(value, str):
-            return value
+            return _text(value, where)
         case types.BooleanType() if isinstance(value, bool):
             return value
         case types.DoubleType() if _is_number(value) and abs(value) <= sys.float_info.max:
@@ -152,6 +154,15 @@ def _fitted(value: Any, kind: Any, where: str) -> Any:
         case types.LongType() if _is_integer(value) and int(value) in INT64:
             return int(value)
     raise ValueUndecodable(f"{where} does not fit the reader's schema, where it is {kind.simpleString()}")
+
+
+def _text(value: str, where: str) -> str:
+    """JSON may name half of a character, which no text can hold. Raises: ValueUndecodable."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueUndecodable(f"{where} is no text: {error.reason}") from error
+    return value
 
 
 def _is_number(value: Any) -> bool:

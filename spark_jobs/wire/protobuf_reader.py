@@ -47,7 +47,7 @@ class ProtobufReader:
     def __init__(self, schema: Schema) -> None:
         try:
             found = _file(schema).message_types_by_name
-        except (TypeError, ValueError, KeyError) as error:
+        except (TypeError, ValueError, KeyError, OSError) as error:
             raise WronglyAsked(f"no Protobuf schema: {error}") from error
         if not found:
             raise WronglyAsked("the Protobuf schema has no message")
@@ -59,7 +59,7 @@ class ProtobufReader:
         """The file of a writer's schema. Raises: ValueUndecodable."""
         try:
             return _file(writer)
-        except (TypeError, ValueError, KeyError) as error:
+        except (TypeError, ValueError, KeyError, OSError) as error:
             raise ValueUndecodable(f"its schema is no Protobuf schema: {error}") from error
 
     def read(self, writer: Any, payload: bytes) -> Any:
@@ -103,8 +103,7 @@ def _file(schema: Schema) -> Any:
 def _in_order(schema: Schema) -> Iterator[FileDescriptorProto]:
     """The files of a schema, each after those that it imports."""
     own = _descriptor(_OWN_NAME, schema)
-    referenced: dict[str, Schema] = {}
-    _collect(schema, referenced)
+    referenced = schema.referenced()
     done: set[str] = set()
 
     def visit(file: FileDescriptorProto) -> Iterator[FileDescriptorProto]:
@@ -125,12 +124,6 @@ def _in_order(schema: Schema) -> Iterator[FileDescriptorProto]:
     return visit(own)
 
 
-def _collect(schema: Schema, referenced: dict[str, Schema]) -> None:
-    for name, each in schema.references:
-        referenced[name] = each
-        _collect(each, referenced)
-
-
 def _descriptor(name: str, schema: Schema) -> FileDescriptorProto:
     """Raises: ValueError."""
     try:
@@ -146,8 +139,7 @@ def _compiled(name: str, schema: Schema) -> FileDescriptorProto:
     import grpc_tools
     from grpc_tools import protoc
 
-    referenced: dict[str, Schema] = {}
-    _collect(schema, referenced)
+    referenced = schema.referenced()
     with tempfile.TemporaryDirectory(prefix="kafka-zk-proto-") as folder:
         for path, text in ((name, schema.text), *((path, each.text) for path, each in referenced.items())):
             pure = PurePosixPath(path)
@@ -239,4 +231,6 @@ def _as_value(field: Any, value: Any) -> Any:
     if field.enum_type is not None:
         known = field.enum_type.values_by_number.get(value)
         return known.name if known is not None else str(value)
+    if field.type == field.TYPE_STRING and isinstance(value, bytes):  # proto2 checks no text
+        raise ValueUndecodable(f"no Protobuf message: {field.full_name} is not UTF-8")
     return Decimal(value) if field.cpp_type == field.CPPTYPE_UINT64 else value

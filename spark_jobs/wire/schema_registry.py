@@ -17,6 +17,10 @@ from urllib.request import Request, urlopen
 from kafka_zk.spark_jobs.errors import SourceError
 
 _TIMEOUT_S = 30
+_ANSWER_BYTES_MAX = 2**25
+_REFERENCE_DEPTH_MAX = 32
+_ABSENT_MAX = 10_000
+"""So many ids that are not there are remembered: values that are not framed at all may have any number of them."""
 _NOT_FOUND = 404
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
@@ -31,6 +35,20 @@ class Schema(NamedTuple):
     kind: str
     text: str
     references: tuple[tuple[str, "Schema"], ...] = ()
+
+    def referenced(self) -> "dict[str, Schema]":
+        """All that it refers to by their names, also indirectly: each once, after those that it refers to itself."""
+        found: dict[str, Schema] = {}
+        _collect(self, found, set())
+        return found
+
+
+def _collect(schema: Schema, found: dict[str, Schema], begun: set[str]) -> None:
+    for name, each in schema.references:
+        if name not in begun:
+            begun.add(name)
+            _collect(each, found, begun)
+            found[name] = each
 
 
 class SchemaRegistry:
@@ -49,15 +67,19 @@ class SchemaRegistry:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
         self.url = urlunsplit((parts.scheme, host, parts.path, "", ""))
-        self._by_id: dict[int, Schema | None] = {}
+        self._by_id: dict[int, Schema] = {}
+        self._absent: set[int] = set()
         self._by_version: dict[tuple[str, int], Schema] = {}
 
     def by_id(self, schema_id: int) -> Schema | None:
         """The schema with this id; an id that is not there is asked for once."""
-        if schema_id not in self._by_id:
+        if schema_id not in self._by_id and schema_id not in self._absent:
             found = self._get(f"/schemas/ids/{schema_id}")
-            self._by_id[schema_id] = None if found is None else self._schema(found)
-        return self._by_id[schema_id]
+            if found is not None:
+                self._by_id[schema_id] = self._schema(found)
+            elif len(self._absent) < _ABSENT_MAX:
+                self._absent.add(schema_id)
+        return self._by_id.get(schema_id)
 
     def latest(self, subject: str) -> Schema | None:
         """The newest version of a subject."""
@@ -72,22 +94,27 @@ class SchemaRegistry:
         except (TypeError, ValueError) as error:
             raise self._no_registry() from error
 
-    def _version(self, subject: str, number: int) -> Schema:
+    def _version(self, subject: str, number: int, depth: int = 0) -> Schema:
         key = (subject, number)
         if key not in self._by_version:
             found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{number}")
             if found is None:
                 raise RegistryFailed(f"the schema registry {self.url} has no version {number} of {subject}")
-            self._by_version[key] = self._schema(found)
+            self._by_version[key] = self._schema(found, depth)
             if isinstance(found.get("id"), int):
                 self._by_id[found["id"]] = self._by_version[key]
         return self._by_version[key]
 
-    def _schema(self, found: Any) -> Schema:
+    def _schema(self, found: Any, depth: int = 0) -> Schema:
+        if depth > _REFERENCE_DEPTH_MAX:
+            raise RegistryFailed(f"the schema registry {self.url} has references in a circle, or too deeply nested")
         try:
-            named = [(each["name"], self._version(each["subject"], int(each["version"])))
+            named = [(str(each["name"]), self._version(each["subject"], int(each["version"]), depth + 1))
                      for each in found.get("references") or ()]  # fmt: skip
-            return Schema(found.get("schemaType") or "AVRO", found["schema"], tuple(named))
+            kind, text = found.get("schemaType") or "AVRO", found["schema"]
+            if not isinstance(kind, str) or not isinstance(text, str):
+                raise self._no_registry()
+            return Schema(kind, text, tuple(named))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._no_registry() from error
 
@@ -96,7 +123,7 @@ class SchemaRegistry:
         request = Request(f"{self.url}{path}", headers=self._headers)
         try:
             with urlopen(request, timeout=_TIMEOUT_S) as answer:
-                return json.loads(answer.read())
+                return self._decoded(answer.read(_ANSWER_BYTES_MAX + 1))
         except HTTPError as error:
             with error:
                 if error.code == _NOT_FOUND:
@@ -105,7 +132,13 @@ class SchemaRegistry:
         except (URLError, OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise RegistryFailed(f"no answer from the schema registry {self.url}: {reason}") from error
-        except ValueError as error:
+
+    def _decoded(self, data: bytes) -> Any:
+        if len(data) > _ANSWER_BYTES_MAX:
+            raise RegistryFailed(f"the schema registry {self.url} answers with more than {_ANSWER_BYTES_MAX:,} bytes")
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError) as error:
             raise self._no_registry() from error
 
     def _no_registry(self) -> RegistryFailed:

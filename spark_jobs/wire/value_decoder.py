@@ -7,7 +7,7 @@ Tests: tests/spark_jobs/wire/test_value_decoder.py, tests/integration/test_wire_
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.wire.framing import ValueUndecodable, read_frame
@@ -17,6 +17,14 @@ AVRO, PROTOBUF, JSON_SCHEMA = "avro", "protobuf", "json-schema"
 VALUE_FORMATS = (AVRO, PROTOBUF, JSON_SCHEMA)
 _KINDS = {AVRO: "AVRO", PROTOBUF: "PROTOBUF", JSON_SCHEMA: "JSON"}
 """What the registry calls them."""
+_WRITERS_MAX = 10_000
+"""So many schemas, and ids that are none, are remembered by a task."""
+
+
+class _Refused(NamedTuple):
+    """In the place of a writer's schema."""
+
+    reason: str
 
 
 class _Reader(Protocol):
@@ -49,22 +57,24 @@ class ValueDecoder:
 
     def _writer(self, schema_id: int) -> Any:
         if schema_id not in self._writers:
+            if len(self._writers) >= _WRITERS_MAX:
+                self._writers.clear()
             self._writers[schema_id] = self._prepared(schema_id)
         found = self._writers[schema_id]
-        if isinstance(found, ValueUndecodable):
-            raise found
+        if isinstance(found, _Refused):
+            raise ValueUndecodable(found.reason)  # a new one: its traceback would hold every value
         return found
 
     def _prepared(self, schema_id: int) -> Any:
         schema = self._registry.by_id(schema_id)
         if schema is None:
-            return ValueUndecodable(f"the schema registry has no schema {schema_id}")
+            return _Refused(f"the schema registry has no schema {schema_id}")
         if schema.kind != _KINDS[self._format]:
-            return ValueUndecodable(f"schema {schema_id} is of type {schema.kind}, not {_KINDS[self._format]}")
+            return _Refused(f"schema {schema_id} is of type {schema.kind}, not {_KINDS[self._format]}")
         try:
             return self._reader.prepared(schema)
         except ValueUndecodable as error:
-            return ValueUndecodable(f"schema {schema_id}: {error}")
+            return _Refused(f"schema {schema_id}: {error}")
 
     def __reduce__(self) -> Any:
         return ValueDecoder, (self._format, self._schema, self._registry)

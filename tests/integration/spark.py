@@ -18,13 +18,26 @@ SMALL = {
 }
 
 
-@pytest.fixture(scope="module")
+_SHARED: list[Any] = []
+
+
+@pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """A session of local[2] with the source registered. It ends with the module, so that two JVMs do not pile up."""
+    """A session of local[2] with the source registered. Modules import this, and share the session: a start of Spark
+    takes seconds. It ends with the tests of the process, or by ``stop_shared``."""
     from kafka_zk.spark_jobs.session import spark_session
 
     os.environ.update(LOCAL)
-    session = spark_session("tests", "local[2]", SMALL)
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    if not _SHARED:
+        _SHARED.append(spark_session("tests", "local[2]", SMALL))
+        _SHARED[0].sparkContext.setLogLevel("ERROR")
+    yield _SHARED[0]
+    stop_shared()
+
+
+def stop_shared() -> None:
+    """For modules that start a session of another kind: a process has one."""
+    from kafka_zk.spark_jobs.session import stop
+
+    while _SHARED:
+        stop(_SHARED.pop())

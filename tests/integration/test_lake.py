@@ -14,6 +14,7 @@ from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.job import extract
 from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.rewriter import SparkRewriter
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from kafka_zk.spark_jobs.extraction.verification import Verified, verify
 from kafka_zk.testing.plugin import MakeTopic
@@ -72,3 +73,20 @@ def test_three_runs_become_one_folder_with_every_record(
     next(target.glob("range=*/timestamp_day=*/*.parquet")).unlink()
     (fault,) = found_in(spark, target).faults
     assert fault.endswith(".parquet is not there")
+
+
+def test_a_column_called_range_is_kept_or_refused(spark: Any, tmp_path: Path) -> None:  # noqa: F811
+    """Spark takes ``range=...`` for a column of that name, and passes over the one that is in the files."""
+    frame = spark.createDataFrame([(1, "x", 7), (2, "y", 8)], "offset INT, kind STRING, range INT").coalesce(1)
+
+    def rewritten(*by: str) -> list[Any]:
+        target = f"file:{tmp_path}/lake-{len(by)}"
+        for number in (1, 2):
+            frame.write.partitionBy(*by).parquet(f"{target}/range=t@{number}")
+        files = [path for path, _ in HadoopFiles(spark).walk(target) if path.endswith(".parquet")]
+        assert SparkRewriter(spark).rewrite(target, files, f"{target}/_staging", 1, by) == 4
+        return sorted(tuple(row) for row in spark.read.parquet(f"{target}/_staging").select(*frame.columns).collect())
+
+    assert rewritten() == [(1, "x", 7), (1, "x", 7), (2, "y", 8), (2, "y", 8)]
+    with pytest.raises(ExtractionFailed, match="has a column range of its own and is partitioned by kind"):
+        rewritten("kind")

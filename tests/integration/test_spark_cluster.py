@@ -15,7 +15,7 @@ from kafka_zk.testing.plugin import MakeTopic
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from tests.integration.extraction_process import EXECUTOR, MIDDLE, Kill, executors, killing_source
 from tests.integration.processes import wait_for
-from tests.integration.spark import SMALL
+from tests.integration.spark import SMALL, stop_shared
 from tests.integration.spark_cluster import SMALL_EXECUTORS, WORKERS, StandaloneCluster, spark_cluster  # noqa: F401
 
 pytestmark = pytest.mark.integration
@@ -26,6 +26,7 @@ EXECUTORS_TIMEOUT_S = 300
 
 @pytest.fixture(scope="module")
 def spark(spark_cluster: StandaloneCluster) -> Iterator[Any]:  # noqa: F811
+    stop_shared()
     session = spark_session("tests", spark_cluster.master, {**SMALL, **SMALL_EXECUTORS})
     session.sparkContext.setLogLevel("ERROR")
     yield session

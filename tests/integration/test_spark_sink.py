@@ -93,6 +93,7 @@ def test_in_a_transaction_nothing_is_visible_of_a_job_that_fails(
     assert len(values(kafka_zk_cluster, topic, "read_uncommitted")) >= 80, "written, and aborted"
     write(f"'{topic}'")
     assert values(kafka_zk_cluster, topic) == sorted(b"%d" % number for number in range(100))
+    spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
 
 
 class Batch:

@@ -16,9 +16,11 @@ from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.spark_jobs.extraction.dead_letters import OFFSET, PARTITION, REASON, TOPIC
 from kafka_zk.spark_jobs.extraction.errors import Undecodable, WronglyAsked
+from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.job import extract
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
+from kafka_zk.spark_jobs.extraction.verification import verify
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.spark import spark  # noqa: F401
@@ -166,3 +168,26 @@ def test_other_columns_and_rows_by_sql(spark: Any, orders: Orders) -> None:  # n
     assert (report.records, report.undecodable, report.lag_after) == (3, 1, 0)
     found = rows(spark, wanted, "offset", "tens", "timestamp_type", "odd", "names")
     assert found == [(n, 10 * n, "CreateTime", n % 2, ["h", "i"]) for n in (3, 4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("how", "counts"),
+    [
+        ({"select": "offset, explode(sequence(0, a)) AS each"}, (6, 0)),
+        ({"where": "a = 1 AND a = 2", "dead_letter_topic": "LETTERS"}, (0, 1)),
+    ],
+)
+def test_what_is_written_is_counted_whatever_sql_makes_of_it(
+    spark: Any, orders: Orders, make_topic: MakeTopic, how: dict[str, Any], counts: tuple[int, int]  # noqa: F811
+) -> None:
+    """Spark leaves out what it can prove to be empty, also what counts the records there."""
+    orders.write(*(json.dumps({"a": number}).encode() for number in range(3)))
+    if counts[1]:
+        orders.write(b"no json")
+    if "dead_letter_topic" in how:
+        how = {**how, "dead_letter_topic": make_topic()}
+    plain = replace(orders.extraction, value_format=None, schema_registry=None, decode="json", schema="a INT")
+    report = extract(spark, replace(plain, **how))
+    assert (report.records, report.undecodable, report.lag_after) == (*counts, 0)
+    found = verify(HadoopFiles(spark), lambda paths: int(spark.read.parquet(*paths).count()), f"file:{plain.target}")
+    assert (found.records, found.faults) == (counts[0], ())

@@ -1,5 +1,7 @@
 """Compactions killed at every operation on a store in memory; no Spark."""
 
+from collections.abc import Callable
+
 import pytest
 
 from kafka_zk.spark_jobs.extraction import inventory as inventories
@@ -32,28 +34,33 @@ class Records:
         self.store = ObjectStore() if target == OBJECTS else Disk()
         self.folders = RangeFolders(self.store, lambda paths: sum(len(self.store.objects[path]) for path in paths))
         self.lost = 0
+        self.when_written: Callable[[], object] = lambda: None
         self._attempts = 0
 
-    def extract(self, start: int, end: int) -> None:
+    def extract(self, start: int, end: int, within: str = "", written: int | None = None) -> None:
+        """``written`` of the records, into a folder of the range's; 0 makes no file."""
         manifest = planned([OffsetRange("t", 0, start, end)], self.target, "parquet", "abc", 0)
-        self.store.objects[f"{self.folders.staging(manifest)}/part-{start}"] = bytes(range(start, end))
-        self.folders.complete(manifest, "g", end - start)
+        data = bytes(range(start, end))[:written]
+        self.store.objects[f"{self.folders.staging(manifest)}/_SUCCESS"] = b""
+        if data:
+            self.store.objects[f"{self.folders.staging(manifest)}/{within}part-{start}"] = data
+        self.folders.complete(manifest, "g", len(data))
         self.folders.publish(manifest)
 
-    def rewrite(self, target: str, folders: list[str], staging: str, file_count: int) -> int:
-        parts = [
-            data
-            for name in folders
-            for path, data in list(self.store.objects.items())
-            if path.startswith(f"{target}/{name}/") and inventories.is_data(path)
-        ]
+    def rewrite(
+        self, target: str, files: list[str], staging: str, file_count: int, partitioned_by: tuple[str, ...]
+    ) -> int:
+        parts = [self.store.objects[f"{target}/{path}"] for path in files]
+        assert {path.count("=") - 1 for path in files} == {len(partitioned_by)}, "Spark reads no others together"
         self.store._operate()
-        self.store.objects[f"{staging}/part-merged"] = b"".join(parts)
+        within = files[0].split("/")[1:-1]
+        self.store.objects["/".join((staging, *within, "part-merged"))] = b"".join(parts)
+        self.when_written()
         return sum(map(len, parts)) - self.lost
 
-    def compact(self) -> Compacted:
+    def compact(self, group: str = "g", still_held: Callable[[], None] = lambda: None) -> Compacted:
         self._attempts += 1
-        return compact(self.folders, self, self.target, "g", LARGE, f"{self._attempts}")
+        return compact(self.folders, self, self.target, group, LARGE, f"{self._attempts}", still_held)
 
     def read(self) -> list[int]:
         """By the descriptions."""
@@ -106,6 +113,59 @@ def test_records_that_were_lost_stop_it(lake: Records) -> None:
         lake.compact()
     assert lake.read() == list(range(15))
     assert len(lake.store.folders(lake.target)) == 3
+
+
+def test_of_two_groups_neither_removes_what_the_other_one_stages(lake: Records) -> None:
+    """They may write into one target, and each is compacted by itself."""
+    lake.when_written = lambda: lake.compact("h")
+    lake.compact("g")
+    assert lake.read() == list(range(15))
+
+
+def test_nothing_is_replaced_by_a_staging_folder_that_somebody_has_emptied(lake: Records) -> None:
+    """Another compaction of the group, if this one has slept through the end of its session."""
+    lake.when_written = lambda: lake.store.delete(f"{lake.target}/_kafka_zk_staging")
+    with pytest.raises(ExtractionFailed, match=r"15 records were written, but the files .* hold 0"):
+        lake.compact()
+    assert lake.read() == list(range(15))
+
+
+def test_whoever_is_no_member_any_more_publishes_nothing(lake: Records) -> None:
+    def lost() -> None:
+        raise ExtractionFailed("no member")
+
+    with pytest.raises(ExtractionFailed, match="no member"):
+        lake.compact(still_held=lost)
+    assert (len(lake.store.folders(lake.target)), lake.read()) == (4, list(range(15))), "with the staging folder"
+
+
+def test_ranges_without_a_record_are_merged_too(lake: Records) -> None:
+    """All of their records were left out, and Spark writes no file for a partition without any."""
+    lake.extract(15, 20, written=0)
+    lake.extract(20, 25, written=0)
+    done = lake.compact()
+    assert (len(done.replaced), lake.read()) == (5, list(range(15)))
+    found = lake.folders.found(lake.target)[done.folder]
+    assert found is not None and found.ranges == (OffsetRange("t", 0, 0, 25),)
+
+
+@pytest.mark.parametrize("target", [OBJECTS, DISK])
+def test_ranges_without_any_record(target: str) -> None:
+    lake = Records(target)
+    lake.extract(0, 5, written=0)
+    lake.extract(5, 9, written=0)
+    done = lake.compact()
+    assert (done.files_after, lake.read(), lake.store.folders(target)) == (0, [], [done.folder])
+
+
+def test_folders_with_other_partitions_are_merged_by_themselves(lake: Records) -> None:
+    """``--partition-by`` was changed between the runs: the larger part comes first."""
+    for start in range(20, 40, 5):
+        lake.extract(start, start + 5, "day=1/")
+    assert len(lake.compact().replaced) == 4
+    assert len(lake.compact().replaced) == 3
+    assert lake.compact().folder == ""
+    assert lake.read() == [*range(15), *range(20, 40)]
 
 
 def test_ranges_that_follow_one_another_are_one() -> None:

@@ -48,3 +48,9 @@ def test_gaps_and_overlaps_are_named() -> None:
 def test_a_folder_that_is_replaced_does_not_count() -> None:
     found = {"a": folder((0, 3)), "b": folder((3, 5)), "ab": folder((0, 5), replaces=("a", "b"))}
     assert list(inventories.current(found)) == ["ab"]
+
+
+def test_what_a_killed_task_still_writes_is_no_data() -> None:
+    assert inventories.is_data("part-0") and inventories.is_data("_day=1/part-0") and inventories.is_data("a=_/part-0")
+    assert not inventories.is_data("_temporary/0/_temporary/attempt_1/part-0")
+    assert not inventories.is_data("_SUCCESS") and not inventories.is_data("a=1/.part-0.crc")

@@ -38,3 +38,8 @@ def test_columns_must_fit(term: str, sentence: str) -> None:
     with pytest.raises(WronglyAsked, match=sentence):
         partitioning.check_columns((term,), COLUMNS)
     partitioning.check_columns(("carrier", "hours(timestamp)"), COLUMNS)
+
+
+def test_a_term_is_named_once() -> None:
+    with pytest.raises(WronglyAsked, match=r"days\(timestamp\) is named twice"):
+        partitioning.check(("days(timestamp)", "carrier", "days( timestamp )"), "parquet")

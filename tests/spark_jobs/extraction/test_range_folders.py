@@ -1,8 +1,9 @@
 """Publication in a store without atomic renames of folders, killed at every operation and repeated."""
 
+import contextlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -71,6 +72,28 @@ class ObjectStore:
     def write(self, uri: str, document: Mapping[str, Any]) -> None:
         self._operate()
         self.objects[uri] = json.dumps(document).encode()
+
+
+class SleepsOnce:
+    """A store in which something happens before the question or operation number ``when``."""
+
+    def __init__(self, store: ObjectStore, when: int, happens: Callable[[], None]) -> None:
+        self._store = store
+        self._left = when
+        self._happens = happens
+        self.has_slept = False
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*given: Any) -> Any:
+            self._left -= 1
+            if self._left < 0 and not self.has_slept:
+                self.has_slept = True
+                self._happens()
+            if name == "rename" and given[0] not in self._store.objects:
+                return False
+            return getattr(self._store, name)(*given)
+
+        return call
 
 
 def _rows(paths: Sequence[str]) -> int:
@@ -144,6 +167,20 @@ def test_a_committed_range_whose_files_are_gone_is_an_error() -> None:
     folders.discard(manifest)
     with pytest.raises(ExtractionFailed, match=r"have moved, but .* is not there"):
         folders.publish(manifest)
+
+
+@pytest.mark.parametrize("when", range(17))
+def test_two_runs_that_publish_the_same_range_at_once_lose_nothing(when: int) -> None:
+    """One has slept between COMMIT and PUBLISH, so the next one publishes for it."""
+    store = ObjectStore()
+    folders, manifest = _staged(store)
+    folders.complete(manifest, "g", 3)
+    awake = SleepsOnce(store, when, lambda: folders.publish(manifest))
+    with contextlib.suppress(ExtractionFailed):
+        RangeFolders(awake, _rows).publish(manifest)
+    found = _published(store, manifest)
+    assert awake.has_slept
+    assert FILES.items() <= found.items() and folders.is_published(manifest)
 
 
 def test_folders_are_listed_with_what_they_hold() -> None:

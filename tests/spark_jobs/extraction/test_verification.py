@@ -12,18 +12,18 @@ from tests.spark_jobs.extraction.test_range_folders import TARGET, ObjectStore
 T0 = TopicPartition("t", 0)
 
 
-def extracted(store: ObjectStore, start: int, end: int) -> str:
+def extracted(store: ObjectStore, start: int, end: int, tp: TopicPartition = T0, group: str = "g") -> str:
     """Publish a range of one file; returns the file."""
-    manifest = planned([OffsetRange(*T0, start, end)], TARGET, "parquet", "attempt", 0)
+    manifest = planned([OffsetRange(*tp, start, end)], TARGET, "parquet", "attempt", 0)
     folders = RangeFolders(store, lambda _: end - start)
     store.objects[f"{folders.staging(manifest)}/part-0.parquet"] = b"data"
-    folders.complete(manifest, "g", end - start)
+    folders.complete(manifest, group, end - start)
     folders.publish(manifest)
     return f"{folders.published(manifest)}/part-0.parquet"
 
 
-def verified(store: ObjectStore, rows: int = 5) -> Verified:
-    return verify(store, lambda _: rows, TARGET)
+def verified(store: ObjectStore, rows: int = 5, group: str | None = None) -> Verified:
+    return verify(store, lambda _: rows, TARGET, group)
 
 
 @pytest.fixture
@@ -78,3 +78,12 @@ def test_the_group_and_the_log_are_asked(store: ObjectStore) -> None:
         "the folders end at offset 5 of t-0, the log at 2: the topic was made anew",
         "the folders end at offset 5 of t-0, and the group is nowhere",
     ]
+
+
+def test_a_group_is_asked_for_what_it_has_extracted(store: ObjectStore) -> None:
+    """Another one writes its topics into the same target."""
+    extracted(store, 0, 5, TopicPartition("other", 0), "h")
+    found = verified(store, group="g")
+    assert (found.folders, found.ends) == (2, {T0: 5})
+    assert verified(store).ends == {T0: 5, TopicPartition("other", 0): 5}
+    assert against_cluster(found, {T0: 5}, {T0: 9}) == []

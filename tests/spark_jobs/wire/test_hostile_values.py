@@ -1,0 +1,210 @@
+"""Schemas and values that are made to hurt: each of them is one undecodable value, or a registry that failed."""
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from kafka_zk.spark_jobs.extraction.avro_types import decode_avro, parse_avro_schema
+from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.wire.avro_reader import AvroReader
+from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
+from kafka_zk.spark_jobs.wire.json_schema_reader import JsonSchemaReader
+from kafka_zk.spark_jobs.wire.protobuf_reader import ProtobufReader
+from kafka_zk.spark_jobs.wire.schema_registry import RegistryFailed, Schema, SchemaRegistry
+from kafka_zk.spark_jobs.wire.value_decoder import ValueDecoder
+from tests.schema_registry import schema_registry
+
+_DEEP = "[" * 100_000
+_AVRO = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+_LIST = {
+    "type": "record",
+    "name": "R",
+    "fields": [{"name": "a", "type": "int"}, {"name": "next", "type": ["null", "R"]}],
+}
+_NOTHINGS: Any = {
+    "type": "array",
+    "items": {"type": "record", "name": "Empty", "fields": [{"name": "n", "type": "null"}]},
+}
+_JSON = {"properties": {"a": {"type": "number"}}}
+
+
+def read_avro(writer: Any, payload: bytes, *references: tuple[str, Schema]) -> Any:
+    text = writer if isinstance(writer, str) else json.dumps(writer)
+    reader = AvroReader(Schema("AVRO", json.dumps(_AVRO)))
+    return reader.read(reader.prepared(Schema("AVRO", text, references)), payload)
+
+
+def read_json(writer: Any, payload: bytes) -> Any:
+    text = writer if isinstance(writer, str) else json.dumps(writer)
+    reader = JsonSchemaReader(Schema("JSON", json.dumps(_JSON)))
+    return reader.read(reader.prepared(Schema("JSON", text)), payload)
+
+
+def test_an_avro_record_of_a_recursive_schema_is_read_if_it_is_not_too_deep() -> None:
+    assert read_avro(_LIST, b"\x02\x02" * 50 + b"\x02\x00") == {"a": 1}
+
+
+def test_an_avro_record_that_is_nested_too_deeply_ends_no_worker() -> None:
+    """The C of fastavro follows it until the stack is full."""
+    with pytest.raises(ValueUndecodable, match="nested too deeply"):
+        read_avro(_LIST, b"\x02\x02" * 300_000 + b"\x02\x00")
+
+
+def test_an_avro_array_of_items_that_need_no_bytes_is_not_read() -> None:
+    """Ten bytes would be 2**60 of them."""
+    fields = [*_AVRO["fields"], {"name": "many", "type": _NOTHINGS}]
+    with pytest.raises(ValueUndecodable, match="need no bytes"):
+        read_avro({**_AVRO, "fields": fields}, b"\x02" + b"\x80" * 8 + b"\x10\x00")
+
+
+@pytest.mark.parametrize("text", [_DEEP, '{"type":"record","name":"R","fields":5}', "5", "null"])
+def test_avro_schemas_that_are_none(text: str) -> None:
+    with pytest.raises(ValueUndecodable):
+        read_avro(text, b"\x02")
+    with pytest.raises(WronglyAsked):
+        AvroReader(Schema("AVRO", text))
+
+
+def test_references_that_are_shared_are_followed_once() -> None:
+    shared = Schema("AVRO", '{"type":"enum","name":"E0","symbols":["A"]}')
+    for number in range(1, 60):
+        text = f'{{"type":"enum","name":"E{number}","symbols":["A"]}}'
+        shared = Schema("AVRO", text, ((f"E{number}a", shared), (f"E{number}b", shared)))
+    assert read_avro(_AVRO, b"\x02", ("E", shared)) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        _DEEP,
+        {"properties": {"a": {"multipleOf": 0.01}}},
+        {"$schema": 5},
+        {"patternProperties": {"(?<name>a)": {}}},
+    ],
+)
+def test_json_that_its_schema_cannot_judge(schema: Any) -> None:
+    with pytest.raises(ValueUndecodable):
+        read_json(schema, b'{"a": 1' + b"0" * 400 + b"}")
+
+
+def test_a_json_schema_that_is_nested_too_deeply() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(300):
+        schema = {"not": schema}
+    with pytest.raises(ValueUndecodable):
+        read_json(schema, b"{}")
+    with pytest.raises(WronglyAsked):
+        JsonSchemaReader(Schema("JSON", _DEEP))
+
+
+def test_text_of_proto2_that_is_no_text() -> None:
+    schema = Schema("PROTOBUF", 'syntax = "proto2"; message M { repeated string a = 1; }')
+    reader = ProtobufReader(schema)
+    with pytest.raises(ValueUndecodable, match="UTF-8"):
+        reader.read(reader.prepared(schema), b"\0\x0a\x01\xff")
+
+
+@pytest.mark.parametrize("names", [("",), ("a", "a/b"), ("x" * 300,)])
+def test_names_of_protobuf_references_that_are_no_files(names: tuple[str, ...]) -> None:
+    own = 'syntax = "proto3"; message M { int32 a = 1; }'
+    schema = Schema("PROTOBUF", own, tuple((name, Schema("PROTOBUF", own)) for name in names))
+    with pytest.raises(WronglyAsked):
+        ProtobufReader(schema)
+
+
+@pytest.mark.parametrize(
+    "answer", [_DEEP, "{", '{"schema": 5}', '{"schema": "x", "references": {"a": 1}}', "[]", "5", '"x"']
+)
+def test_a_registry_that_answers_nonsense(answer: str) -> None:
+    with schema_registry() as server:
+        server.answers["/schemas/ids/1"] = answer.encode()
+        with pytest.raises(RegistryFailed, match="does not answer as a schema registry"):
+            SchemaRegistry(server.url).by_id(1)
+
+
+def test_references_in_a_circle() -> None:
+    with schema_registry() as server:
+        refers: Any = {"name": "o", "subject": "other", "version": 1}
+        server.answers["/schemas/ids/1"] = json.dumps({"schema": "{}", "references": [refers]}).encode()
+        server.answers["/subjects/other/versions/1"] = server.answers["/schemas/ids/1"]
+        with pytest.raises(RegistryFailed, match="in a circle, or too deeply"):
+            SchemaRegistry(server.url).by_id(1)
+        assert len(server.requests) < 100
+
+
+def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_zk.spark_jobs.wire.schema_registry._ANSWER_BYTES_MAX", 1000)
+    with schema_registry() as server:
+        server.answers["/schemas/ids/1"] = json.dumps({"schema": "x" * 2000}).encode()
+        with pytest.raises(RegistryFailed, match="more than 1,000 bytes"):
+            SchemaRegistry(server.url).by_id(1)
+
+
+def test_ids_that_are_not_there_are_not_remembered_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_zk.spark_jobs.wire.schema_registry._ABSENT_MAX", 10)
+    with schema_registry() as server:
+        registry = SchemaRegistry(server.url)
+        known = server.register("s", '"int"')
+        for number in range(100, 150):
+            assert registry.by_id(number) is None
+        assert registry.by_id(known) == Schema("AVRO", '"int"')
+        assert len(registry._by_id) <= 11
+
+
+class _Nothing:
+    """A registry without schemas."""
+
+    def by_id(self, _: int) -> None:
+        return None
+
+
+def test_values_without_a_schema_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A traceback would grow with each of them, and hold the values."""
+    monkeypatch.setattr("kafka_zk.spark_jobs.wire.value_decoder._WRITERS_MAX", 10)
+    nothing: Any = _Nothing()
+    decoder = ValueDecoder("avro", Schema("AVRO", json.dumps(_AVRO)), nothing)
+    for number in [*range(100), *[1] * 100]:
+        with pytest.raises(ValueUndecodable, match=f"has no schema {number}$") as caught:
+            decoder.decode(b"\0" + number.to_bytes(4) + b"...")
+        assert len(caught.traceback) < 10
+    assert len(decoder._writers) <= 10
+
+
+_MONEY: Any = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+
+
+@pytest.mark.parametrize("kind", [_MONEY, ["null", _MONEY], {"type": "array", "items": _MONEY}])
+def test_a_decimal_with_more_digits_than_its_schema_says(kind: Any) -> None:
+    """Spark would fail the job."""
+    schema = Schema("AVRO", json.dumps({**_AVRO, "fields": [{"name": "a", "type": kind}]}))
+    reader = AvroReader(schema)
+    before, after = (b"\x02", b"") if isinstance(kind, list) else (b"\x02", b"\x00") if kind != _MONEY else (b"", b"")
+    fits, fits_not = (before + b"\x04" + number.to_bytes(2, signed=True) + after for number in (-9_999, 10_000))
+    assert reader.read(reader.prepared(schema), fits)["a"] in (Decimal("-99.99"), [Decimal("-99.99")])
+    with pytest.raises(ValueUndecodable, match="more digits"):
+        reader.read(reader.prepared(schema), fits_not)
+    assert decode_avro(parse_avro_schema(schema.text)[0], fits_not) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ({"type": "long", "logicalType": "timestamp-millis"}, b"\xff" * 9 + b"\x01"),
+        ({"type": "int", "logicalType": "date"}, b"\xfe\xff\xff\xff\x0f"),
+    ],
+)
+def test_times_that_python_has_not_are_no_avro_of_the_schema(kind: Any, data: bytes) -> None:
+    parsed, _ = parse_avro_schema(json.dumps({**_AVRO, "fields": [{"name": "a", "type": kind}]}))
+    assert decode_avro(parsed, data) is None
+
+
+def test_json_text_that_is_half_a_character() -> None:
+    """Arrow would fail the job."""
+    counts = {"type": "object", "additionalProperties": {"type": "integer"}}
+    for kind, value in [({"type": "string"}, b'{"a": "\\ud800"}'), (counts, b'{"a": {"\\ud800": 1}}')]:
+        given = Schema("JSON", json.dumps({"properties": {"a": kind}}))
+        reader = JsonSchemaReader(given)
+        with pytest.raises(ValueUndecodable, match="no text"):
+            reader.read(reader.prepared(given), value)
