@@ -53,8 +53,8 @@ _STEPS = [
     Step("describe-held-back", TOPICS, ("--describe", "--topic", "t"), _MOVING),
     _reassign("execute-faster", "--execute", "--additional", "--throttle", "100000000"),
     _reassign("verify", "--verify", until=_COMPLETED),
-    _configs("topic", "topics", "t"),
-    _configs("broker", "brokers", "2"),
+    _configs("topic", "topics", "t")._replace(gone="throttled.replicas"),
+    _configs("broker", "brokers", "2")._replace(gone="throttled.rate"),
     Step("describe", TOPICS, ("--describe", "--topic", "t")),
 ]
 

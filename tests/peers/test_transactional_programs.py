@@ -82,8 +82,8 @@ def test_go_programs_work_exactly_once_under_kills(target: Target, tmp_path: Pat
     command = [str(foreign_programs.go_program(program)), "transform", target.bootstrap, source, results, source]
     exactly_once.run_under_kills(
         exactly_once.Members(lambda number: [*command, f"{source}-{number}"], tmp_path),
-        bootstrap=target.bootstrap, source=source, target=results, partition_count=PARTITIONS, seed=1, kills=3,
-        pause_s=8.0,
+        bootstrap=target.bootstrap, source=source, target=results, partition_count=PARTITIONS, group=source,
+        seed=1, kills=3, pause_s=8.0,
     )  # fmt: skip
 
 
