@@ -65,7 +65,9 @@ def _check_brokers(report: dict[str, Any]) -> None:
     death = report["chapter 5"]
     assert (death["killed"], death["controller"], death["leader"], death["leader_epoch"]) == (1, 0, 0, 1)
     assert (death["isr"], death["isr_at_the_end"], death["record_offset"]) == ([0, 2], [0, 1, 2], 1)
-    assert death["order"] == ["BrokerGone", "LeadersElected", "RoleChanged", "RequestSent"]
+    assert "BrokerGone" in death["order"]  # the lesson sees the znode go, perhaps after the controller did
+    told = [kind for kind in death["order"] if kind != "BrokerGone"]
+    assert told == ["LeadersElected", "RoleChanged", "RequestSent"]
     acks = report["chapter 6"]
     assert acks["acks=1"] == {"acknowledged": {"b": 1, "c": 1}, "read": ["a", "c"]}, "b is lost"
     assert acks["acks=all"] == {"outcomes": ["offset 0", "NOT_ENOUGH_REPLICAS", "offset 1"], "read": ["d", "f"]}
