@@ -25,6 +25,8 @@ from kafka_zk.testing.proxy import TcpProxy
 from tests.peers.apache_kafka import write_properties
 from tests.peers.processes import ServerProcess, free_port, wait_until
 from tests.peers.targets import kafka_zk_command
+from tests.soak import zookeeper_log
+from tests.soak.machine import Machine
 
 SESSION_TIMEOUT_S = 3.0
 PROPERTIES = {
@@ -114,8 +116,31 @@ class Door(TcpProxy):
         self._by_broker[broker_id].discard(writer)
 
 
+class Links:
+    """The way of a broker to all servers of ZooKeeper."""
+
+    def __init__(self, ports: Sequence[int]) -> None:
+        self._proxies = [TcpProxy(LOCALHOST, port).start() for port in ports]
+
+    @property
+    def connect_string(self) -> str:
+        return ",".join(proxy.address for proxy in self._proxies)
+
+    def cut(self) -> None:
+        for proxy in self._proxies:
+            proxy.cut()
+
+    def restore(self) -> None:
+        for proxy in self._proxies:
+            proxy.restore()
+
+    def stop(self) -> None:
+        for proxy in self._proxies:
+            proxy.stop()
+
+
 class Broker:
-    """One broker, its proxies and its files."""
+    """One broker, its proxies, its files and what it runs on."""
 
     def __init__(self, cluster: "ReplicatedCluster", broker_id: int, kind: Kind) -> None:
         self.broker_id = broker_id
@@ -123,8 +148,9 @@ class Broker:
         self.folder = cluster.folder / f"broker-{broker_id}"
         self.log_dir = self.folder / "logs"
         self.log_dir.mkdir(parents=True)
+        self.machine = cluster.machine(self.folder, self.log_dir)
         self.port, inner = free_port(), free_port()
-        self.to_zookeeper = TcpProxy(LOCALHOST, cluster.zookeeper.port).start()
+        self.to_zookeeper = Links(cluster.zookeeper_ports)
         self.door = Door(inner, cluster.whose).start()
         self.properties = write_properties(
             self.folder / "server.properties",
@@ -135,7 +161,7 @@ class Broker:
                 "listeners": f"CLIENT://{LOCALHOST}:{self.port},REPLICATION://{LOCALHOST}:{inner}",
                 "advertised.listeners": f"CLIENT://{LOCALHOST}:{self.port},REPLICATION://{self.door.address}",
                 "log.dirs": str(self.log_dir),
-                "zookeeper.connect": self.to_zookeeper.address,
+                "zookeeper.connect": self.to_zookeeper.connect_string,
             },
         )
         self.process = self.start()
@@ -146,7 +172,7 @@ class Broker:
             f"broker {self.broker_id}",
             self.kind.command(self.properties),
             self.folder / "broker.out",
-            environment=environment,
+            environment={**self.machine.environment, **(environment or {})},
         )
         return self.process
 
@@ -171,6 +197,7 @@ class Broker:
         self.process.kill()
         self.door.stop()
         self.to_zookeeper.stop()
+        self.machine.close()
 
 
 class ReplicatedCluster:
@@ -191,9 +218,27 @@ class ReplicatedCluster:
         self.zookeeper = EmbeddedZooKeeper(folder / "zookeeper", tick_time_ms=_TICK_TIME_MS, force_sync=False)
         self._kinds = kinds
 
+    def machine(self, folder: Path, log_dir: Path) -> Machine:
+        """What a broker with this folder runs on, before its first start."""
+        return Machine()
+
+    @property
+    def zookeeper_ports(self) -> list[int]:
+        return [self.zookeeper.port]
+
+    def zookeeper_writes(self) -> list[zookeeper_log.Write]:
+        """All changes of znodes, oldest first."""
+        return zookeeper_log.writes(self.zookeeper.data_dir / "data")
+
+    def _start_zookeeper(self) -> str:
+        """Start it; returns its connect string."""
+        return self.zookeeper.start().connect_string
+
+    def _kill_zookeeper(self) -> None:
+        self.zookeeper.kill_if_started()
+
     def __enter__(self) -> Self:
-        self.zookeeper.start()
-        self._client = KazooClient(self.zookeeper.connect_string)
+        self._client = KazooClient(self._start_zookeeper(), command_retry={"max_tries": -1, "backoff": 1})
         try:
             self._client.start()
             for broker_id, kind in enumerate(self._kinds):
@@ -209,7 +254,7 @@ class ReplicatedCluster:
             broker.close()
         self._client.stop()
         self._client.close()
-        self.zookeeper.kill()
+        self._kill_zookeeper()
 
     def _is_complete(self) -> bool:
         return self.registered() == set(self.ids) and self.controller() >= 0
@@ -261,38 +306,44 @@ class ReplicatedCluster:
         return next(owners, -1)
 
     def registered(self) -> set[int]:
-        return {int(name) for name in self._client.get_children("/brokers/ids")} if self._exists() else set()
+        return set(map(int, self._children("/brokers/ids")))
 
-    def _exists(self) -> bool:
-        return self._client.exists("/brokers/ids") is not None
+    def _children(self, path: str) -> list[str]:
+        """No name where the znode is not; ZooKeeper may be away for a while."""
+        try:
+            return list(self._client.retry(self._client.get_children, path))
+        except NoNodeError:
+            return []
+
+    def _document(self, path: str) -> dict[str, Any]:
+        """The JSON of a znode. Raises: NoNodeError."""
+        found: dict[str, Any] = json.loads(self._client.retry(self._client.get, path)[0])
+        return found
 
     def controller(self) -> int:
         """-1 when there is none."""
         try:
-            return int(json.loads(self._client.get("/controller")[0])["brokerid"])
+            return int(self._document("/controller")["brokerid"])
         except NoNodeError:
             return -1
 
     def states(self, topic: str) -> dict[int, State]:
         """Of each partition that has one."""
         folder = f"/brokers/topics/{topic}/partitions"
-        if self._client.exists(folder) is None:
-            return {}
         found = {}
-        for number in self._client.get_children(folder):
-            path = f"{folder}/{number}/state"
-            if self._client.exists(path):
-                found[int(number)] = State(json.loads(self._client.get(path)[0]))
+        for number in self._children(folder):
+            with contextlib.suppress(NoNodeError):
+                found[int(number)] = State(self._document(f"{folder}/{number}/state"))
         return found
 
     def assignment(self, topic: str) -> dict[int, list[int]]:
         """The replicas of each partition, the preferred leader first."""
-        document = json.loads(self._client.get(f"/brokers/topics/{topic}")[0])
+        document = self._document(f"/brokers/topics/{topic}")
         return {int(number): replicas for number, replicas in document["partitions"].items()}
 
     def moving(self, topic: str) -> bool:
         """Whether replicas are being added or removed."""
-        document = json.loads(self._client.get(f"/brokers/topics/{topic}")[0])
+        document = self._document(f"/brokers/topics/{topic}")
         return bool(document.get("adding_replicas") or document.get("removing_replicas"))
 
     def complaints(self) -> list[str]:

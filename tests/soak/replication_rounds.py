@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from tests.peers.processes import wait_until
-from tests.soak import replication_clients, zookeeper_log
+from tests.soak import replication_clients
 from tests.soak.replicated_cluster import SESSION_TIMEOUT_S, START_S, Broker, ReplicatedCluster
 from tests.soak.replication_history import Evidence, faults, summary
 
@@ -70,16 +70,18 @@ class Fault:
         victim = self.victim
         at_once = at_once and self.action == KILL and victim.kind.restarts_at_once
         if self.ends_session and not at_once:
-            wait_until(
-                lambda: victim.broker_id not in self._cluster.registered(), START_S,
-                f"the end of the session of broker {victim.broker_id}",
-            )  # fmt: skip
+            self._wait_expired()
         ends: dict[str, Callable[[], object]] = {
             KILL: victim.start, STOP: victim.start, PAUSE: victim.resume, LONG_PAUSE: victim.resume,
             CUT: victim.to_zookeeper.restore, LONG_CUT: victim.to_zookeeper.restore,
             ONE_WAY: lambda: self._other.door.open_for(victim.broker_id),
         }  # fmt: skip
         ends[self.action]()
+
+    def _wait_expired(self) -> None:
+        number = self.victim.broker_id
+        what = f"the end of the session of broker {number}"
+        wait_until(lambda: number not in self._cluster.registered(), START_S, what)
 
 
 class ReplicationRounds:
@@ -89,6 +91,7 @@ class ReplicationRounds:
     """
 
     librdkafka: Mapping[str, Any] = MappingProxyType({})
+    fault: type[Fault] = Fault
     actions: Sequence[str] = ACTIONS
     roles: Sequence[str] = ROLES
     machine_s = MACHINE_S
@@ -213,7 +216,7 @@ class ReplicationRounds:
             victims.append(victim)
             other = self._random.choice([each for each in self._cluster.brokers if each is not victim])
             seconds = SESSION_TIMEOUT_S * self._random.uniform(*_SESSIONS.get(action, (0, 1)))
-            chosen.append(Fault(action, victim, other, self._cluster, seconds))
+            chosen.append(self.fault(action, victim, other, self._cluster, seconds))
         return chosen
 
     def _victim(self, role: str, taken: Sequence[Broker]) -> Broker:
@@ -286,7 +289,7 @@ class ReplicationRounds:
             [failure for client in self.clients for failure in client.failed],
             {reader.name: reader.read for reader in self.readers},
             self._logs(),
-            zookeeper_log.writes(self._cluster.zookeeper.data_dir / "data"),
+            self._cluster.zookeeper_writes(),
             self._cluster.leaders_write_isr,
         )
 

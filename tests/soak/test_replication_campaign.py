@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.soak.faulty_machines import FaultyMachinesCluster, FaultyMachinesRounds
 from tests.soak.replicated_cluster import OURS, ReplicatedCluster
 from tests.soak.replication_rounds import ReplicationRounds
 
@@ -24,6 +25,22 @@ def test_nothing_acknowledged_is_lost_whatever_happens(
         rounds = ReplicationRounds(cluster, seed)
         try:
             rounds.run(count)
+            found = rounds.judge()
+        finally:
+            rounds.close()
+    print(rounds.story())
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.soak
+def test_nor_when_machines_and_the_ensemble_fail(
+    tmp_path: Path, pytestconfig: pytest.Config, process_campaign_seed: int
+) -> None:
+    """Also with full disks, stepped clocks and an ensemble of ZooKeeper whose leader dies. As root."""
+    with FaultyMachinesCluster(tmp_path, [OURS] * 3) as cluster:
+        rounds = FaultyMachinesRounds(cluster, process_campaign_seed)
+        try:
+            rounds.run(min(ROUNDS, pytestconfig.getoption("rounds")))
             found = rounds.judge()
         finally:
             rounds.close()

@@ -19,7 +19,7 @@ from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.sim.transaction_judge import History, Observed, faults, summary, transactions_of
 from kafka_zk.storage import types
 from tests.peers.processes import wait_until
-from tests.soak import transaction_client, zookeeper_log
+from tests.soak import transaction_client
 from tests.soak.replicated_cluster import SESSION_TIMEOUT_S, START_S
 from tests.soak.replication_clients import ClientThread
 from tests.soak.replication_history import election_faults
@@ -226,7 +226,7 @@ class TransactionRounds(ReplicationRounds):
         history = self._history(final)
         self._say(summary(history))
         elections = election_faults(
-            TOPIC, zookeeper_log.writes(self._cluster.zookeeper.data_dir / "data"),
+            TOPIC, self._cluster.zookeeper_writes(),
             leaders_write_isr=self._cluster.leaders_write_isr,
         )  # fmt: skip
         found += [*self.late, *faults(history), *elections, *self._cluster.complaints()]

@@ -26,6 +26,15 @@ class ZooKeeperEnsemble:
     def connect_string(self) -> str:
         return ",".join(f"{LOCALHOST}:{client}" for client, _, _ in self._ports.values())
 
+    @property
+    def ports(self) -> list[int]:
+        """For clients."""
+        return [client for client, _, _ in self._ports.values()]
+
+    @property
+    def data_dirs(self) -> list[Path]:
+        return [self._folder / str(number) / "data" for number in SERVERS]
+
     def start(self, number: int) -> None:
         """Begin to start a server; it goes on with the data that it has."""
         folder = self._folder / str(number)
