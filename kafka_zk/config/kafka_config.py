@@ -212,7 +212,7 @@ def _check_no_kraft(config: KafkaConfig) -> None:
     """A broker that only ignored them would hold up the migration that it was meant for."""
     if config.process_roles:
         roles = ",".join(config.process_roles)
-        raise InvalidBrokerConfig(f"process.roles={roles}: allowed is none: this broker keeps its metadata in ZooKeeper")
+        raise InvalidBrokerConfig(f"process.roles={roles}: allowed is none: this broker is one with ZooKeeper")
     if config.zookeeper_metadata_migration_enable:
         raise InvalidBrokerConfig(
             "zookeeper.metadata.migration.enable=true: allowed is false: this broker cannot migrate to KRaft; "

@@ -18,6 +18,8 @@ from tests.peers.processes import ServerProcess, free_port, wait_until
 
 NODE_ID = 3000
 MIGRATED = "Completed migration of metadata from ZooKeeper to KRaft"
+NOTHING_DIFFERS = "Did not make any ZK writes when reconciling with KRaft state"
+ENDED = "Completing the ZK migration since this controller was configured with"
 WAITS_FOR = "Still waiting for ZK brokers [{}] to register with KRaft"
 _STORAGE_TOOL = "kafka.tools.StorageTool"
 _PROTOCOLS = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"}
@@ -45,6 +47,10 @@ class Node:
     def says(self, text: str) -> bool:
         return text in (self.folder / "node.out").read_text(errors="replace")
 
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.running
+
     def stop(self) -> int:
         assert self.process is not None
         return self.process.stop()
@@ -57,9 +63,8 @@ class Node:
 class KRaftController(Node):
     """One controller of Apache Kafka 3.9.1."""
 
-    def __init__(self, folder: Path, cluster_id: str) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__(folder, "controller")
-        self._cluster_id = cluster_id
 
     @property
     def quorum(self) -> dict[str, str]:
@@ -67,15 +72,15 @@ class KRaftController(Node):
         voters = {"controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{self.port}"}
         return {**_PROTOCOLS, **voters, "controller.listener.names": "CONTROLLER"}
 
-    def start(self, zookeeper: str = "") -> None:
-        """With a ZooKeeper it migrates what it finds there."""
+    def start(self, cluster_id: str = "", zookeeper: str = "") -> None:
+        """With a ZooKeeper it migrates what it finds there; the cluster's id is needed at the first start."""
         old = {"zookeeper.connect": zookeeper, "inter.broker.listener.name": "PLAINTEXT", **_MIGRATION}
         path = self.write({
             "process.roles": "controller", "node.id": str(NODE_ID), "listeners": f"CONTROLLER://127.0.0.1:{self.port}",
             "log.dirs": str(self.log_dir), **self.quorum, **(old if zookeeper else {}),
         })  # fmt: skip
         if not (self.log_dir / "meta.properties").exists():
-            java.run_tool(ORACLE_VERSION, _STORAGE_TOOL, ["format", "-t", self._cluster_id, "-c", str(path)])
+            java.run_tool(ORACLE_VERSION, _STORAGE_TOOL, ["format", "-t", cluster_id, "-c", str(path)])
         self.run(small_kafka(path))
 
 
@@ -109,9 +114,8 @@ class Counted:
     """A topic that one transactional id writes and one group reads, a bit at each step; ``check`` counts all."""
 
     def __init__(self, topic: str, partitions: int) -> None:
-        self._topic, self._partitions = topic, partitions
+        self._topic = topic
         self._written: dict[int, list[bytes]] = {number: [] for number in range(partitions)}
-        self._given = 0  # to the group, so far
 
     def step(self, bootstrap: str, count: int) -> None:
         """Write so many to each partition, let the group go on, and look whether all is there that ever was."""
@@ -143,16 +147,14 @@ class Counted:
         return values
 
     def _read(self, bootstrap: str) -> dict[int, list[bytes]]:
-        """Each partition from its start."""
-        found = {}
-        for number, values in self._written.items():
-            consumer = self._consumer(bootstrap, "none")
-            try:
-                consumer.assign([TopicPartition(self._topic, number, 0)])
-                found[number] = _values(consumer, len(values))
-            finally:
-                consumer.close()
-        return found
+        """Each partition from its start; a value begins with the number of its partition."""
+        consumer = self._consumer(bootstrap, "none")
+        try:
+            consumer.assign([TopicPartition(self._topic, number, 0) for number in self._written])
+            values = _values(consumer, sum(map(len, self._written.values())))
+        finally:
+            consumer.close()
+        return {number: [each for each in values if each.startswith(b"%d-" % number)] for number in self._written}
 
     def _consumer(self, bootstrap: str, group: str) -> Consumer:
         return Consumer({

@@ -3,19 +3,22 @@
 docs/migrate.md has the steps. Records, offsets of a group and configurations are counted after each.
 """
 
+import contextlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
 
 from tests.peers import apache_kafka, targets, wire_probe
 from tests.peers.kraft_migration import (
+    ENDED,
     MIGRATED,
     NODE_ID,
+    NOTHING_DIFFERS,
     WAITS_FOR,
     Counted,
     KRaftController,
@@ -23,7 +26,7 @@ from tests.peers.kraft_migration import (
     Node,
     configs,
 )
-from tests.peers.mixed_cluster import described_by_us, reassign
+from tests.peers.mixed_cluster import reassign
 from tests.peers.processes import wait_until
 
 pytestmark = pytest.mark.peers
@@ -49,27 +52,15 @@ class _OurBroker(Node):
         self.run(targets.kafka_zk_command(self.write(properties)))
 
 
-@pytest.fixture
-def nodes() -> Iterator[list[Node]]:
-    started: list[Node] = []
-    yield started
-    for node in started:
-        node.kill()
-
-
 def _where(node: Node) -> str:
     return f"127.0.0.1:{node.port}"
 
 
-def _set_configs(bootstrap: str) -> None:
+def _set_configs(node: Node) -> None:
     """Of a topic, and the default of all brokers."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    admin = AdminClient({"bootstrap.servers": _where(node), "log_level": 2})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=_TOPIC_CONFIGS)])[TOPIC].result(_TIMEOUT_S)
-    entries = [
-        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in _BROKER_CONFIGS.items()
-    ]
-    resource = ConfigResource(ConfigResource.Type.BROKER, "", incremental_configs=entries)
-    admin.incremental_alter_configs([resource])[resource].result(_TIMEOUT_S)
+    assert [wire_probe.set_default_broker_config(node.port, *entry) for entry in _BROKER_CONFIGS.items()] == [0]
 
 
 def _check_configs(bootstrap: str, broker_id: int) -> None:
@@ -87,48 +78,54 @@ def _move_all(bootstrap: str, file: Path, to: int) -> None:
     wait_until(lambda: reassign(bootstrap, "--verify", file), _TIMEOUT_S, "the moves", interval_s=0.5)
 
 
-def test_what_ours_wrote_goes_on_to_kraft(peer_zookeeper: str, tmp_path: Path, nodes: list[Node]) -> None:
-    zookeeper = f"{peer_zookeeper}/to-kraft"
-    ours = _OurBroker(tmp_path, "ours")
-    nodes.append(ours)
-    ours.start(zookeeper)
-    ours.process.wait_ready(lambda: wire_probe.is_ready(ours.port), _TIMEOUT_S)
-    _set_configs(_where(ours))
-    counted = Counted(TOPIC, PARTITIONS)
-    counted.step(_where(ours), _COUNT)
-
+def _znode(zookeeper: str, path: str) -> dict[str, Any]:
     client = KazooClient(zookeeper)
     client.start()
-    cluster_id = json.loads(client.get("/cluster/id")[0])["id"]
-    controller = KRaftController(tmp_path, cluster_id)
-    nodes.append(controller)
-    controller.start(zookeeper)
-    kafkas = MigratingBroker(tmp_path, 1, controller.quorum)
-    nodes.append(kafkas)
-    kafkas.start_with_zookeeper(zookeeper, _OVERRIDES)
-    wait_until(lambda: wire_probe.is_ready(kafkas.port, 2), _TIMEOUT_S, "a mixed cluster")
-    wait_until(lambda: controller.says(WAITS_FOR.format(0)), _TIMEOUT_S, "the migration to wait for ours to leave")
-    counted.step(_where(kafkas), _COUNT)
+    try:
+        document: dict[str, Any] = json.loads(client.get(path)[0])
+        return document
+    finally:
+        client.stop()
+        client.close()
 
-    _move_all(_where(ours), tmp_path / "moves.json", to=1)
-    counted.step(_where(ours), _COUNT)
-    assert ours.stop() == 0
-    wait_until(lambda: controller.says(MIGRATED), _TIMEOUT_S, "the migration")
-    assert json.loads(client.get("/controller")[0])["brokerid"] == NODE_ID
-    counted.step(_where(kafkas), _COUNT)
-    _check_configs(_where(kafkas), 1)
 
-    ours.start(zookeeper)
-    wait_until(lambda: not ours.process.running, _TIMEOUT_S, "ours to keep out")
-    assert ours.stop() == 1
-    assert ours.says(f"the KRaft controller {NODE_ID} has taken /controller") and not ours.says("Traceback")
+def test_what_ours_wrote_goes_on_to_kraft(peer_zookeeper: str, tmp_path: Path) -> None:
+    zookeeper = f"{peer_zookeeper}/to-kraft"
+    counted = Counted(TOPIC, PARTITIONS)
+    with contextlib.ExitStack() as cleanup:
+        ours, controller = _OurBroker(tmp_path, "ours"), KRaftController(tmp_path)
+        kafkas = MigratingBroker(tmp_path, 1, controller.quorum)
+        for node in (ours, kafkas, controller):
+            cleanup.callback(node.kill)
+        ours.start(zookeeper)
+        wait_until(lambda: wire_probe.is_ready(ours.port), _TIMEOUT_S, "our broker")
+        kafkas.start_with_zookeeper(zookeeper, _OVERRIDES)
+        _set_configs(ours)
+        counted.step(_where(ours), _COUNT)
 
-    kafkas.stop()
-    kafkas.start_with_kraft(_OVERRIDES)
-    counted.step(_where(kafkas), _COUNT)
-    controller.stop()
-    controller.start()
-    counted.step(_where(kafkas), _COUNT)
-    _check_configs(_where(kafkas), 1)
-    assert described_by_us(_where(kafkas), TOPIC).keys() == set(range(PARTITIONS))
-    client.stop()
+        wait_until(lambda: wire_probe.is_ready(kafkas.port, 2), _TIMEOUT_S, "a mixed cluster")
+        controller.start(_znode(zookeeper, "/cluster/id")["id"], zookeeper)
+        _move_all(_where(ours), tmp_path / "moves.json", to=1)
+        counted.step(_where(ours), _COUNT)
+        wait_until(lambda: controller.says(WAITS_FOR.format(0)), _TIMEOUT_S, "the migration to wait for ours to leave")
+        assert _znode(zookeeper, "/controller")["brokerid"] == 0
+        assert ours.stop() == 0
+
+        wait_until(lambda: controller.says(NOTHING_DIFFERS), _TIMEOUT_S, "the migration")
+        assert controller.says(MIGRATED) and _znode(zookeeper, "/controller")["brokerid"] == NODE_ID
+        counted.step(_where(kafkas), _COUNT)
+        _check_configs(_where(kafkas), 1)
+
+        ours.start(zookeeper)
+        kafkas.stop()
+        kafkas.start_with_kraft(_OVERRIDES)
+        wait_until(lambda: not ours.is_running, _TIMEOUT_S, "our broker to keep out")
+        assert ours.stop() == 1 and not ours.says("Traceback")
+        assert ours.says(f"the KRaft controller {NODE_ID} has taken /controller")
+        counted.step(_where(kafkas), _COUNT)
+
+        controller.stop()
+        controller.start()
+        wait_until(lambda: controller.says(ENDED), _TIMEOUT_S, "the end of the migration")
+        counted.step(_where(kafkas), _COUNT)
+        _check_configs(_where(kafkas), 1)
