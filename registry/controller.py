@@ -83,7 +83,7 @@ class ControllerRegistry:
             epoch, epoch_version = await self._epoch()
             if claim is not None:
                 mine = claim.broker_id == broker_id and owner == self._client.session_id
-                if not mine or claim.kraft_controller_epoch >= 1:
+                if not mine or claim.is_kraft:
                     return Lost(claim.broker_id)
                 if epoch >= known_epoch:
                     return Elected(epoch, epoch_version)
@@ -102,9 +102,13 @@ class ControllerRegistry:
             assert isinstance(stat, ZnodeStat)
             return Elected(epoch, stat.version)
 
+    async def claim(self) -> ControllerClaim | None:
+        """Who claims to be the controller, None when nobody does. Raises InvalidZnode."""
+        return (await self._claim())[0]
+
     async def current(self) -> int | None:
         """The controller's broker id, None when there is none. Raises InvalidZnode."""
-        claim, _ = await self._claim()
+        claim = await self.claim()
         return None if claim is None else claim.broker_id
 
     async def resign(self, epoch_zk_version: int) -> None:

@@ -117,5 +117,15 @@ class ControllerMoved(RegistryError):
     """Another controller was elected: nothing of the refused multi was written; resign."""
 
 
+class ControlledByKRaft(RegistryError):
+    """A KRaft controller has taken ``/controller``: the cluster leaves ZooKeeper, and with it brokers like ours."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(
+            f"the KRaft controller {node_id} has taken /controller: this cluster is migrating to KRaft, in which "
+            "brokers of kafka-zk cannot take part"
+        )
+
+
 class TooManyProducerIds(RegistryError):
     """All producer ids (63 bits) were given out."""

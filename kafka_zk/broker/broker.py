@@ -299,6 +299,7 @@ class Broker:
             self._observe,
             known_epoch=lambda: replicas.controller_epoch,
             random=self._random,
+            on_kraft=lambda kraft: self._on_fatal(str(kraft)),
         )
 
     def _new_fetchers(self, replicas: ReplicaManager, purgatory: Purgatory) -> ReplicaFetcherManager:
@@ -531,8 +532,8 @@ class Broker:
             _log.info("stopped", broker_id=self.broker_id)
 
     async def _hand_over(self) -> None:
-        """Without a session there is nobody to ask, and the controller hears of it by that."""
-        if self._client.state is SessionState.CONNECTED:
+        """Without a session, or under KRaft, there is nobody to ask: the controller hears of it by that."""
+        if self._client.state is SessionState.CONNECTED and not self._controller.is_kraft:
             config = self._config
             await ControlledShutdown(
                 self._clock,

@@ -308,7 +308,7 @@ class BrokerKeys:
     principal_builder_class = CLASS(
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", update=PER_BROKER,
     )
-    process_roles = LIST("")
+    process_roles = LIST("", "Roles of a node of a KRaft cluster, which this broker cannot be.", use=READ)
     producer_id_expiration_ms = INT(
         "86400000", "How long a producer id is remembered after its last batch.", low=1, use=READ, update=CLUSTER_WIDE,
     )
@@ -485,7 +485,9 @@ class BrokerKeys:
     zookeeper_connect = STRING(None, "ZooKeeper servers and chroot: host:port,host:port/chroot.", here="", use=READ)
     zookeeper_connection_timeout_ms = INT(None, "How long the first connection to ZooKeeper may take.", low=1, use=READ)
     zookeeper_max_in_flight_requests = INT("10", use=ACCEPTED)
-    zookeeper_metadata_migration_enable = BOOLEAN("false")
+    zookeeper_metadata_migration_enable = BOOLEAN(
+        "false", "Takes part in a migration to KRaft, which this broker cannot do.", use=READ,
+    )
     zookeeper_session_timeout_ms = INT(
         "18000", "How long ZooKeeper waits for a silent broker before it counts as gone.", low=100, use=READ,
     )

@@ -208,7 +208,20 @@ def _scaled(key: str, text: str, unit_ms: int) -> str:
     return str(number * unit_ms if number >= 0 else -1)
 
 
+def _check_no_kraft(config: KafkaConfig) -> None:
+    """A broker that only ignored them would hold up the migration that it was meant for."""
+    if config.process_roles:
+        roles = ",".join(config.process_roles)
+        raise InvalidBrokerConfig(f"process.roles={roles}: allowed is none: this broker is one with ZooKeeper")
+    if config.zookeeper_metadata_migration_enable:
+        raise InvalidBrokerConfig(
+            "zookeeper.metadata.migration.enable=true: allowed is false: this broker cannot migrate to KRaft; "
+            "move its replicas to brokers of Apache Kafka first"
+        )
+
+
 def _check_whole(config: KafkaConfig) -> None:
+    _check_no_kraft(config)
     if not config.zookeeper_connect:
         raise InvalidBrokerConfig("zookeeper.connect: missing; allowed is host:port[,host:port...][/chroot]")
     try:

@@ -12,6 +12,7 @@ write is refused because another controller was elected, the reign ends at once 
     failover fails    the reign ends, /controller is deleted; after a pause elect
     InvalidZnode      nobody can be elected: tried again after a pause, and when /controller_epoch changes
     NoAuth            this broker cannot be elected: the same
+    a KRaft claim     the cluster migrates to KRaft: the reign ends, nobody is elected, ``on_kraft`` is told
 
 Source: KafkaController.scala and ControllerEventManager.scala@3.9. Tests: tests/kafka_zk/controller/test_loop.py.
 """
@@ -40,7 +41,15 @@ from kafka_zk.network.slices import Turns
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.client import RegistryClient, SessionState
 from kafka_zk.registry.controller import ControllerRegistry, ControllerWatcher, Elected
-from kafka_zk.registry.errors import ConnectionLoss, ControllerMoved, InvalidZnode, NoAuth, RegistryError, SessionLost
+from kafka_zk.registry.errors import (
+    ConnectionLoss,
+    ControlledByKRaft,
+    ControllerMoved,
+    InvalidZnode,
+    NoAuth,
+    RegistryError,
+    SessionLost,
+)
 from kafka_zk.registry.events import EventSource, Observe, harmless, ignore
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH
 from kafka_zk.storage.types import TopicPartition
@@ -78,6 +87,7 @@ class Controller:
         connect: opens a connection to a broker (``KafkaConnection``), negotiated versions included.
         observe: called with every event of ``controller.events`` and ``registry.events``; what it raises is logged.
         known_epoch: the greatest controller epoch that this broker has heard of.
+        on_kraft: told when a KRaft controller has taken ``/controller``; the broker should stop.
     """
 
     def __init__(
@@ -90,16 +100,20 @@ class Controller:
         observe: Observe = ignore,
         known_epoch: Callable[[], int] = lambda: 0,
         random: Random = SYSTEM_RANDOM,
+        on_kraft: Callable[[ControlledByKRaft], None] = lambda _: None,
     ) -> None:
         self.broker_id = broker_id
         self.controller_id = -1
         """The broker that ``/controller`` names, -1 when there is none or it is not known."""
+        self.is_kraft = False
+        """Whether a KRaft controller has taken ``/controller``: no broker is the controller."""
         self._client = client
         self._clock = clock
         self._config = config
         self._connect = connect
         self._known_epoch = known_epoch
         self._random = random
+        self._on_kraft = on_kraft
         self._actor = f"controller-{broker_id}"
         source = EventSource(self._actor, harmless(observe), clock.wall_ms)
         self._reporter = ControllerReporter(source)
@@ -371,7 +385,12 @@ class Controller:
 
     async def _stand(self) -> None:
         """See who claims to be the controller; resign if it is another one, try to be elected if it is nobody."""
-        claim = await self._answer(self._registry.current)
+        seen = await self._answer(self._registry.claim)
+        if seen is not None and seen.is_kraft:
+            self._keep_out(ControlledByKRaft(seen.broker_id))
+            return
+        self.is_kraft = False
+        claim = None if seen is None else seen.broker_id
         self._set_controller_id(-1 if claim is None else claim)
         if claim != self.broker_id:
             self._end_reign(f"{CONTROLLER} names {'nobody' if claim is None else f'broker {claim}'}")
@@ -382,6 +401,14 @@ class Controller:
                 await self._begin_reign(outcome)
             else:
                 self._set_controller_id(outcome.controller_id)
+
+    def _keep_out(self, kraft: ControlledByKRaft) -> None:
+        """The claim is of no session, and the epoch was bumped with it: nothing of a reign could be written."""
+        self._set_controller_id(-1)
+        self._end_reign(str(kraft))
+        if not self.is_kraft:
+            self.is_kraft = True
+            self._on_kraft(kraft)
 
     async def _begin_reign(self, elected: Elected) -> None:
         reign = self._reign = self._new_reign(elected)

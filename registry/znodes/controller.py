@@ -26,6 +26,11 @@ class ControllerClaim:
     timestamp_ms: int = -1
     kraft_controller_epoch: int = -1
 
+    @property
+    def is_kraft(self) -> bool:
+        """Whether a KRaft controller has made it: it counts its epochs from 1."""
+        return self.kraft_controller_epoch >= 1
+
 
 def encode(claim: ControllerClaim) -> bytes:
     """Version 2."""

@@ -26,7 +26,7 @@ _TOOL_S = 60
 _PARTITION = re.compile(r"Partition: (\d+)\s+Leader: (\S+)\s+Replicas: (\S*)\s+Isr: (\S*)")
 
 
-def _command(properties: Path) -> list[str]:
+def small_kafka(properties: Path) -> list[str]:
     """As its scripts start it, but with a heap of which a machine can hold five."""
     return [
         part.replace("1G", _HEAP) if part.startswith("-Xm") else part
@@ -34,7 +34,7 @@ def _command(properties: Path) -> list[str]:
     ]
 
 
-APACHE_KAFKA = Kind("Apache Kafka", _command, restarts_at_once=False)
+APACHE_KAFKA = Kind("Apache Kafka", small_kafka, restarts_at_once=False)
 KINDS = (OURS, APACHE_KAFKA)
 
 

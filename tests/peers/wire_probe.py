@@ -25,10 +25,12 @@ _OFFSET_COMMIT = 8
 _DESCRIBE_GROUPS = 15
 _API_VERSIONS = 18
 _WRITE_TXN_MARKERS = 27
+_INCREMENTAL_ALTER_CONFIGS = 44
 _DESCRIBE_PRODUCERS = 61
 _CONSUMER_GROUP_HEARTBEAT = 68
 _CONSUMER_GROUP_DESCRIBE = 69
 _NO_TAGS = b"\0"
+_BROKER = 4
 
 
 def _ask(port: int, api_key: int, api_version: int, body: bytes, timeout_s: float = _ANSWER_TIMEOUT_S) -> bytes:
@@ -188,6 +190,17 @@ def commit_offset(port: int, group_id: str, generation: int, member_id: str, tp:
     answer = _ask(port, _OFFSET_COMMIT, 2, body)
     (error,) = struct.unpack_from(">h", answer, 4 + len(_text(tp.topic)) + 4 + 4)
     return int(error)
+
+
+def set_default_broker_config(port: int, key: str, value: str) -> int:
+    """IncrementalAlterConfigs v0 of the default of all brokers, which librdkafka does not ask for: the error code.
+    Raises: OSError."""
+    asked = codec.request(_INCREMENTAL_ALTER_CONFIGS)
+    entry = asked.AlterConfigsResource.AlterableConfig(name=key, config_operation=0, value=value)
+    resource = asked.AlterConfigsResource(resource_type=_BROKER, resource_name="", configs=[entry])
+    body = bytes(codec.encode_body(asked(resources=[resource], validate_only=False), _INCREMENTAL_ALTER_CONFIGS, 0))
+    answer = _ask(port, _INCREMENTAL_ALTER_CONFIGS, 0, body)
+    return int(codec.decode_response(_INCREMENTAL_ALTER_CONFIGS, 0, answer).responses[0].error_code)
 
 
 def is_ready(port: int, broker_count: int = 1) -> bool:

@@ -82,6 +82,8 @@ def test_an_unknown_key_is_a_warning_that_names_it() -> None:
         ("group.max.size", "0"),
         ("socket.request.max.bytes", "0"),
         ("queued.max.request.bytes", "1000"),
+        ("process.roles", "broker"),
+        ("zookeeper.metadata.migration.enable", "true"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_key(key: str, value: str) -> None:

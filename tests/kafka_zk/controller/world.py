@@ -21,7 +21,7 @@ from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import SessionState
-from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.errors import ControlledByKRaft, RegistryError
 from kafka_zk.registry.paths import ensure_persistent_paths
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import topics
@@ -51,6 +51,7 @@ class Broker:
         self.up = True
         self.sessions: list[int] = []
         self.events: list[Any] = []
+        self.taken_over: list[ControlledByKRaft] = []
         self.requests: list[tuple[ApiKey, Any]] = []  # as decoded, in the order of arrival
         self.controller_epoch = -1
         self.replicas: dict[TopicPartition, Any] = {}
@@ -66,6 +67,7 @@ class Broker:
             cluster.connect,
             self.events.append,
             lambda: self.controller_epoch,
+            on_kraft=self.taken_over.append,
         )
 
     async def start(self) -> None:
