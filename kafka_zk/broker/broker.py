@@ -534,6 +534,7 @@ class Broker:
         """Without a session there is nobody to ask, and the controller hears of it by that."""
         if self._client.state is SessionState.CONNECTED:
             config = self._config
+            self.replica_fetchers.leave()
             await ControlledShutdown(
                 self._clock,
                 self.broker_id,
