@@ -55,7 +55,7 @@ class RemoteReplica:
         self.last_caught_up_ms = self._last_fetch_ms = now_ms if is_in_sync else NEVER_MS
 
     def may_not_join(self) -> None:
-        """The controller will not have it in the ISR: it does not count as caught up before it fetches again."""
+        """It was not let into the ISR: it does not count as caught up before it fetches again."""
         self.last_caught_up_ms = self._last_fetch_ms = NEVER_MS
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:

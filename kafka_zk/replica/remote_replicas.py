@@ -85,7 +85,7 @@ class RemoteReplicas:
         )
 
     def may_not_join(self, proposed: Iterable[int]) -> None:
-        """The controller refused this ISR: some that are to join it stop, or are dead. Nobody waits for those that do
+        """The controller refused this ISR, maybe as a broker that was to join it stops: nobody waits for those that do
         not fetch again."""
         for broker_id in proposed:
             if broker_id not in self.state.isr and broker_id in self.followers:
