@@ -535,6 +535,7 @@ class Broker:
         """Without a session, or under KRaft, there is nobody to ask: the controller hears of it by that."""
         if self._client.state is SessionState.CONNECTED and not self._controller.is_kraft:
             config = self._config
+            self.replica_fetchers.leave()
             await ControlledShutdown(
                 self._clock,
                 self.broker_id,

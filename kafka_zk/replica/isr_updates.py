@@ -165,6 +165,7 @@ class IsrUpdates:
         )
         if ending is Ending.REVERTED:
             remotes.state = pending.committed
+            remotes.may_not_join(pending.proposed)
             self._advance(partition)
         elif ending is Ending.RETRIED:
             self._submit(partition, pending)

@@ -22,6 +22,7 @@ from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult, DelayedProduce, Unreplicated
 from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, ReplicaStopped, RoleChanged
+from kafka_zk.replica.follower_waits import FollowerWaits
 from kafka_zk.replica.isr_updates import IsrUpdates, LogStart
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
 from kafka_zk.replica.purgatory import Purgatory
@@ -115,6 +116,7 @@ class ReplicaManager:
         self.state_changes = DeferredLock()
         self.role_changes = DeferredLock()
         self.isr_updates = IsrUpdates(clock, purgatory.check, events)
+        self.follower_waits = FollowerWaits(self.isr_updates.now_ms, purgatory.check)
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
         self.quotas = ReplicationQuotas()
         self.replication_bytes_out = 0  # answers to followers' fetches

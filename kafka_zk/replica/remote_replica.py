@@ -54,6 +54,10 @@ class RemoteReplica:
         self._leader_end_at_last_fetch = leader_end_offset
         self.last_caught_up_ms = self._last_fetch_ms = now_ms if is_in_sync else NEVER_MS
 
+    def may_not_join(self) -> None:
+        """It was not let into the ISR: it does not count as caught up before it fetches again."""
+        self.last_caught_up_ms = self._last_fetch_ms = NEVER_MS
+
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
         """Whether it has all of the leader's log, or had at a time not longer ago than ``max_lag_ms``."""
         return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= max_lag_ms

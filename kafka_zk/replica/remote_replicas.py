@@ -84,6 +84,13 @@ class RemoteReplicas:
             and self._rule.is_alive(broker_id)
         )
 
+    def may_not_join(self, proposed: Iterable[int]) -> None:
+        """The controller refused this ISR, maybe as a broker that was to join it stops: nobody waits for those that do
+        not fetch again."""
+        for broker_id in proposed:
+            if broker_id not in self.state.isr and broker_id in self.followers:
+                self.followers[broker_id].may_not_join()
+
     def out_of_sync(self, log_end_offset: int, now_ms: int) -> list[int]:
         """Members of the ISR that have not been caught up for too long; none while a change is pending."""
         if not isinstance(self.state, Committed):

@@ -79,6 +79,7 @@ class ReplicaFetcherManager:
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._fetcher_of: dict[TopicPartition, ReplicaFetcher] = {}
         self._is_stopped = False
+        self._is_leaving = False
 
     @property
     def max_lag(self) -> int:
@@ -98,6 +99,8 @@ class ReplicaFetcherManager:
     def role_changed(self, partition: Partition) -> None:
         """Follow the leader that a partition has now, and nobody else."""
         follows = partition.role is Role.FOLLOWER and partition.leader >= 0 and not self._is_stopped
+        if self._is_leaving and self._broker_id not in partition.isr:
+            follows = False
         fetcher = self._fetcher(partition.leader) if follows else None
         before = self._fetcher_of.pop(partition.tp, None)
         if before is not None and before is not fetcher:
@@ -105,6 +108,11 @@ class ReplicaFetcherManager:
         if fetcher is not None:
             self._fetcher_of[partition.tp] = fetcher
             fetcher.add(partition)
+
+    def leave(self) -> None:
+        """The broker is about to stop: begin to follow only where it is in the ISR. Elsewhere the controller would not
+        let it join, but the leader would wait for it once it has caught up, until it hears that the broker is gone."""
+        self._is_leaving = True
 
     async def stop(self) -> None:
         """Fetch nothing any more; returns when nothing is under way."""

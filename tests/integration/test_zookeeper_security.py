@@ -3,6 +3,7 @@
 Complaints 24 (ACLs that confuse, digest is not SASL) and 25 (TLS reads that fail, host names by reverse DNS).
 """
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from kafka_zk.security.zookeeper import DIGEST, JAAS_FILE, SSL, zookeeper_securi
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.certificates import CertificateAuthority
 from kafka_zk.testing.plugin import MakeCluster, MakeZooKeeper
+from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from kafka_zk.testing.variants import PASSWORD, USER, Variant, server_security, write_login
 from tests.integration.acls import ALL, OPEN, READ, Acl, znode_acls
 from tests.integration.processes import wait_for
@@ -250,6 +252,27 @@ def test_plain_text_to_a_tls_port_and_back_is_told(tls_server: EmbeddedZooKeeper
     )
     with pytest.raises(ConnectionTimeout, match=r"TLS handshake failed|timed out|server closed|reset by peer"):
         plain.start()
+
+
+# --- supervisors ------------------------------------------------------------------------------------------------------
+
+
+def test_the_session_of_a_dead_broker_is_closed_over_tls(
+    make_zookeeper: MakeZooKeeper, make_cluster: MakeCluster
+) -> None:
+    """By the supervisor, with the broker's certificate; see decision 0016."""
+    server = make_zookeeper("mtls")
+    cluster = make_cluster(zookeeper=server)
+    with client_of(server) as client:
+
+        async def is_registered() -> bool:
+            return await client.exists("/brokers/ids/0") is not None
+
+        assert run_blocking(is_registered())
+        begun_s = time.monotonic()
+        cluster.brokers[0].kill()
+        wait_for(lambda: not run_blocking(is_registered()), "the end of the session")
+        assert time.monotonic() - begun_s < SESSION_TIMEOUT_MS / 1000 / 2
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------

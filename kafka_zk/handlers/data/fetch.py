@@ -27,6 +27,7 @@ from kafka_zk.protocol.fetch_request import (
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.replica import follower_fetch
 from kafka_zk.replica.fetch_session import FetchContext, Fetched, PartitionKey, TopicKey
+from kafka_zk.replica.follower_waits import NewlyLed
 from kafka_zk.replica.isr_updates import Follower
 from kafka_zk.replica.manager import LogEnd
 from kafka_zk.replica.replica_selector import preferred_read_replica
@@ -425,8 +426,11 @@ class _Awaited:
         if result.records:
             self._count(key, len(result.records))
 
-    def changed(self, key: TopicPartition | LogEnd) -> None:
+    def changed(self, key: TopicPartition | LogEnd | NewlyLed) -> None:
         """Find out whether the wait is over: there is enough, or waiting would not bring more."""
+        if isinstance(key, NewlyLed):
+            self.is_over = True
+            return
         entry = self._wanted[key]
         if self._request.min_bytes <= 1:
             self.is_over = self._has_something(entry)
@@ -473,9 +477,14 @@ async def _wait(
     keys = [entry.tp if request.replica_id < 0 else LogEnd(entry.tp) for entry in wanted]
     for key, entry, (_, result) in zip(keys, wanted, fetched, strict=True):
         awaited.add(key, entry, result)
-    if request.replica_id >= 0 and awaited.is_over_by_now():
+    if request.replica_id < 0:
+        await services.fetch_purgatory.wait(keys, lambda: awaited.is_over, request.max_wait_ms, awaited.changed)
+        return
+    if awaited.is_over_by_now():
         return  # what this follower told has let a producer go on, who wrote more after it was read
-    await services.fetch_purgatory.wait(keys, lambda: awaited.is_over, request.max_wait_ms, awaited.changed)
+    max_wait_ms = services.replicas.follower_waits.limit_ms(request.max_wait_ms)
+    waits_for = [*keys, NewlyLed()]
+    await services.fetch_purgatory.wait(waits_for, lambda: awaited.is_over, max_wait_ms, awaited.changed)
 
 
 def _has_something(

@@ -60,6 +60,8 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
     codes = {TopicPartition(topic, s.partition_index): ErrorCode.INVALID_TOPIC_EXCEPTION for topic, _, s in everything}
     async with services.replicas.role_changes:
         codes.update(await in_slices(services.clock, _carried_out(services, states)))
+    if any(state.leader == services.broker_id and codes[tp] is ErrorCode.NONE for tp, _, state, _ in states):
+        services.replicas.follower_waits.newly_led()
     if header.api_version >= _TOPIC_IDS_SINCE:
         return Response(error_code=0, topics=_by_topic(request, codes))
     errors = [

@@ -25,6 +25,7 @@ _CONFIG: dict[str, str | int | float | bool] = {
     "acks": "all",
     "linger.ms": 0,
     "log_level": 0,
+    "max.in.flight.requests.per.connection": 5,
     "message.timeout.ms": 120_000,
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
@@ -32,7 +33,9 @@ _CONFIG: dict[str, str | int | float | bool] = {
     "retry.backoff.ms": 50,
     "topic.metadata.refresh.fast.interval.ms": 100,
 }
-"""A client that looks again soon: what it waits for is the cluster."""
+"""A client that looks again soon: what it waits for is the cluster. It has as many requests under way as Java's
+producer: librdkafka's default is a million without idempotence, and after 6 s without a leader a thousand requests of
+one record wait at each broker for one answer after the other, those for partitions that have moved behind them."""
 
 
 class Gaps:

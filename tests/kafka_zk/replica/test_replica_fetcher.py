@@ -1,7 +1,7 @@
 """A fetcher with a real log and a leader that a test plays."""
 
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -127,9 +127,9 @@ class World:
         self.in_threads.append((work, Deferred()))
         return self.in_threads[-1][1]
 
-    def lead(self, leader: int = LEADER, leader_epoch: int = 3) -> None:
+    def lead(self, leader: int = LEADER, leader_epoch: int = 3, isr: Sequence[int] | None = None) -> None:
         """LeaderAndIsr: who leads now."""
-        state = LeaderAndIsrPartitionState(leader, leader_epoch, 1, 0, [leader, ME], [leader, ME])
+        state = LeaderAndIsrPartitionState(leader, leader_epoch, 1, 0, isr or [leader, ME], [leader, ME])
         self.partition.take_state(state)
         self.partition.become(None, 0)
         self.fetchers.role_changed(self.partition)
@@ -409,6 +409,19 @@ def test_partitions_of_one_change_of_roles_are_asked_for_together(world: World) 
     assert world.leaders == {}
     world.role_changes.release()
     assert len(world.leader.requests) == 1
+
+
+def test_a_broker_that_is_about_to_stop_follows_only_where_it_is_in_sync(world: World) -> None:
+    """Elsewhere it would catch up, and the leader wait for it until it hears that the broker is gone."""
+    world.lead()
+    world.fetchers.leave()
+    world.lead(OTHER, 4)
+    assert world.leaders[OTHER].wanted[0].current_leader_epoch == 4
+    world.lead(LEADER, 5, isr=[LEADER])
+    world.pass_time(2)
+    assert not world.leader.connected_to_broker and len(world.leader.requests) == 1
+    world.lead(LEADER, 6)
+    assert world.leader.wanted[0].current_leader_epoch == 6
 
 
 def test_a_stop_waits_for_what_is_under_way(world: World) -> None:
