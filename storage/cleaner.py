@@ -7,14 +7,14 @@ their broker's part (``segment_swap``). So this may run in a helper process, and
 Source: Cleaner in LogCleaner.scala@3.9. Tests: tests/storage/test_cleaner.py, tests/storage/test_compaction_model.py.
 """
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafka_zk.storage import files
 from kafka_zk.storage.cleaned_transactions import CleanedTransactions, Marker, TransactionEnds, read_marker
+from kafka_zk.storage.cleaner_kernel import CleanerKernel, load_loops
 from kafka_zk.storage.config_table import LONG_MAX
 from kafka_zk.storage.errors import CorruptRecord
 from kafka_zk.storage.filenames import (
@@ -41,18 +41,17 @@ from kafka_zk.storage.record_filter import (
     uncompressed_records,
 )
 from kafka_zk.storage.recovery import IndexBuilder
-from kafka_zk.storage.segment_scan import BatchSpan, iter_spans, read_range
+from kafka_zk.storage.segment_scan import BatchSpan, iter_batches_at, iter_spans, read_range
 from kafka_zk.storage.segment_swap import remove_cleaned
 from kafka_zk.storage.transaction_index import decode_transaction_index, encode_transaction_index
 from kafka_zk.system.clock import monotonic_s
 from kafka_zk.system.clock import sleep as machine_sleep
 
-if TYPE_CHECKING:
-    from kafka_zk.storage.cleaner_kernel import CleanerKernel
-
 MAX_POSITION = 0x7FFFFFFF
-KERNEL_BYTES = 128 << 20
-"""Loading numba takes as long as the interpreter takes for about that much."""
+KERNEL_BYTES = 8 << 20
+"""Loading the compiled loops takes as long as the interpreter takes for about that much."""
+COMPILE_BYTES = 128 << 20
+"""Compiling them, once, as long as for some times that much."""
 _THROTTLE_WINDOW_S = 0.3
 
 
@@ -133,15 +132,12 @@ class CleanWork(NamedTuple):
         return _Cleaning(self).run(report)
 
 
-def load_kernel(offsets: OffsetMap, size_bytes: int) -> "CleanerKernel | None":
+def load_kernel(offsets: OffsetMap, size_bytes: int) -> CleanerKernel | None:
     """The compiled loops, where they are to be had and there is enough to do to load them for."""
-    if size_bytes < KERNEL_BYTES or sys.byteorder != "little":
-        return None
-    try:
-        from kafka_zk.storage.cleaner_kernel import CleanerKernel
-    except ImportError:  # numba is not installed
-        return None
-    return CleanerKernel(offsets)
+    loops = load_loops(compiles=False) if size_bytes >= KERNEL_BYTES else None
+    if loops is None and size_bytes >= COMPILE_BYTES:
+        loops = load_loops(compiles=True)
+    return None if loops is None else CleanerKernel(offsets, loops)
 
 
 class Throttler:
@@ -188,7 +184,7 @@ class _Cleaning:
         offsets = OffsetMap(
             work.config.dedupe_buffer_bytes,
             work.config.load_factor,
-            work.uncleanable_offset - work.first_dirty_offset,
+            range(work.first_dirty_offset, work.uncleanable_offset),
         )
         try:
             self._kernel = load_kernel(offsets, sum(segment.size_bytes for segment in work.segments))
@@ -198,7 +194,7 @@ class _Cleaning:
             transactions = CleanedTransactions(TransactionEnds(self._markers))
             retention = Retention(
                 offsets.get,
-                partial(choose, offsets.get) if self._kernel is None else self._kernel.choose,
+                partial(choose, offsets.get, replaced=offsets.replaced) if self._kernel is None else self._kernel.choose,
                 offsets.latest_offset,
                 work.uncleanable_offset,
                 work.now_ms,
@@ -266,11 +262,11 @@ class _Cleaning:
             return True
         if self._ends.is_aborted(header):
             return True
-        records = uncompressed_records(batch, header)
+        data, start = uncompressed_records(batch, header)
         if self._kernel is not None:
-            return self._kernel.note_keys(records, header, start_offset)
+            return self._kernel.note_keys(data, start, header, start_offset)
         base_offset, first_delta, put = header.base_offset, start_offset - header.base_offset, offsets.put
-        for _, _, _, offset_delta, key, _ in places(records, header.record_count):
+        for _, _, _, offset_delta, key, _ in places(data, start, header.record_count):
             if key is not None and offset_delta >= first_delta and not put(key, base_offset + offset_delta):
                 return False
         return True
@@ -342,20 +338,9 @@ class _Cleaning:
 
     def _batches(self, segment: SegmentFile, position: int) -> Iterator[tuple[BatchSpan, bytes]]:
         """The batches of a segment from a boundary on, whole. Raises: CorruptRecord where there is none."""
-        chunk_bytes = self._work.config.io_buffer_bytes
-        chunk = b""
-        chunk_start = position
+        chunk_bytes, spend = self._work.config.io_buffer_bytes, self._throttler.spend
         with files.opened(self._path(segment, LOG_SUFFIX)) as descriptor:
-            for span in iter_spans(descriptor, position, segment.size_bytes):
-                end = span.position + span.size_bytes
-                if end > chunk_start + len(chunk):
-                    wanted = min(max(chunk_bytes, span.size_bytes), segment.size_bytes - span.position)
-                    chunk = read_range(descriptor, span.position, wanted)
-                    chunk_start = span.position
-                    if len(chunk) < span.size_bytes:
-                        raise CorruptRecord(f"{self._path(segment, LOG_SUFFIX)} ends at {chunk_start + len(chunk)}")
-                    self._throttler.spend(len(chunk))
-                yield span, chunk[span.position - chunk_start : end - chunk_start]
+            yield from iter_batches_at(descriptor, position, segment.size_bytes, chunk_bytes, spend)
 
     def _markers(self, ends: TransactionEnds) -> Iterator[Marker]:
         """The markers from where the pass is on, to the log's end. Raises: as ``read_marker``, OSError."""

@@ -52,6 +52,10 @@ _LZ4_FIRST_STEP_BYTES = 64 * 1024
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_INDEPENDENT_FLAG = 0x20
 _LZ4_CONTENT_SIZE_FLAG = 0x08
+_LZ4_MOST_GROWTH = 512
+"""A byte stands for 255 at most, and the library may reserve twice what it needs."""
+_lz4_contexts: list[Any] = []
+"""Those that nobody uses: making one takes as long as compressing 16 KB. A thread takes one out while it compresses."""
 
 
 def compress(codec: Compression | int, data: Data, level: int | None = None) -> bytes:
@@ -190,13 +194,19 @@ def _snappy_block(block: memoryview, max_size_bytes: int) -> bytes:
 
 def _compress_lz4(data: Data, level: int | None) -> bytes:
     frame = library("lz4.frame")
-    compressed: bytes = frame.compress(
-        data,
+    try:
+        context = _lz4_contexts.pop()
+    except IndexError:
+        context = frame.create_compression_context()
+    header: bytes = frame.compress_begin(
+        context,
         compression_level=0 if level is None else level,
         block_size=frame.BLOCKSIZE_MAX64KB,
         block_linked=False,
-        store_size=False,
+        auto_flush=True,
     )
+    compressed = header + frame.compress_chunk(context, data) + frame.compress_flush(context)
+    _lz4_contexts.append(context)
     return compressed
 
 
@@ -208,6 +218,11 @@ def _lz4_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
             raise CorruptRecord("lz4: no frame at the start")
         if not data[position + 4] & _LZ4_INDEPENDENT_FLAG:
             raise CorruptRecord("lz4: linked blocks, which Kafka does not read")
+        if not data[position + 4] & _LZ4_CONTENT_SIZE_FLAG and (len(data) - position) * _LZ4_MOST_GROWTH <= chunk_bytes:
+            chunk, size_bytes = _lz4_frame(frame, data[position:])
+            position += size_bytes
+            yield chunk
+            continue
         decompressor = frame.LZ4FrameDecompressor()
         step = max(_LZ4_FIRST_STEP_BYTES, 4 * len(data))
         while not decompressor.eof:
@@ -222,6 +237,15 @@ def _lz4_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
             step *= 4
             yield chunk
         position -= len(decompressor.unused_data or b"")
+
+
+def _lz4_frame(frame: Any, data: memoryview) -> tuple[bytes, int]:
+    """The whole first frame at once, which takes a fifth of the time, and its compressed size."""
+    try:
+        chunk, size_bytes = frame.decompress(data, return_bytes_read=True)
+    except RuntimeError as error:
+        raise CorruptRecord(f"lz4: {error}") from error
+    return chunk, size_bytes
 
 
 def _compress_zstd(data: Data, level: int | None) -> bytes:

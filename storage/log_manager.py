@@ -389,17 +389,18 @@ class LogManager:
         return new_dir.logs[tp]
 
     def delete_due(self, now_ms: int) -> int:
-        """Remove files and directories whose ``file.delete.delay.ms`` is over; returns how many were due."""
+        """Remove files and directories whose ``file.delete.delay.ms`` is over, through ``run_blocking``; returns how
+        many were due."""
         count = 0
         for log_dir in list(self._live_dirs):
             if paths := log_dir.take_deletions(now_ms):
                 count += len(paths)
                 self._run_on(log_dir, partial(remove_trees, paths))
         for log in self.all_logs():
-            try:
-                count += log.segments.remove_due(now_ms) if log.segments.pending_removals else 0
-            except OSError as error:
-                self.fail_directory(log, error)
+            due = log.segments.take_due(now_ms) if log.segments.pending_removals else []
+            for remove in due:
+                self._run_for(log, remove)
+            count += len(due)
         return count
 
     # -- upkeep -------------------------------------------------------------------------------------------------
@@ -488,6 +489,13 @@ class LogManager:
         def done(error: OSError | None) -> None:
             if error is not None:
                 self._take_offline(log_dir, error)
+
+        self._run_blocking(work, done)
+
+    def _run_for(self, log: Log, work: Callable[[], None]) -> None:
+        def done(error: OSError | None) -> None:
+            if error is not None:
+                self.fail_directory(log, error)
 
         self._run_blocking(work, done)
 

@@ -254,12 +254,17 @@ class LogSegments:
             for sync in replacing:
                 sync()
 
-    def remove_due(self, now_ms: int) -> int:
-        """Unlink segment files whose delay is over; returns how many segments. Slices in use read on."""
+    def take_due(self, now_ms: int) -> list[Callable[[], None]]:
+        """What unlinks the files of each segment whose delay is over, in any thread. Slices in use read on."""
         due = [removal for removal in self.pending_removals if removal.due_ms <= now_ms]
-        for removal in due:
-            removal.segment.remove()
-            self.pending_removals.remove(removal)
+        self.pending_removals = [removal for removal in self.pending_removals if removal.due_ms > now_ms]
+        return [removal.segment.prepare_removal() for removal in due]
+
+    def remove_due(self, now_ms: int) -> int:
+        """``take_due``, and unlink them here and now; returns how many segments. Raises: OSError."""
+        due = self.take_due(now_ms)
+        for remove in due:
+            remove()
         return len(due)
 
     # -- read ---------------------------------------------------------------------------------------------------

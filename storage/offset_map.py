@@ -1,7 +1,8 @@
 """The last offset of each key in the dirty part of a log, in memory of a fixed size.
 
 A key is known by its MD5 digest, 24 bytes an entry with the offset, so that the map's size depends on neither keys nor
-Python's objects. Two keys with one digest would count as one key, in Kafka's map as well.
+Python's objects. Two keys with one digest would count as one key, in Kafka's map as well. When an offset takes another
+one's place, that one is marked with a bit, so that of records of the dirty part nobody need look for the key again.
 Source: SkimpyOffsetMap.java@3.9. Tests: tests/storage/test_offset_map.py.
 """
 
@@ -9,44 +10,54 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_zk.storage.errors import InvalidConfig
 from kafka_zk.system.memory import zeroed_memory
 
 ENTRY_SIZE = 24
 NOT_FOUND = -1
-_ENTRY = Struct("<QQq")  # a digest, one more than the offset: an entry of zeros is free
-_unpack, _pack = _ENTRY.unpack_from, _ENTRY.pack_into
 _halves = Struct("<QQ").unpack
 _LEAST_SLOTS = 101
+_BITS_SHARE = 64
+
+
+class Replaced(NamedTuple):
+    """Offsets from ``first_offset`` on, a bit for each: whether a later record has its key."""
+
+    first_offset: int = 0
+    bits: bytearray = bytearray()
 
 
 class OffsetMap:
-    """Open addressing in a table of at most ``memory_bytes``.
+    """Open addressing in a table of at most ``memory_bytes``, those of ``replaced`` included.
 
     ``latest_offset``: up to where the log has been looked at, -1 at the beginning. ``size`` is the number of keys;
     above ``max_size``, the share ``load_factor`` of the slots, no more should be put in. An entry of ``table`` is a
-    digest and one more than its offset, little-endian; an entry of zeros is free.
+    digest and one more than its offset, in the machine's order; an entry of zeros is free. ``replaced`` has a bit for
+    each of the ``offsets`` that may be put in, if that is little beside the table; else none.
 
     Args:
-        most_keys: so many keys there are at most; the table is not made bigger than that needs.
+        offsets: those that may be put in; the table is not made bigger than so many keys need.
     Raises: InvalidConfig if there is no room for a single key.
     """
 
-    __slots__ = ("_md5", "_step_count", "latest_offset", "max_size", "size", "slots", "table")
+    __slots__ = ("_md5", "_words", "latest_offset", "max_size", "replaced", "size", "slots", "table")
 
-    def __init__(self, memory_bytes: int, load_factor: float = 0.9, most_keys: int | None = None) -> None:
+    def __init__(self, memory_bytes: int, load_factor: float = 0.9, offsets: range | None = None) -> None:
         self._md5 = _load_md5()
-        slots = memory_bytes // ENTRY_SIZE
-        if most_keys is not None:
-            slots = min(slots, max(_LEAST_SLOTS, 2 * most_keys))
+        self.replaced = Replaced()
+        if offsets is not None and len(offsets) // 8 + 1 <= memory_bytes // _BITS_SHARE:
+            self.replaced = Replaced(offsets.start, bytearray(len(offsets) // 8 + 1))
+        slots = (memory_bytes - len(self.replaced.bits)) // ENTRY_SIZE
+        if offsets is not None:
+            slots = min(slots, max(_LEAST_SLOTS, 2 * len(offsets)))
         self.slots = _prime_up_to(slots)
         self.max_size = min(int(self.slots * load_factor), self.slots - 1)  # a free slot ends every search
         if self.max_size < 1:
             raise InvalidConfig(f"{memory_bytes} bytes with a load factor of {load_factor} have no room for a key")
-        self._step_count = max(1, self.slots - 1)
         self.table = zeroed_memory(self.slots * ENTRY_SIZE)  # zeros that take no memory before they are touched
+        self._words = memoryview(self.table).cast("Q")
         self.size = 0
         self.latest_offset = -1
 
@@ -58,36 +69,49 @@ class OffsetMap:
     def put(self, key: bytes, offset: int) -> bool:
         """Note the offset of a key; False if the key is new and the map is full."""
         low, high = _halves(self._md5(key).digest())
-        position, found = self._find(low, high)
-        if not found:
+        words = self._words
+        entry = low % self.slots * 3
+        content = words[entry + 2]
+        if content and (words[entry] != low or words[entry + 1] != high):
+            entry = self._find(low, high)
+            content = words[entry + 2]
+        if not content:
             if self.size >= self.max_size:
                 return False
             self.size += 1
-        _pack(self.table, position, low, high, offset + 1)
+            words[entry] = low
+            words[entry + 1] = high
+        elif content <= offset:
+            first_offset, bits = self.replaced
+            place = content - 1 - first_offset
+            if 0 <= place >> 3 < len(bits):
+                bits[place >> 3] |= 1 << (place & 7)
+        words[entry + 2] = offset + 1
         return True
 
     def get(self, key: bytes) -> int:
         """The offset noted last, NOT_FOUND for an unknown key."""
         low, high = _halves(self._md5(key).digest())
-        return self._find(low, high)[1] - 1
+        words = self._words
+        entry = low % self.slots * 3
+        if words[entry + 2] and (words[entry] != low or words[entry + 1] != high):
+            entry = self._find(low, high)
+        return words[entry + 2] - 1
 
-    def _find(self, low: int, high: int) -> tuple[int, int]:
-        """Position and content of the digest's entry, or of the free one where it belongs, whose content is 0."""
-        table = self.table
-        slots = self.slots
+    def _find(self, low: int, high: int) -> int:
+        """Where the digest's entry begins, or the free one where it belongs."""
+        words, slots = self._words, self.slots
         slot = low % slots
-        step = 0
+        step = 1 + high % (slots - 1)  # slots are a prime number, so any step comes to all of them
         while True:
-            position = slot * ENTRY_SIZE
-            found_low, found_high, content = _unpack(table, position)
-            if (found_low == low and found_high == high) or not content:
-                return position, content
-            if not step:  # slots are a prime number, so any step comes to all of them
-                step = 1 + high % self._step_count
+            entry = slot * 3
+            if not words[entry + 2] or (words[entry] == low and words[entry + 1] == high):
+                return entry
             slot = (slot + step) % slots
 
     def close(self) -> None:
         """Give the memory back."""
+        self._words.release()
         self.table.close()
 
 

@@ -178,8 +178,7 @@ def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
     """Raise CorruptRecord unless the CRC-32C of the batch at ``position`` fits."""
-    with memoryview(buffer) as view, view[position + CRC_START : position + header.size_bytes] as covered:
-        computed = crc32c(covered)
+    computed = crc32c(memoryview(buffer)[position + CRC_START : position + header.size_bytes])
     if computed != header.crc:
         raise CorruptRecord(
             f"batch at offset {header.base_offset}: CRC is {header.crc:#010x}, computed {computed:#010x}"

@@ -21,6 +21,7 @@ from kafka_zk.storage.cleaned_transactions import CleanedTransactions
 from kafka_zk.storage.compression import Compression, compress, decompress
 from kafka_zk.storage.errors import CorruptRecord
 from kafka_zk.storage.legacy_message_set import LegacyMessage, read_message_set, write_message_set
+from kafka_zk.storage.offset_map import Replaced
 from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
@@ -66,7 +67,7 @@ class Chosen(NamedTuple):
     records: bytes
 
 
-Choose = Callable[[bytes, BatchHeader, int, bool], Chosen]
+Choose = Callable[[bytes, int, BatchHeader, int, bool], Chosen]
 """``choose`` for one offset map."""
 
 
@@ -125,9 +126,9 @@ def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
     if retention.transactions.is_aborted(header):
         return _emptied(header, retention, 0)
     count = header.record_count
-    records = uncompressed_records(batch, header)
+    data, start = uncompressed_records(batch, header)
     keeps_tombstones = not header.has_delete_horizon or retention.now_ms < header.base_timestamp
-    chosen = retention.choose(records, header, retention.latest_offset, keeps_tombstones)
+    chosen = retention.choose(data, start, header, retention.latest_offset, keeps_tombstones)
     if not chosen.kept_count:
         return _emptied(header, retention, chosen.keyless_count)
     gets_horizon = chosen.has_tombstone and not header.has_delete_horizon
@@ -147,9 +148,9 @@ def _filter_marker(batch: Buffer, header: BatchHeader, retention: Retention) -> 
         return _emptied(header, retention, 0)
     if is_needed or header.has_delete_horizon:
         return whole
-    records = uncompressed_records(batch, header)
-    newest = max(timestamp_delta for _, _, timestamp_delta, *_ in places(records, count))
-    chosen = Chosen(count, 0, False, newest, records)
+    records, start = uncompressed_records(batch, header)
+    newest = max(timestamp_delta for _, _, timestamp_delta, *_ in places(records, start, count))
+    chosen = Chosen(count, 0, False, newest, records[start:])
     rebuilt, max_timestamp_ms = _rebuild(header, chosen, retention.horizon_ms)
     return whole._replace(data=rebuilt, max_timestamp_ms=max_timestamp_ms)
 
@@ -161,19 +162,21 @@ def _emptied(header: BatchHeader, retention: Retention, keyless_count: int) -> F
     return Filtered(data, header.last_offset, header.max_timestamp, header.record_count, 0, keyless_count)
 
 
-def uncompressed_records(batch: Buffer, header: BatchHeader) -> bytes:
-    """The records' bytes. Raises: CorruptRecord."""
-    data = memoryview(batch)[HEADER_SIZE : header.size_bytes]
+def uncompressed_records(batch: Buffer, header: BatchHeader) -> tuple[bytes, int]:
+    """(bytes, from where on they are the records of a whole batch). Raises: CorruptRecord."""
     codec = header.attributes & CODEC_MASK
-    return decompress(header.compression, data, MAX_UNCOMPRESSED_BYTES) if codec else bytes(data)
+    if codec:
+        return decompress(header.compression, memoryview(batch)[HEADER_SIZE:], MAX_UNCOMPRESSED_BYTES), 0
+    return bytes(batch), HEADER_SIZE
 
 
-def places(records: bytes, record_count: int) -> Iterator[RecordPlace]:
-    """Where each record lies and what decides about it. Most varints are read inline: every record passes here.
+def places(records: bytes, position: int, record_count: int) -> Iterator[RecordPlace]:
+    """Where each record lies from ``position`` to the end, and what decides about it.
+
+    Most varints are read inline: every record passes here.
 
     Raises: CorruptRecord unless there are exactly so many records.
     """
-    position = 0
     size = len(records)
     try:
         for _ in range(record_count):
@@ -224,20 +227,33 @@ def places(records: bytes, record_count: int) -> Iterator[RecordPlace]:
 
 
 def choose(
-    last_offset_of: LastOffsetOf, records: bytes, header: BatchHeader, latest_offset: int, keeps_tombstones: bool
+    last_offset_of: LastOffsetOf,
+    records: bytes,
+    position: int,
+    header: BatchHeader,
+    latest_offset: int,
+    keeps_tombstones: bool,
+    replaced: Replaced = Replaced(),
 ) -> Chosen:
-    """Which records of a batch stay. Raises: CorruptRecord."""
+    """Which records of a batch stay; they lie in ``records`` from ``position`` on. Raises: CorruptRecord."""
     base_offset = header.base_offset
+    first_offset, bits = replaced
+    bits_end = len(bits) * 8
     kept: list[bytes] = []
     keyless_count = max_timestamp_delta = 0
     has_tombstone = False
-    for start, end, timestamp_delta, offset_delta, key, has_value in places(records, header.record_count):
+    for start, end, timestamp_delta, offset_delta, key, has_value in places(records, position, header.record_count):
         offset = base_offset + offset_delta
         if offset <= latest_offset:
             if key is None:
                 keyless_count += 1
                 continue
-            if offset < last_offset_of(key) or not (has_value or keeps_tombstones):
+            place = offset - first_offset
+            if 0 <= place < bits_end:
+                is_replaced = bits[place >> 3] >> (place & 7) & 1
+            else:
+                is_replaced = offset < last_offset_of(key)
+            if is_replaced or not (has_value or keeps_tombstones):
                 continue
         if not kept or timestamp_delta > max_timestamp_delta:
             max_timestamp_delta = timestamp_delta
@@ -257,7 +273,7 @@ def _rebuild(header: BatchHeader, chosen: Chosen, horizon_ms: int | None) -> tup
         attributes |= DELETE_HORIZON_FLAG
         base_timestamp = horizon_ms
         by_ms = header.base_timestamp - horizon_ms
-        data = b"".join(_moved(data, place, by_ms) for place in places(data, chosen.kept_count))
+        data = b"".join(_moved(data, place, by_ms) for place in places(data, 0, chosen.kept_count))
     codec = attributes & CODEC_MASK
     rebuilt = assemble_batch(
         compress(codec, data) if codec else data,

@@ -4,7 +4,7 @@ Works on a descriptor and a byte range. Understands magic 2 and the old message 
 offset in front, since a log folder may be older than its broker. Tests: tests/storage/test_log.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -80,6 +80,42 @@ def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHU
             attributes = 0
         yield BatchSpan(position, size_bytes, base_offset, last_offset, magic, attributes)
         position += size_bytes
+
+
+def iter_batches_at(
+    descriptor: int, position: int, end: int, chunk_bytes: int, spend: Callable[[int], None]
+) -> Iterator[tuple[BatchSpan, bytes]]:
+    """Yield the batches from ``position`` to ``end`` with all their bytes, of which ``chunk_bytes`` are read at once.
+
+    ``spend`` is told of so many bytes that were read. Raises: as ``iter_spans``; CorruptRecord if the file ends before.
+    """
+    chunk = b""
+    chunk_start = position
+    while position < end:
+        index = position - chunk_start
+        if index + HEADER_SIZE > len(chunk):
+            chunk = read_range(descriptor, position, min(max(chunk_bytes, HEADER_SIZE), end - position))
+            spend(len(chunk))
+            chunk_start, index = position, 0
+        span = None
+        if len(chunk) - index >= _FRONT_SIZE:
+            base_offset, length, magic, attributes, last_offset_delta = _FRONT.unpack_from(chunk, index)
+            size_bytes = length + LOG_OVERHEAD
+            fits = length >= _MIN_LENGTH_BY_MAGIC[2] and position + size_bytes <= end
+            if magic == 2 and fits and base_offset >= 0 and last_offset_delta >= 0:
+                last_offset = base_offset + last_offset_delta
+                span = BatchSpan(position, size_bytes, base_offset, last_offset, magic, attributes)
+        if span is None:  # it is of another magic, or damaged
+            span = next(iter_spans(descriptor, position, end))
+        following = index + span.size_bytes
+        if following > len(chunk):
+            chunk = read_range(descriptor, position, min(max(chunk_bytes, span.size_bytes), end - position))
+            spend(len(chunk))
+            chunk_start, index, following = position, 0, span.size_bytes
+            if len(chunk) < following:
+                raise CorruptRecord(f"a batch of {following} bytes at position {position}, {len(chunk)} are there")
+        yield span, chunk[index:following]
+        position += span.size_bytes
 
 
 def is_indexed(span: BatchSpan, indexed_offset: int) -> bool:

@@ -20,6 +20,7 @@ def test_random_histories_keep_the_last_values(
     if compiled:
         pytest.importorskip("numba")
         monkeypatch.setattr(cleaner, "KERNEL_BYTES", 0)
+        monkeypatch.setattr(cleaner, "COMPILE_BYTES", 0)
     for number in range(HISTORIES):
         run_history(tmp_path / str(number), campaign_seed * HISTORIES + number)
 

@@ -9,17 +9,25 @@ import pytest
 
 from kafka_zk.storage import cleaner
 from kafka_zk.storage.cleaner import load_kernel
+from kafka_zk.storage.cleaner_kernel import CleanerKernel, digest, load_loops
 from kafka_zk.storage.errors import CorruptRecord
 from kafka_zk.storage.offset_map import OffsetMap
 from kafka_zk.storage.record_batch import HEADER_SIZE, BatchHeader, RecordBatchBuilder, read_header
 from kafka_zk.storage.record_filter import Chosen, choose, places
+from kafka_zk.system.machine_code import MachineCode
 
 from .compacted import check
 from .helpers import T0
 from .test_compaction_model import run_history
 
-np = pytest.importorskip("numpy")
-cleaner_kernel = pytest.importorskip("kafka_zk.storage.cleaner_kernel")
+pytest.importorskip("numba")
+
+
+@pytest.fixture(scope="module")
+def loops() -> MachineCode:
+    found = load_loops(compiles=True)
+    assert found is not None
+    return found
 
 
 def random_records(rng: random.Random) -> tuple[bytes, BatchHeader]:
@@ -36,42 +44,41 @@ def random_records(rng: random.Random) -> tuple[bytes, BatchHeader]:
 def note_here(offsets: OffsetMap, records: bytes, header: BatchHeader, start_offset: int) -> bool:
     return all(
         offsets.put(key, header.base_offset + delta)
-        for _, _, _, delta, key, _ in places(records, header.record_count)
+        for _, _, _, delta, key, _ in places(records, 0, header.record_count)
         if key is not None and header.base_offset + delta >= start_offset
     )
 
 
-def test_digests_are_md5s() -> None:
+def test_digests_are_md5s(loops: MachineCode) -> None:
     rng = random.Random(0)
-    words = np.empty(16, dtype=np.uint32)
     for size in (*range(140), 1000, 65_536):
         data = rng.randbytes(3 + size + 5)
-        low, high = cleaner_kernel.md5(np.frombuffer(data, dtype=np.uint8), 3, size, words)
-        found = int(low).to_bytes(8, "little") + int(high).to_bytes(8, "little")
-        assert found == hashlib.md5(data[3 : 3 + size]).digest()
+        assert digest(loops, data, 3, size) == hashlib.md5(data[3 : 3 + size]).digest()
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_map_and_the_choice_are_the_same(seed: int) -> None:
+def test_the_map_and_the_choice_are_the_same(seed: int, loops: MachineCode) -> None:
     rng = random.Random(seed)
     memory_bytes = 24 * rng.choice((12, 40, 1000))
     here, compiled = OffsetMap(memory_bytes), OffsetMap(memory_bytes)
-    kernel = cleaner_kernel.CleanerKernel(compiled)
+    kernel = CleanerKernel(compiled, loops)
     for _ in range(20):
         records, header = random_records(rng)
+        before = rng.choice((0, HEADER_SIZE))
+        data = bytes(before) + records
         start_offset = header.base_offset + rng.choice((-1, 0, 5))
-        assert kernel.note_keys(records, header, start_offset) == note_here(here, records, header, start_offset)
+        assert kernel.note_keys(data, before, header, start_offset) == note_here(here, records, header, start_offset)
         assert here.size == compiled.size and here.table[:] == compiled.table[:]
         latest = header.base_offset + rng.choice((-1, 3, 100))
         keeps_tombstones = rng.random() < 0.5
-        found: Chosen = kernel.choose(records, header, latest, keeps_tombstones)
-        assert found == choose(here.get, records, header, latest, keeps_tombstones)
+        found: Chosen = kernel.choose(data, before, header, latest, keeps_tombstones)
+        assert found == choose(here.get, records, 0, header, latest, keeps_tombstones)
     kernel.close()
     compiled.close()
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_damaged_records_are_refused_or_read_alike(seed: int) -> None:
+def test_damaged_records_are_refused_or_read_alike(seed: int, loops: MachineCode) -> None:
     """Whatever the bytes are; nothing outside of them is touched."""
     rng = random.Random(seed)
     records, header = random_records(rng)
@@ -80,11 +87,11 @@ def test_damaged_records_are_refused_or_read_alike(seed: int) -> None:
         damaged[rng.randrange(len(damaged))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
     data = bytes(damaged[: rng.choice((len(damaged), rng.randrange(len(damaged))))])
     offsets = OffsetMap(24 * 1000)
-    kernel = cleaner_kernel.CleanerKernel(offsets)
+    kernel = CleanerKernel(offsets, loops)
 
     def outcome(chooser: object) -> Chosen | None:
         try:
-            return chooser(data, header, 1 << 50, True)  # type: ignore[operator, no-any-return]
+            return chooser(data, 0, header, 1 << 50, True)  # type: ignore[operator, no-any-return]
         except CorruptRecord:
             return None
 
@@ -94,15 +101,29 @@ def test_damaged_records_are_refused_or_read_alike(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(1000, 1030))
-def test_histories_come_to_the_same_end(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_histories_come_to_the_same_end(
+    tmp_path: Path, seed: int, loops: MachineCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cleaner, "KERNEL_BYTES", 0)
     check(run_history(tmp_path, seed))
 
 
-def test_little_work_is_done_without_it() -> None:
+def test_little_work_is_done_without_it(loops: MachineCode) -> None:
     offsets = OffsetMap(4096)
     assert load_kernel(offsets, cleaner.KERNEL_BYTES - 1) is None
     kernel = load_kernel(offsets, cleaner.KERNEL_BYTES)
     assert kernel is not None
     kernel.close()
     offsets.close()
+
+
+def test_only_much_work_has_it_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def load(*, compiles: bool) -> None:
+        asked.append(compiles)
+
+    monkeypatch.setattr(cleaner, "load_loops", load)
+    for size_bytes in (cleaner.KERNEL_BYTES - 1, cleaner.KERNEL_BYTES, cleaner.COMPILE_BYTES):
+        assert load_kernel(OffsetMap(4096), size_bytes) is None
+    assert asked == [False, False, True]

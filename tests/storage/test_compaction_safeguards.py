@@ -70,10 +70,13 @@ SAFEGUARDS: dict[str, tuple[ModuleType, str, str, Callable[[Path, int], None]]] 
         model,
     ),
     "two keys with the same slot are two keys": (
-        offset_map, "if (found_low == low and found_high == high) or not content:", "if True:", model,
+        offset_map, "if content and (words[entry] != low or words[entry + 1] != high):", "if False:", model,
     ),
     "the last record of a key is kept": (
-        record_filter, "offset < last_offset_of(key)", "offset <= last_offset_of(key)", model,
+        offset_map, "place = content - 1 - first_offset", "place = offset - first_offset", model,
+    ),
+    "what was clean goes for a later record of its key": (
+        record_filter, "offset < last_offset_of(key)", "False", model,
     ),
     "a tombstone gets its time": (
         record_filter, "keeps_tombstones = not header.has_delete_horizon or retention.now_ms < header.base_timestamp",

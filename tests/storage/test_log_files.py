@@ -87,6 +87,18 @@ def test_deleted_files_are_renamed_first_and_removed_after_the_delay(tmp_path: P
     assert [name for name in os.listdir(log.directory) if name.endswith(".deleted")] == []
 
 
+def test_what_unlinks_deleted_files_may_run_later_and_anywhere(tmp_path: Path) -> None:
+    """The log knows nothing of them any more, whether that has run or not; running twice does no harm."""
+    log = filled(tmp_path, retention_ms=0, file_delete_delay_ms=0)
+    log.delete_old_segments(T0 + 10**6)
+    due = log.segments.take_due(T0 + 10**6)
+    assert len(due) == 6 and log.segments.take_due(T0 + 10**6) == []
+    assert sum(name.endswith(".log.deleted") for name in os.listdir(log.directory)) == 6
+    for remove in (*due, *due):
+        remove()
+    assert [name for name in os.listdir(log.directory) if name.endswith(".deleted")] == []
+
+
 def test_a_retained_slice_outlives_deletion(tmp_path: Path) -> None:
     """The descriptor stays open until the last release, then it is closed."""
     log = filled(tmp_path, retention_ms=0, file_delete_delay_ms=0)

@@ -29,8 +29,8 @@ def test_it_knows_what_a_dictionary_knows(slots: int) -> None:
 def test_it_is_as_big_as_its_memory_at_most() -> None:
     offsets = OffsetMap(1000, 0.5)
     assert offsets.slots * ENTRY_SIZE <= 1000 and offsets.max_size == offsets.slots // 2
-    assert OffsetMap(1 << 30, 0.9, most_keys=10).slots < 200
-    assert OffsetMap(10 * ENTRY_SIZE, 0.9, most_keys=1 << 40).slots <= 10
+    assert OffsetMap(1 << 30, 0.9, offsets=range(100, 110)).slots < 200
+    assert OffsetMap(10 * ENTRY_SIZE, 0.9, offsets=range(1 << 40)).slots <= 10
     with pytest.raises(InvalidConfig, match="no room for a key"):
         OffsetMap(ENTRY_SIZE, 0.9)
 
@@ -40,3 +40,33 @@ def test_offset_zero_and_the_empty_key_are_as_good_as_any() -> None:
     assert offsets.get(b"") == NOT_FOUND
     assert offsets.put(b"", 0)
     assert offsets.get(b"") == 0 and offsets.size == 1 and 0 < offsets.utilization < 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_later_offset_of_the_key_replaces_has_a_bit(seed: int) -> None:
+    """And nothing else; offsets that were not announced are put in all the same."""
+    rng = random.Random(seed)
+    first, count = rng.choice((0, 17, 1 << 40)), rng.choice((1, 8, 300))
+    offsets = OffsetMap(100_000, 0.9, range(first, first + count))
+    puts: list[tuple[bytes, int]] = []
+    for offset in (*range(first, first + count), first - 1, first + count + 1000):
+        puts.append((b"%d" % rng.randrange(40), max(0, offset)))
+        assert offsets.put(*puts[-1])
+    found, bits = offsets.replaced
+    replaced = {
+        offset
+        for number, (key, offset) in enumerate(puts)
+        if any(later == key and there > offset for later, there in puts[number + 1 :])
+    }
+    for offset in range(first, first + count):
+        place = offset - found
+        if place < len(bits) * 8 and all(there != offset for _, there in puts[count:]):
+            last = [there for key, there in puts if (key, offset) in puts]
+            assert last and bool(bits[place >> 3] >> (place & 7) & 1) == (offset in replaced), offset
+
+
+def test_there_are_no_bits_where_they_would_take_much_of_the_memory() -> None:
+    with_bits = OffsetMap(64_000, 0.9, range(7_000))
+    assert len(with_bits.replaced.bits) == 876
+    assert with_bits.slots * ENTRY_SIZE + len(with_bits.replaced.bits) <= 64_000
+    assert not OffsetMap(64_000, 0.9, range(9_000)).replaced.bits

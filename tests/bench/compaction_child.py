@@ -1,0 +1,41 @@
+"""Clean folders one after the other in a process that has loaded what a broker's helper has, and nothing else.
+
+    python -m tests.bench.compaction_child < pickled (compiled?, works)
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import resource
+import sys
+import time
+from collections.abc import Sequence
+
+from kafka_zk.storage import cleaner, helper_process
+from kafka_zk.storage.cleaner import CleanWork
+
+
+def main() -> None:
+    """Prints a line of JSON: the CPU time of the start, and of each work its figures."""
+    start_s = time.process_time()
+    assert helper_process.main  # what a helper imports
+    is_compiled, works = pickle.load(sys.stdin.buffer)
+    cleaner.KERNEL_BYTES = cleaner.COMPILE_BYTES = 0 if is_compiled else sys.maxsize
+    print(json.dumps({"start_s": start_s, "works": clean(works)}))
+
+
+def clean(works: Sequence[CleanWork]) -> list[dict[str, float]]:
+    told = []
+    for work in works:
+        before_s, began_s = time.process_time(), time.monotonic()
+        work.run(lambda segment: None)
+        elapsed_s, cpu_s = time.monotonic() - began_s, time.process_time() - before_s
+        size_bytes = sum(segment.size_bytes for segment in work.segments)
+        peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        told.append({"size_bytes": size_bytes, "elapsed_s": elapsed_s, "cpu_s": cpu_s, "peak_bytes": peak_bytes})
+    return told
+
+
+if __name__ == "__main__":
+    main()

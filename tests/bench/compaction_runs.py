@@ -1,0 +1,233 @@
+"""One cleaning of a folder, by Apache Kafka and by ours, and what it costs; a producer beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import confluent_kafka
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from kafka_zk.storage.cleaner import CleanerConfig, CleanWork
+from kafka_zk.storage.log_to_clean import Cleaning, look_at
+from tests.bench import measure
+from tests.peers.compaction_brokers import is_clean, log_dir_of, start_on
+from tests.peers.compaction_folders import Folder, copied, open_log
+from tests.peers.processes import wait_until
+from tests.peers.targets import APACHE_KAFKA, Target
+
+BUFFER_BYTES = 128 * 1024 * 1024
+OVERRIDES = {
+    "log.retention.ms": "-1",
+    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.dedupe.buffer.size": str(BUFFER_BYTES),
+}
+ROLL_S = 1800
+SAMPLES_MOST = 100_000
+_IDLE_S = 10
+_SETTLING_S = 2
+"""What the JVM's compiler and garbage collector still do because of a cleaning, they do within this time."""
+_CLEANED = re.compile(
+    rb"cleaned log ([\w-]+) \(dirty section = .*?\n\t([\d,.]+) MB of log processed in ([\d,.]+) seconds", re.DOTALL
+)
+
+
+class Cleaned(NamedTuple):
+    """One cleaning of a folder.
+
+    ``cpu_s``: of Kafka's cleaner thread; of our helper, with the loading of compiled loops. ``all_cpu_s``: of Kafka's
+    broker during the cleaning and shortly after it, without what it takes when it is idle; of our helper from its
+    start on. ``again_cpu_s``: of a second cleaning of the same in the same helper; None for Kafka. ``peak_bytes`` of
+    memory, None for Kafka, whose heap is that of the whole broker.
+    """
+
+    row: str
+    cleaner: str
+    size_bytes: int
+    elapsed_s: float
+    cpu_s: float
+    all_cpu_s: float
+    again_cpu_s: float | None
+    peak_bytes: int | None
+
+
+class Beside(NamedTuple):
+    """Latencies of single records to a broker while it cleans, and before and after that, in ms; memory in bytes."""
+
+    broker: str
+    count: int
+    cleaning_p50: float
+    cleaning_p99: float
+    idle_p50: float
+    idle_p99: float
+    peak_bytes: int
+
+
+def row_of(folder: Folder) -> str:
+    return folder.tp.topic.removeprefix("bench-")
+
+
+def clean_by_ours(copies: Sequence[Folder], name: str, *, is_compiled: bool) -> Cleaned:
+    """Copies of a folder, one after the other in a process as a broker's helper is one."""
+    os.sync()
+    works = [_work(copy) for copy in copies]
+    command = [sys.executable, "-m", "tests.bench.compaction_child"]
+    given = pickle.dumps((is_compiled, works))
+    done = subprocess.run(command, input=given, capture_output=True, check=True, timeout=ROLL_S)
+    told = json.loads(done.stdout)
+    first, again = told["works"]
+    return Cleaned(
+        row_of(copies[0]),
+        name,
+        first["size_bytes"],
+        first["elapsed_s"],
+        first["cpu_s"],
+        told["start_s"] + first["cpu_s"],
+        again["cpu_s"],
+        first["peak_bytes"],
+    )
+
+
+def _work(folder: Folder) -> CleanWork:
+    now_ms = int(time.time() * 1000)
+    log = open_log(folder, now_ms)
+    work = Cleaning(look_at(log, now_ms), CleanerConfig(dedupe_buffer_bytes=BUFFER_BYTES), now_ms).work
+    log.close()
+    return work
+
+
+def clean_by_kafka(folders: Sequence[Folder], root: Path, zookeeper: str, cores: str | None) -> Iterator[Cleaned]:
+    """One after the other in one broker, the first one warming it up; each begins when its topic says so."""
+    target = start_on(APACHE_KAFKA, zookeeper, root, "bench-compaction-kafka", folders, OVERRIDES, cores)
+    try:
+        pid = target.brokers[0].pid
+        time.sleep(_IDLE_S)  # it has just started
+        idle_cpu_s, idle_from_s = measure.cpu_seconds(pid), time.monotonic()
+        time.sleep(_IDLE_S)
+        idle_share = (measure.cpu_seconds(pid) - idle_cpu_s) / (time.monotonic() - idle_from_s)
+        for folder in folders:
+            os.sync()
+            yield _clean_by_kafka(target, folder, idle_share)
+    finally:
+        target.stop()
+
+
+def _clean_by_kafka(target: Target, folder: Folder, idle_share: float) -> Cleaned:
+    broker = target.brokers[0]
+    all_s, thread_s, began_s = measure.cpu_seconds(broker.pid), _thread_cpu_s(broker.pid), time.monotonic()
+    let_clean(target, folder)
+    name = f"{folder.tp.topic}-0".encode()
+    found: list[tuple[bytes, bytes]] = []
+
+    def is_told() -> bool:
+        told = _CLEANED.findall(broker.output.read_bytes())
+        found[:] = [(size, seconds) for of, size, seconds in told if of == name]
+        return bool(found)
+
+    wait_until(is_told, ROLL_S, f"the cleaning of {folder.tp.topic}")
+    thread_s = _thread_cpu_s(broker.pid) - thread_s
+    time.sleep(_SETTLING_S)
+    all_s = measure.cpu_seconds(broker.pid) - all_s - idle_share * (time.monotonic() - began_s)
+    size, elapsed_s = (float(number.replace(b",", b"")) for number in found[0])
+    size_bytes = int(size * 2**20)  # Kafka's MB
+    return Cleaned(row_of(folder), "kafka", size_bytes, elapsed_s, thread_s, all_s, None, None)
+
+
+def let_clean(target: Target, folder: Folder) -> None:
+    """Let the broker clean a folder, which its topic's config has kept it from."""
+    entry = ConfigEntry("min.cleanable.dirty.ratio", "0.0", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, folder.tp.topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": target.bootstrap, "log_level": 3})
+    for altered in admin.incremental_alter_configs([resource]).values():
+        altered.result(60)
+
+
+def _thread_cpu_s(pid: int) -> float:
+    """CPU time of a JVM's threads that clean logs. Source: sched-stats.rst of Linux, /proc/PID/schedstat, in ns."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        if (task / "comm").read_text().startswith("kafka-log-clean"):
+            total += int((task / "schedstat").read_text().split()[0])
+    return total / 1e9
+
+
+def measure_beside(name: str, made: Sequence[Folder], root: Path, zookeeper: str, cores: str | None) -> Beside:
+    """Send to another topic of the broker: before it cleans, while it cleans all folders, and then."""
+    log_dir = log_dir_of(root)
+    log_dir.mkdir(parents=True)
+    folders = [copied(each, log_dir) for each in made]
+    os.sync()
+    target = start_on(name, zookeeper, root, f"bench-compaction-beside-{name}", folders, OVERRIDES, cores)
+    try:
+        send = _Sender(target)
+        peak_bytes = 0
+
+        def is_cleaning() -> bool:
+            nonlocal peak_bytes
+            peak_bytes = max(peak_bytes, measure.memory(target.brokers[0].pid).peak_bytes)
+            return not is_clean(log_dir, folders)
+
+        def while_idle() -> list[float]:
+            """For some seconds; what is asked now and then costs the same as while it cleans."""
+            until_s = time.monotonic() + _IDLE_S
+            return send.latencies_ms(lambda: (is_cleaning() or True) and time.monotonic() < until_s)
+
+        while_idle()  # a JVM gets faster meanwhile
+        idle = while_idle()
+        for folder in folders:
+            let_clean(target, folder)
+        during = send.latencies_ms(is_cleaning)
+        wait_until(lambda: is_clean(log_dir, folders), ROLL_S, "the cleaning")
+        time.sleep(_SETTLING_S)
+        idle += while_idle()
+        assert target.end_offset("beside", 0) == send.count
+        return Beside(name, len(during), at(during, 0.5), at(during, 0.99), at(idle, 0.5), at(idle, 0.99), peak_bytes)
+    finally:
+        target.stop()
+
+
+class _Sender:
+    """One record of 1 KB after the other, each when the last one was acknowledged; ``count`` of them so far."""
+
+    def __init__(self, target: Target) -> None:
+        config: dict[str, Any] = {"bootstrap.servers": target.bootstrap, "linger.ms": 0, "acks": "1", "log_level": 0}
+        target.create_topic("beside")
+        wait_until(lambda: self._is_led(target), 60, "a leader")
+        self._producer = confluent_kafka.Producer(config)
+        self.count = 0
+
+    @staticmethod
+    def _is_led(target: Target) -> bool:
+        try:
+            return target.end_offset("beside", 0) == 0
+        except confluent_kafka.KafkaException:
+            return False
+
+    def latencies_ms(self, goes_on: Callable[[], bool]) -> list[float]:
+        """In milliseconds, of so many records as are sent while ``goes_on``, which is asked now and then."""
+        found: list[float] = []
+        while len(found) < SAMPLES_MOST and (len(found) % 200 or goes_on()):
+            began_s = time.perf_counter()
+            self._producer.produce("beside", b"x" * 1000, on_delivery=_check)
+            self._producer.flush(30)
+            found.append((time.perf_counter() - began_s) * 1000)
+        self.count += len(found)
+        return found
+
+
+def _check(error: confluent_kafka.KafkaError | None, _message: confluent_kafka.Message) -> None:
+    if error is not None:
+        raise confluent_kafka.KafkaException(error)
+
+
+def at(values: Sequence[float], share: float) -> float:
+    """The value that so many are below; not a number if there are none."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))] if values else float("nan")
