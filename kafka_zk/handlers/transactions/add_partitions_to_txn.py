@@ -5,7 +5,7 @@
 Source: KafkaApis.handleAddPartitionsToTxnRequest@3.9.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafka_zk.handlers.services import Services
@@ -68,14 +68,19 @@ async def _of_broker(services: Services, version: int, asked: Any) -> _Codes:
     producer, tps = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch), _tps(asked.topics)
     if not asked.verify_only:
         return await _add(services, version, asked.transactional_id, producer, tps, {})
-    unknown = _unknown(services, tps)
-    if unknown:
-        return _none_of(tps, unknown)
-    codes = services.transactions.verify(asked.transactional_id, producer, tps)
+    codes = verify(services, asked.transactional_id, producer, tps)
     if version >= _ABORTABLE_SINCE:
         return codes
     abortable, older = ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE
     return {tp: older if code is abortable else code for tp, code in codes.items()}
+
+
+def verify(
+    services: Services, wanted: str, producer: ProducerIdAndEpoch, tps: Sequence[TopicPartition]
+) -> Mapping[TopicPartition, ErrorCode]:
+    """Whether the producer may write to these partitions in its open transaction; nothing is added."""
+    unknown = _unknown(services, tps)
+    return _none_of(tps, unknown) if unknown else services.transactions.verify(wanted, producer, tps)
 
 
 async def _add(
@@ -93,11 +98,11 @@ async def _add(
     return dict.fromkeys(tps, known_since(code, version, _FENCED_SINCE))
 
 
-def _unknown(services: Services, tps: list[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+def _unknown(services: Services, tps: Sequence[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
     return {tp: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for tp in tps if services.metadata.partition(*tp) is None}
 
 
-def _none_of(tps: list[TopicPartition], refused: _Codes) -> _Codes:
+def _none_of(tps: Sequence[TopicPartition], refused: _Codes) -> _Codes:
     return {tp: refused.get(tp, ErrorCode.OPERATION_NOT_ATTEMPTED) for tp in tps}
 
 
