@@ -4,11 +4,13 @@ Source: GroupMetadataManager.partitionFor, TransactionStateManager.partitionFor,
 """
 
 import struct
+from functools import lru_cache
 
 from kafka_zk.protocol.primitives import MAX_STRING_BYTES
 
 _MASK = 0xFFFF_FFFF
 _SMALLEST = 1 << 31  # the smallest int of Java, without its sign
+_LONGEST_CACHED = 255
 
 
 def is_storable(text: str) -> bool:
@@ -18,7 +20,14 @@ def is_storable(text: str) -> bool:
 
 def partition_for(key: str, partition_count: int) -> int:
     """The partition whose leader coordinates ``key``: a group id or a transactional id."""
-    return _positive(_java_hash(key)) % partition_count
+    return (_cached_hash if len(key) <= _LONGEST_CACHED else _hash)(key) % partition_count
+
+
+def _hash(key: str) -> int:
+    return _positive(_java_hash(key))
+
+
+_cached_hash = lru_cache(maxsize=4096)(_hash)
 
 
 def _java_hash(text: str) -> int:

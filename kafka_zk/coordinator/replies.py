@@ -13,7 +13,8 @@ class Replies:
 
     def __init__(self) -> None:
         self._numbers = count()
-        self._waiting: dict[Reply, ClientWait[Any]] = {}
+        self._waiting: dict[Reply, ClientWait[Any] | None] = {}
+        self._answered: dict[Reply, Any] = {}  # of those that do not wait yet
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -24,10 +25,27 @@ class Replies:
         waiting = self._waiting[reply] = _Waiting(self, reply)
         return reply, waiting
 
+    def open(self) -> Reply:
+        """The name of a request that asks for its ``outcome`` as soon as the core has been told of it."""
+        reply = Reply(next(self._numbers))
+        self._waiting[reply] = None
+        return reply
+
+    def outcome(self, reply: Reply) -> Any:
+        """The result if there is one already, else a ``ClientWait`` for it."""
+        if reply in self._answered:
+            return self._answered.pop(reply)
+        waiting = self._waiting[reply] = _Waiting(self, reply)
+        return waiting
+
     def answer(self, reply: Reply, result: object) -> None:
         """The request goes on with ``result``, if its client is still there."""
-        waiting = self._waiting.pop(reply, None)
-        if waiting is not None:
+        if reply not in self._waiting:
+            return
+        waiting = self._waiting.pop(reply)
+        if waiting is None:
+            self._answered[reply] = result
+        else:
             waiting.callback(result)
 
     def forget(self, reply: Reply) -> None:

@@ -3,7 +3,7 @@
 Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from kafka_zk.handlers.error_map import error_code
@@ -25,8 +25,13 @@ Result = Response.WritableTxnMarkerResult
 Topic = Result.WritableTxnMarkerTopicResult
 Partition = Topic.WritableTxnMarkerPartitionResult
 
+AT_ONCE = 64
+"""So many markers are appended in one turn of the reactor."""
+
 Codes = dict[TopicPartition, ErrorCode]
 Written = dict[int, Codes]
+_Appends = dict[TopicPartition, AppendResult | Awaitable[AppendResult]]
+_SETTLED = (LogAppendInfo, Exception)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
@@ -40,40 +45,76 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         return Response(
             markers=[_answer(each.producer_id, dict.fromkeys(_tps(each), refused)) for each in request.markers]
         )
-    results = await write(services, [(_marker(each), _tps(each)) for each in request.markers])
+    writing = write(services, [(_marker(each), _tps(each)) for each in request.markers])
+    results = writing if isinstance(writing, dict) else await writing
     return Response(markers=[_answer(producer_id, codes) for producer_id, codes in results.items()])
 
 
-async def write(services: Services, markers: Iterable[tuple[TransactionMarker, Iterable[TopicPartition]]]) -> Written:
-    """Append each marker to its partitions, which this broker leads: what became of it, by producer id."""
-    turns = Turns(services.clock, goes_on=True)
-    begun = [(marker, await _begin(services, turns, marker, tps)) for marker, tps in markers]
-    results: dict[int, Codes] = {}
+def write(
+    services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]]
+) -> Written | Awaitable[Written]:
+    """Append each marker to its partitions, which this broker leads: what became of it, by producer id. Nothing to
+    await if nobody has to."""
+    if sum(len(tps) for _, tps in markers) > AT_ONCE:
+        return _write_in_turns(services, markers)
+    begun = [(marker, _begin(services, marker, tps)) for marker, tps in markers]
+    if not all(isinstance(append, _SETTLED) for _, appends in begun for append in appends.values()):
+        return _results_later(services, begun)
+    results: Written = {}
     for marker, appends in begun:
-        codes = {tp: await _settled(append) for tp, append in appends.items()}
-        _tell(services, marker, codes)
-        results.setdefault(marker.producer_id, {}).update(codes)
+        _note(services, results, marker, appends)
     return results
 
 
-async def _begin(
-    services: Services, turns: Turns, marker: TransactionMarker, tps: Iterable[TopicPartition]
-) -> dict[TopicPartition, AppendResult | Awaitable[AppendResult]]:
+async def _write_in_turns(
+    services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]]
+) -> Written:
+    """All are appended before one is waited for."""
+    turns = Turns(services.clock, goes_on=True)
+    begun: list[tuple[TransactionMarker, _Appends]] = []
+    for marker, tps in markers:
+        for start in range(0, len(tps), AT_ONCE):
+            if turns.is_over:
+                await turns.next()
+            begun.append((marker, _begin(services, marker, tps[start : start + AT_ONCE])))
+    return await _results_later(services, begun)
+
+
+def _begin(services: Services, marker: TransactionMarker, tps: Sequence[TopicPartition]) -> _Appends:
     """Append the marker everywhere; nobody is waited for yet."""
-    begun: dict[TopicPartition, AppendResult | Awaitable[AppendResult]] = {}
+    begun: _Appends = {}
+    replicas = services.replicas
     records = marker_records(marker, services.clock.wall_ms())
     for tp in tps:
-        if turns.is_over:
-            await turns.next()
-        if services.replicas.logs.get(tp) is None:
+        if replicas.logs.get(tp) is None:
             begun[tp] = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
-            begun[tp] = append_marker(services.replicas, tp, records, _TIMEOUT_MS)
+            begun[tp] = append_marker(replicas, tp, records, _TIMEOUT_MS)
     return begun
 
 
-async def _settled(append: AppendResult | Awaitable[AppendResult]) -> ErrorCode:
-    result = append if isinstance(append, LogAppendInfo | Exception) else await append
+async def _results_later(services: Services, begun: Sequence[tuple[TransactionMarker, _Appends]]) -> Written:
+    results: Written = {}
+    for marker, appends in begun:
+        settled = {tp: each if isinstance(each, _SETTLED) else await each for tp, each in appends.items()}
+        _note(services, results, marker, settled)
+    return results
+
+
+def _note(
+    services: Services, results: Written, marker: TransactionMarker, settled: Mapping[TopicPartition, Any]
+) -> None:
+    """What became of the appends of a marker."""
+    codes = {tp: _code_of(append) for tp, append in settled.items()}
+    _tell(services, marker, codes)
+    known = results.get(marker.producer_id)
+    if known is None:
+        results[marker.producer_id] = codes
+    else:
+        known.update(codes)
+
+
+def _code_of(result: AppendResult) -> ErrorCode:
     return ErrorCode.NONE if isinstance(result, LogAppendInfo) else error_code(result)
 
 
