@@ -16,7 +16,6 @@ from kafka_zk.storage.record_batch import (
     BatchHeader,
     Buffer,
     assemble_batch,
-    encode_record,
 )
 
 ABORT_MARKER = 0
@@ -67,9 +66,10 @@ def marker_batch(
     producer_id: int, producer_epoch: int, coordinator_epoch: int, *, is_commit: bool, timestamp_ms: int
 ) -> bytearray:
     """The batch that ends a transaction, for ``ReplicaManager.append_own``."""
-    key = _KEY.pack(_VERSION, COMMIT_MARKER if is_commit else ABORT_MARKER)
+    begin, between, end = _PLAIN
+    kind = COMMIT_MARKER if is_commit else ABORT_MARKER
     return assemble_batch(
-        encode_record(0, 0, key, _VALUE.pack(_VERSION, coordinator_epoch)),
+        _PLAIN_RECORD.pack(begin, _VERSION, kind, between, _VERSION, coordinator_epoch, end),
         attributes=TRANSACTIONAL_FLAG | CONTROL_FLAG,
         record_count=1,
         base_timestamp=timestamp_ms,
