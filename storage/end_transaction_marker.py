@@ -11,6 +11,7 @@ from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
     HEADER_SIZE,
+    LOG_OVERHEAD,
     NO_SEQUENCE,
     TRANSACTIONAL_FLAG,
     BatchHeader,
@@ -28,6 +29,7 @@ _PLAIN_RECORD = Struct(">5shhchic")
 """A control record as every broker writes it: 16 bytes long, no timestamp delta, a key of 4 bytes, a value of 6."""
 _PLAIN = (b"\x20\0\0\0\x08", b"\x0c", b"\0")
 _PLAIN_SIZE_BYTES = HEADER_SIZE + _PLAIN_RECORD.size
+_PLAIN_LENGTH = _PLAIN_SIZE_BYTES - LOG_OVERHEAD
 
 
 class EndTransactionMarker(NamedTuple):
@@ -55,7 +57,7 @@ def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker
 
 def plain_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
     """The marker in a control batch that is as brokers write them; None in any other, which may have one too."""
-    is_of_that_size = header.size_bytes == _PLAIN_SIZE_BYTES <= len(batch)
+    is_of_that_size = header.batch_length == _PLAIN_LENGTH and _PLAIN_SIZE_BYTES <= len(batch)
     if not is_of_that_size or header.attributes & CODEC_MASK or header.record_count != 1:
         return None
     begin, _, kind, between, _, coordinator_epoch, end = _PLAIN_RECORD.unpack_from(batch, HEADER_SIZE)

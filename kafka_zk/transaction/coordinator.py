@@ -245,10 +245,8 @@ class TransactionCoordinator:
         return owned if isinstance(owned, ErrorCode) else (owned, owned.transactions.get(transactional_id))
 
     def _known(self, transactional_id: str) -> tuple[CoordinatedPartition, Transaction] | ErrorCode:
-        if not transactional_id:
-            return ErrorCode.INVALID_REQUEST
-        found = self._find(transactional_id)
-        if isinstance(found, ErrorCode):
-            return found
-        owned, transaction = found
+        owned = self._manager.find(transactional_id) if transactional_id else ErrorCode.INVALID_REQUEST
+        if isinstance(owned, ErrorCode):
+            return owned
+        transaction = owned.transactions.get(transactional_id)
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING if transaction is None else (owned, transaction)
