@@ -3,19 +3,22 @@
 Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.handlers.error_map import error_code
 from kafka_zk.handlers.services import Services
 from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.replica.delayed_produce import AppendResult
-from kafka_zk.replica.transaction_markers import TransactionMarker, append_marker, marker_records
+from kafka_zk.replica.transaction_markers import MarkersAppended, TransactionMarker, append_markers, marker_records
 from kafka_zk.security.authorizer import CLUSTER, Operation
+from kafka_zk.storage.marker_appends import MOST_TOGETHER
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 
 _TIMEOUT_MS = 30_000  # request.timeout.ms
@@ -30,8 +33,6 @@ AT_ONCE = 64
 
 Codes = dict[TopicPartition, ErrorCode]
 Written = dict[int, Codes]
-_Appends = dict[TopicPartition, AppendResult | Awaitable[AppendResult]]
-_SETTLED = (LogAppendInfo, Exception)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
@@ -55,75 +56,100 @@ def write(
 ) -> Written | Awaitable[Written]:
     """Append each marker to its partitions, which this broker leads: what became of it, by producer id. Nothing to
     await if nobody has to."""
-    if sum(len(tps) for _, tps in markers) > AT_ONCE:
-        return _write_in_turns(services, markers)
-    begun = [(marker, _begin(services, marker, tps)) for marker, tps in markers]
-    if not all(isinstance(append, _SETTLED) for _, appends in begun for append in appends.values()):
-        return _results_later(services, begun)
-    results: Written = {}
-    for marker, appends in begun:
-        _note(services, results, marker, appends)
-    return results
+    written: Written = {}
+    parts = list(_parts(services, markers, written))
+    if sum(len(part.markers) for part in parts) > AT_ONCE:
+        return _write_in_turns(services, parts, written)
+    outcomes = [_append(services, part) for part in parts]
+    if any(isinstance(appended.outcome, Awaitable) for appended in outcomes):
+        return _noted_later(services, list(zip(parts, outcomes, strict=True)), written)
+    for part, appended in zip(parts, outcomes, strict=True):
+        _note(services, part, appended.results, appended.outcome, written)
+    return written
 
 
-async def _write_in_turns(
-    services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]]
-) -> Written:
+class _Part(NamedTuple):
+    """Markers that are written together into one partition."""
+
+    tp: TopicPartition
+    markers: list[TransactionMarker]
+    records: list[bytes]
+
+
+def _parts(
+    services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]], written: Written
+) -> Iterator[_Part]:
+    """In the order of the markers if a producer has several. Partitions that are not here are answered."""
+    now_ms = services.clock.wall_ms()
+    most = MOST_TOGETHER if len({marker.producer_id for marker, _ in markers}) == len(markers) else 1
+    parts: dict[TopicPartition, _Part] = {}
+    for marker, tps in markers:
+        codes = written.setdefault(marker.producer_id, {})
+        records = marker_records(marker, now_ms)
+        for tp in tps:
+            part = parts.get(tp)
+            if part is not None and len(part.markers) < most:
+                part.markers.append(marker)
+                part.records.append(records)
+                continue
+            if part is not None:
+                yield part
+            log = services.replicas.logs.get(tp)
+            if log is None:
+                codes[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            if log.config.segment_bytes < MOST_TOGETHER * len(records):
+                most = 1
+            parts[tp] = _Part(tp, [marker], [records])
+    yield from parts.values()
+
+
+def _append(services: Services, part: _Part) -> MarkersAppended:
+    return append_markers(services.replicas, part.tp, part.records, services.clock.wall_ms(), _TIMEOUT_MS)
+
+
+async def _write_in_turns(services: Services, parts: list[_Part], written: Written) -> Written:
     """All are appended before one is waited for."""
     turns = Turns(services.clock, goes_on=True)
-    begun: list[tuple[TransactionMarker, _Appends]] = []
-    for marker, tps in markers:
-        for start in range(0, len(tps), AT_ONCE):
-            if turns.is_over:
-                await turns.next()
-            begun.append((marker, _begin(services, marker, tps[start : start + AT_ONCE])))
-    return await _results_later(services, begun)
+    begun = []
+    for part in parts:
+        if turns.is_over:
+            await turns.next()
+        begun.append((part, _append(services, part)))
+    return await _noted_later(services, begun, written)
 
 
-def _begin(services: Services, marker: TransactionMarker, tps: Sequence[TopicPartition]) -> _Appends:
-    """Append the marker everywhere; nobody is waited for yet."""
-    begun: _Appends = {}
-    replicas = services.replicas
-    records = marker_records(marker, services.clock.wall_ms())
-    for tp in tps:
-        if replicas.logs.get(tp) is None:
-            begun[tp] = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        else:
-            begun[tp] = append_marker(replicas, tp, records, _TIMEOUT_MS)
-    return begun
+async def _noted_later(
+    services: Services, begun: Sequence[tuple[_Part, MarkersAppended]], written: Written
+) -> Written:
+    """Each as soon as it is settled."""
+    for noting in [ensureDeferred(_noted(services, *each, written)) for each in begun]:
+        await noting
+    return written
 
 
-async def _results_later(services: Services, begun: Sequence[tuple[TransactionMarker, _Appends]]) -> Written:
-    results: Written = {}
-    for marker, appends in begun:
-        settled = {tp: each if isinstance(each, _SETTLED) else await each for tp, each in appends.items()}
-        _note(services, results, marker, settled)
-    return results
+async def _noted(services: Services, part: _Part, appended: MarkersAppended, written: Written) -> None:
+    results, outcome = appended
+    _note(services, part, results, await outcome if isinstance(outcome, Awaitable) else outcome, written)
 
 
 def _note(
-    services: Services, results: Written, marker: TransactionMarker, settled: Mapping[TopicPartition, Any]
+    services: Services,
+    part: _Part,
+    results: Sequence[LogAppendInfo | Exception],
+    outcome: AppendResult | None,
+    written: Written,
 ) -> None:
-    """What became of the appends of a marker."""
-    codes = {tp: _code_of(append) for tp, append in settled.items()}
-    _tell(services, marker, codes)
-    known = results.get(marker.producer_id)
-    if known is None:
-        results[marker.producer_id] = codes
-    else:
-        known.update(codes)
-
-
-def _code_of(result: AppendResult) -> ErrorCode:
-    return ErrorCode.NONE if isinstance(result, LogAppendInfo) else error_code(result)
-
-
-def _tell(services: Services, marker: TransactionMarker, codes: Codes) -> None:
-    """Committed offsets of the transaction count from now on, or never."""
-    written = [tp for tp, code in codes.items() if code is ErrorCode.NONE]
-    if written:
+    """What became of the markers in a partition. Committed offsets of a transaction count from now on, or never."""
+    tp = part.tp
+    for marker, result in zip(part.markers, results, strict=True):
+        failure = outcome if isinstance(result, LogAppendInfo) else result
+        if not isinstance(failure, LogAppendInfo):
+            written[marker.producer_id][tp] = error_code(failure)
+            continue
+        written[marker.producer_id][tp] = ErrorCode.NONE
         for markers_written in services.replicas.marker_listeners:
-            markers_written(marker.producer_id, written, marker.is_commit)
+            markers_written(marker.producer_id, (tp,), marker.is_commit)
 
 
 def _marker(asked: Any) -> TransactionMarker:
