@@ -5,6 +5,7 @@ Source: GroupMetadataManager.partitionFor, TransactionStateManager.partitionFor,
 
 import struct
 from functools import lru_cache
+from operator import mul
 
 from kafka_zk.protocol.primitives import MAX_STRING_BYTES
 
@@ -33,10 +34,18 @@ _cached_hash = lru_cache(maxsize=4096)(_hash)
 def _java_hash(text: str) -> int:
     """Java's hash of a string, as 32 bits without sign; it counts UTF-16 units."""
     encoded = text.encode("utf-16-be", "surrogatepass")
-    result = 0
-    for unit in struct.unpack(f">{len(encoded) // 2}H", encoded):
-        result = (31 * result + unit) & _MASK
-    return result
+    units = struct.unpack(f">{len(encoded) // 2}H", encoded)
+    count = len(units)
+    powers = _POWERS[-count:] if count <= len(_POWERS) else _powers(count)
+    return sum(map(mul, units, powers)) & _MASK
+
+
+def _powers(count: int) -> tuple[int, ...]:
+    """What each unit of a string counts, the last one once."""
+    return tuple(pow(31, exponent, 1 << 32) for exponent in reversed(range(count)))
+
+
+_POWERS = _powers(_LONGEST_CACHED)
 
 
 def _positive(hashed: int) -> int:

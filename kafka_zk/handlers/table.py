@@ -1,6 +1,6 @@
 """Which coroutine answers which API, and the one function that dispatches a request to it.
 
-Handlers of the hot path (Produce, Fetch, OffsetCommit, what members of groups and open transactions ask) read and write
+Handlers of the hot path (Produce, Fetch, OffsetCommit, what members of groups and transactional producers ask) read and write
 bytes themselves; all others take a decoded request and return a message, or the bytes of its body.
 """
 
@@ -76,6 +76,7 @@ RAW_HANDLERS: dict[int, RawHandler] = {
     ApiKey.LEAVE_GROUP: group_membership.leave,
     ApiKey.HEARTBEAT: group_membership.heartbeat,
     ApiKey.JOIN_GROUP: group_membership.join,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
     ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.handle,
     ApiKey.END_TXN: end_txn.handle,
 }
@@ -100,7 +101,6 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_protocol.describe,
     ApiKey.CREATE_TOPICS: create_topics.handle,
     ApiKey.DELETE_TOPICS: delete_topics.handle,
-    ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
     ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn.handle,
     ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions.handle,
     ApiKey.LIST_TRANSACTIONS: list_transactions.handle,

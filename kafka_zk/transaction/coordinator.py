@@ -155,11 +155,10 @@ class TransactionCoordinator:
             assert new_producer_id is not None, "an id that is new needs one"
             transaction = Transaction.new(transactional_id, new_producer_id, timeout_ms, now_ms)
             self._manager.add(owned, transaction)
-        reply, waiting = self._manager.replies.begin()
+        reply = self._manager.replies.open()
         effects = transaction.init_producer_id(reply, timeout_ms, expected, new_producer_id, now_ms)
         self._manager.carry_out(owned, transaction, effects)
-        result: Result = await waiting
-        return result
+        return await self._told(reply)
 
     async def add_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
@@ -173,7 +172,7 @@ class TransactionCoordinator:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         reply = self._manager.replies.open()
         self._manager.carry_out(*found, found[1].add_partitions(reply, producer, added, self._clock.wall_ms()))
-        return await self._told(reply)
+        return (await self._told(reply)).error
 
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
@@ -191,13 +190,13 @@ class TransactionCoordinator:
             return found
         reply = self._manager.replies.open()
         self._manager.carry_out(*found, found[1].end(reply, producer, self._clock.wall_ms(), commit=commit))
-        return await self._told(reply)
+        return (await self._told(reply)).error
 
-    async def _told(self, reply: Reply) -> ErrorCode:
+    async def _told(self, reply: Reply) -> Result:
         """What the core answers; where nobody has to wait for the log it has done so."""
         outcome = self._manager.replies.outcome(reply)
         result: Result = outcome if isinstance(outcome, Result) else await outcome
-        return result.error
+        return result
 
     # -- administration -----------------------------------------------------------------------------------------------
 
