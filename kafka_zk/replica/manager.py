@@ -264,16 +264,15 @@ class ReplicaManager:
     ) -> Appended | Awaitable[Appended]:
         """Something was appended to the log of a partition that this broker leads: wake those who wait for it, and
         begin the flush that is due. With ``required_acks`` -1 it may have to be waited for: see ``committed``."""
-        tp = partition.tp
         if log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):
             partition.flush_begins(log.log_end_offset if info.duplicate else info.first_offset)
             return ensureDeferred(self._flush(partition, log, info, required_acks))
         if log.commits_appends:
-            self.purgatory.check_later(tp)
+            self.purgatory.check_later(partition.tp)
             return info
         if partition.advance_high_watermark(self.isr_updates.now_ms()):
-            self.purgatory.check(tp)
-        self.purgatory.check_later(LogEnd(tp))
+            self.purgatory.check(partition.tp)
+        self.purgatory.check_later(LogEnd(partition.tp))
         return Unreplicated(partition, info, partition.terms_ended) if required_acks == -1 else info
 
     async def _flush(self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int) -> Appended:

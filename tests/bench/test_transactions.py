@@ -6,7 +6,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.storage.record_batch import check_crc, iter_batches
 from tests.bench.partition_wire import Wire
-from tests.bench.transaction_wire import TransactionalProducer, batch, init_body
+from tests.bench.transaction_wire import TransactionalProducer, init_body
 
 
 class _Heard(Wire):
@@ -21,8 +21,8 @@ class _Heard(Wire):
 
 def test_its_requests_are_those_of_a_transaction() -> None:
     coordinator, leaders = _Heard(), [_Heard(), _Heard()]
-    producer = TransactionalProducer(coordinator, "id", "t", [(leaders[0], [0, 2]), (leaders[1], [1])], 6, 7, 1)
-    producer._batches = {number: batch(7, 1, 2) for number in range(3)}
+    producer = TransactionalProducer(coordinator, "id", "t", [(leaders[0], [0, 2]), (leaders[1], [1])], 6)
+    producer.start(7, 1)
     producer.send_add()
     producer.send_records()
     producer.send_records()

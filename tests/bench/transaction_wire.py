@@ -100,7 +100,7 @@ class TransactionalProducer:
         end_s = time.monotonic() + _WAIT_S
         while True:
             self.coordinator.send(ApiKey.INIT_PRODUCER_ID, 1, init_body(self.transactional_id))
-            code, self.producer_id, self.epoch = struct.unpack_from(">hqh", self.coordinator.receive(), 4)
+            code, producer_id, epoch = struct.unpack_from(">hqh", self.coordinator.receive(), 4)
             if not code:
                 break
             if code not in _WAITS:
@@ -108,7 +108,12 @@ class TransactionalProducer:
             if time.monotonic() > end_s:
                 raise TimeoutError(f"no producer id for {self.transactional_id} within {_WAIT_S:g} s")
             time.sleep(_PAUSE_S)
-        self._batches = {number: batch(self.producer_id, self.epoch, self._each) for number in self._partitions}
+        self.start(producer_id, epoch)
+
+    def start(self, producer_id: int, epoch: int) -> None:
+        """Go on as this producer."""
+        self.producer_id, self.epoch = producer_id, epoch
+        self._batches = {number: batch(producer_id, epoch, self._each) for number in self._partitions}
 
     @property
     def _each(self) -> int:
