@@ -79,7 +79,7 @@ class _Part(NamedTuple):
 def _parts(
     services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]], written: Written
 ) -> Iterator[_Part]:
-    """In the order of the markers if a producer has several. Partitions that are not here are answered."""
+    """In the order of the markers if a producer has several; of partitions that are not here only ``written`` tells."""
     now_ms = services.clock.wall_ms()
     most = MOST_TOGETHER if len({marker.producer_id for marker, _ in markers}) == len(markers) else 1
     parts: dict[TopicPartition, _Part] = {}
@@ -87,6 +87,7 @@ def _parts(
         codes = written.setdefault(marker.producer_id, {})
         records = marker_records(marker, now_ms)
         for tp in tps:
+            codes[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # unless it is here; answered in the order of the request
             part = parts.get(tp)
             if part is not None and len(part.markers) < most:
                 part.markers.append(marker)
@@ -96,7 +97,6 @@ def _parts(
                 yield part
             log = services.replicas.logs.get(tp)
             if log is None:
-                codes[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
             if log.config.segment_bytes < MOST_TOGETHER * len(records):
                 most = 1
