@@ -57,7 +57,7 @@ def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker
 
 def plain_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
     """The marker in a control batch that is as brokers write them; None in any other, which may have one too."""
-    is_of_that_size = header.batch_length == _PLAIN_LENGTH and _PLAIN_SIZE_BYTES <= len(batch)
+    is_of_that_size = header.batch_length == _PLAIN_LENGTH and len(batch) >= _PLAIN_SIZE_BYTES
     if not is_of_that_size or header.attributes & CODEC_MASK or header.record_count != 1:
         return None
     begin, _, kind, between, _, coordinator_epoch, end = _PLAIN_RECORD.unpack_from(batch, HEADER_SIZE)

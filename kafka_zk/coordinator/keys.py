@@ -37,7 +37,8 @@ def _java_hash(text: str) -> int:
     units = struct.unpack(f">{len(encoded) // 2}H", encoded)
     count = len(units)
     powers = _POWERS[-count:] if count <= len(_POWERS) else _powers(count)
-    return sum(map(mul, units, powers)) & _MASK
+    hashed: int = sum(map(mul, units, powers)) & _MASK
+    return hashed
 
 
 def _powers(count: int) -> tuple[int, ...]:

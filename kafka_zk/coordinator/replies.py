@@ -13,8 +13,9 @@ class Replies:
 
     def __init__(self) -> None:
         self._numbers = count()
-        self._waiting: dict[Reply, ClientWait[Any] | None] = {}
-        self._answered: dict[Reply, Any] = {}  # of those that do not wait yet
+        self._waiting: dict[Reply, ClientWait[Any]] = {}
+        self._open: set[Reply] = set()  # those that do not wait yet
+        self._answered: dict[Reply, Any] = {}  # of these
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -28,24 +29,25 @@ class Replies:
     def open(self) -> Reply:
         """The name of a request that asks for its ``outcome`` as soon as the core has been told of it."""
         reply = Reply(next(self._numbers))
-        self._waiting[reply] = None
+        self._open.add(reply)
         return reply
 
     def outcome(self, reply: Reply) -> Any:
         """The result if there is one already, else a ``ClientWait`` for it."""
         if reply in self._answered:
             return self._answered.pop(reply)
+        self._open.remove(reply)
         waiting = self._waiting[reply] = _Waiting(self, reply)
         return waiting
 
     def answer(self, reply: Reply, result: object) -> None:
         """The request goes on with ``result``, if its client is still there."""
-        if reply not in self._waiting:
-            return
-        waiting = self._waiting.pop(reply)
-        if waiting is None:
+        if reply in self._open:
+            self._open.remove(reply)
             self._answered[reply] = result
-        else:
+            return
+        waiting = self._waiting.pop(reply, None)
+        if waiting is not None:
             waiting.callback(result)
 
     def forget(self, reply: Reply) -> None:

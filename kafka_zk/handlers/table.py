@@ -1,7 +1,7 @@
 """Which coroutine answers which API, and the one function that dispatches a request to it.
 
-Handlers of the hot path (Produce, Fetch, OffsetCommit, what members of groups and transactional producers ask) read and write
-bytes themselves; all others take a decoded request and return a message, or the bytes of its body.
+Handlers of the hot path (Produce, Fetch, OffsetCommit, what members of groups and transactional producers ask) read and
+write bytes themselves; all others take a decoded request and return a message, or the bytes of its body.
 """
 
 from collections.abc import Callable, Coroutine

@@ -1,8 +1,9 @@
 """Asks the coordinators of transactions whether they know that a partition is part of one (AddPartitionsToTxn, verify
 only, KIP-890).
 
-A transaction that this broker coordinates is looked up at once. To each other broker one request is under way; what comes meanwhile goes with the next one, in which each
-transactional id is asked for once: a newer question takes the place of an older one, which is to be asked again.
+A transaction that this broker coordinates is looked up at once. To each other broker one request is under way at a
+time; what comes meanwhile goes with the next one, in which each transactional id is asked for once: a newer question
+takes the place of an older one, which is to be asked again.
 
 Source: AddPartitionsToTxnManager.scala@3.9. Tests: tests/kafka_zk/replica/test_add_partitions_to_txn_manager.py.
 """

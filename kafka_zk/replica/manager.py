@@ -261,7 +261,7 @@ class ReplicaManager:
 
     def appended(
         self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int, now_ms: int
-    ) -> Appended | Awaitable[Appended]:
+    ) -> LogAppendInfo | Unreplicated | Awaitable[Appended]:
         """Something was appended to the log of a partition that this broker leads: wake those who wait for it, and
         begin the flush that is due. With ``required_acks`` -1 it may have to be waited for: see ``committed``."""
         if log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):

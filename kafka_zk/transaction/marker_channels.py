@@ -1,9 +1,9 @@
 """Sends the markers that end transactions to the leaders of their partitions, until each has written them.
 
 To each broker one request is under way; what comes up meanwhile goes with the next one, and what comes up in one turn
-of the reactor goes together. A broker that does not answer, and a leader that is another one now, is tried again after a
-pause, by what the metadata say then. A partition that is gone needs no marker. A leader that has heard of a later epoch
-of the producer or of the coordinator is not asked again: somebody else ends the transaction.
+of the reactor goes together. A broker that does not answer, and a leader that is another one now, is tried again after
+a pause, by what the metadata say then. A partition that is gone needs no marker. A leader that has heard of a later
+epoch of the producer or of the coordinator is not asked again: somebody else ends the transaction.
 
 Source: TransactionMarkerChannelManager.scala, TransactionMarkerRequestCompletionHandler.scala@3.9.
 Tests: tests/kafka_zk/transaction/test_marker_channels.py.

@@ -55,10 +55,11 @@ def state(log: Log) -> list[object]:
 @pytest.mark.parametrize("timestamps", ["CreateTime", "LogAppendTime"])
 @pytest.mark.parametrize("segment_bytes", [2_000, 1 << 20])
 def test_the_log_is_the_same(tmp_path: Path, segment_bytes: int, timestamps: str) -> None:
-    config = {"segment_bytes": segment_bytes, "index_interval_bytes": 1, "message_timestamp_type": timestamps}
     found = []
     for name, put in (("together", together), ("each", one_by_one)):
-        log = new_log(tmp_path / name, **config)
+        log = new_log(
+            tmp_path / name, segment_bytes=segment_bytes, index_interval_bytes=1, message_timestamp_type=timestamps
+        )
         for epoch in (1, 2, 3):
             begin(log, epoch)
             infos = put(log, markers(epoch))

@@ -61,11 +61,13 @@ def write(
     if sum(len(part.markers) for part in parts) > AT_ONCE:
         return _write_in_turns(services, parts, written)
     outcomes = [_append(services, part) for part in parts]
-    if any(isinstance(appended.outcome, Awaitable) for appended in outcomes):
-        return _noted_later(services, list(zip(parts, outcomes, strict=True)), written)
+    waiting = []
     for part, appended in zip(parts, outcomes, strict=True):
-        _note(services, part, appended.results, appended.outcome, written)
-    return written
+        if isinstance(appended.outcome, Awaitable):
+            waiting.append((part, appended))
+        else:
+            _note(services, part, appended.results, appended.outcome, written)
+    return _noted_later(services, waiting, written) if waiting else written
 
 
 class _Part(NamedTuple):
@@ -143,9 +145,9 @@ def _note(
     """What became of the markers in a partition. Committed offsets of a transaction count from now on, or never."""
     tp = part.tp
     for marker, result in zip(part.markers, results, strict=True):
-        failure = outcome if isinstance(result, LogAppendInfo) else result
-        if not isinstance(failure, LogAppendInfo):
-            written[marker.producer_id][tp] = error_code(failure)
+        settled = outcome if isinstance(result, LogAppendInfo) else result
+        if isinstance(settled, Exception):
+            written[marker.producer_id][tp] = error_code(settled)
             continue
         written[marker.producer_id][tp] = ErrorCode.NONE
         for markers_written in services.replicas.marker_listeners:

@@ -1,4 +1,4 @@
-"""InitProducerId, AddPartitionsToTxn and EndTxn in the versions that are read and written by hand, against the field tables."""
+"""InitProducerId, AddPartitionsToTxn and EndTxn as they are read and written by hand, against the field tables."""
 
 from typing import Any
 
