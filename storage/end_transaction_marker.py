@@ -11,12 +11,12 @@ from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
     HEADER_SIZE,
+    LOG_OVERHEAD,
     NO_SEQUENCE,
     TRANSACTIONAL_FLAG,
     BatchHeader,
     Buffer,
     assemble_batch,
-    encode_record,
 )
 
 ABORT_MARKER = 0
@@ -29,6 +29,7 @@ _PLAIN_RECORD = Struct(">5shhchic")
 """A control record as every broker writes it: 16 bytes long, no timestamp delta, a key of 4 bytes, a value of 6."""
 _PLAIN = (b"\x20\0\0\0\x08", b"\x0c", b"\0")
 _PLAIN_SIZE_BYTES = HEADER_SIZE + _PLAIN_RECORD.size
+_PLAIN_LENGTH = _PLAIN_SIZE_BYTES - LOG_OVERHEAD
 
 
 class EndTransactionMarker(NamedTuple):
@@ -56,7 +57,7 @@ def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker
 
 def plain_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
     """The marker in a control batch that is as brokers write them; None in any other, which may have one too."""
-    is_of_that_size = header.size_bytes == _PLAIN_SIZE_BYTES <= len(batch)
+    is_of_that_size = header.batch_length == _PLAIN_LENGTH and len(batch) >= _PLAIN_SIZE_BYTES
     if not is_of_that_size or header.attributes & CODEC_MASK or header.record_count != 1:
         return None
     begin, _, kind, between, _, coordinator_epoch, end = _PLAIN_RECORD.unpack_from(batch, HEADER_SIZE)
@@ -67,9 +68,10 @@ def marker_batch(
     producer_id: int, producer_epoch: int, coordinator_epoch: int, *, is_commit: bool, timestamp_ms: int
 ) -> bytearray:
     """The batch that ends a transaction, for ``ReplicaManager.append_own``."""
-    key = _KEY.pack(_VERSION, COMMIT_MARKER if is_commit else ABORT_MARKER)
+    begin, between, end = _PLAIN
+    kind = COMMIT_MARKER if is_commit else ABORT_MARKER
     return assemble_batch(
-        encode_record(0, 0, key, _VALUE.pack(_VERSION, coordinator_epoch)),
+        _PLAIN_RECORD.pack(begin, _VERSION, kind, between, _VERSION, coordinator_epoch, end),
         attributes=TRANSACTIONAL_FLAG | CONTROL_FLAG,
         record_count=1,
         base_timestamp=timestamp_ms,

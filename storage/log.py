@@ -235,7 +235,7 @@ class Log:
         _LEADER_EPOCH.pack_into(batch, _LEADER_EPOCH_POSITION, leader_epoch)
         if leader_epoch != self.leader_epochs.written_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
-        self._write(batch, size_bytes, base_offset, last_offset, max_timestamp_ms, now_ms)
+        self.write(batch, size_bytes, base_offset, last_offset, max_timestamp_ms, now_ms)
         if producer_id >= 0:
             self._update_producer(batch, header, base_offset, max_timestamp_ms)
         return LogAppendInfo(base_offset, last_offset, append_time_ms, self.log_start_offset, size_bytes)
@@ -280,11 +280,11 @@ class Log:
         """Append one checked batch that carries its offsets and epoch."""
         if header.partition_leader_epoch != self.leader_epochs.written_epoch:
             self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
-        self._write(batch, len(batch), header.base_offset, header.last_offset, header.max_timestamp, now_ms)
+        self.write(batch, len(batch), header.base_offset, header.last_offset, header.max_timestamp, now_ms)
         if header.producer_id >= 0:
             self._update_producer(batch, header, header.base_offset, header.max_timestamp)
 
-    def _write(
+    def write(
         self,
         batch: bytearray | memoryview | bytes,
         size_bytes: int,
@@ -292,8 +292,10 @@ class Log:
         last_offset: int,
         max_timestamp_ms: int,
         now_ms: int,
+        indexed_offset: int = -1,
     ) -> None:
-        """Roll if need be, write, move the log end offset, note that there is something to flush."""
+        """Roll if need be, write what was checked, move the log end offset. ``indexed_offset``: the last one of the
+        first batch where there are several, all with the same timestamp."""
         segment = self.segments.active
         config = self.config
         if (
@@ -304,7 +306,7 @@ class Log:
         ):
             self.roll(now_ms, base_offset)
             segment = self.segments.active
-        segment.append(batch, size_bytes, last_offset, max_timestamp_ms)
+        segment.append(batch, size_bytes, last_offset if indexed_offset < 0 else indexed_offset, max_timestamp_ms)
         self.log_end_offset = last_offset + 1
         self._unflushed_count += last_offset - base_offset + 1
         self._last_append_ms = now_ms

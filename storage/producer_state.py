@@ -179,7 +179,8 @@ class ProducerState:
         """
         entry = self.producers.get(header.producer_id)
         if entry is not None and header.producer_epoch == entry.producer_epoch:
-            known = _repeated(entry, header)
+            follows = header.base_sequence == entry.last_sequence + 1  # as nearly every batch does
+            known = None if follows else _repeated(entry, header)
             if known is not None:
                 return known
         verification = self._check_verified(entry, header.producer_id, guard)

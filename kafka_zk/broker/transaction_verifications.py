@@ -1,23 +1,33 @@
 """Puts together what asks the coordinators of transactions before a partition takes the first batch of one."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from kafka_zk.coordinator.keys import partition_for
 from kafka_zk.handlers.services import Services
+from kafka_zk.handlers.transactions import add_partitions_to_txn
 from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Connection
-from kafka_zk.replica.transaction_verification import TransactionVerification
+from kafka_zk.replica.transaction_verification import TransactionToVerify, TransactionVerification
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction.requests import ProducerIdAndEpoch
 from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 
 
 def verify_transactions(
     services: Services, connect: Callable[[int], Awaitable[Connection]]
 ) -> AddPartitionsToTxnManager:
-    """From now on transactions are verified; ``connect`` is to a broker. The result is to be closed some day."""
-    manager = AddPartitionsToTxnManager(partial(_coordinator_of, services.metadata), connect)
+    """From now on transactions are verified; ``connect`` is to another broker. The result is to be closed some day."""
+
+    def verify(transaction: TransactionToVerify, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, ErrorCode]:
+        producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
+        return add_partitions_to_txn.verify(services, transaction.transactional_id, producer, tps)
+
+    manager = AddPartitionsToTxnManager(
+        services.broker_id, partial(_coordinator_of, services.metadata), connect, verify
+    )
 
     def leader_log(tp: TopicPartition) -> Log:
         return services.replicas.partition(tp).leader_log()

@@ -10,7 +10,7 @@ from kafka_zk.network.client import KafkaConnection
 from kafka_zk.registry.events import EventSource
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.transaction_markers import TransactionMarker
-from kafka_zk.system.clock import Clock
+from kafka_zk.system.clock import AtEndOfTurn, Clock
 from kafka_zk.transaction.config import TransactionConfig
 from kafka_zk.transaction.coordinator import TransactionCoordinator
 from kafka_zk.transaction.events import TransactionReporter
@@ -31,6 +31,7 @@ class BrokerTransactions:
         connect: Callable[[str, int], Awaitable[KafkaConnection]],
         allocate_block: Callable[[], Awaitable[range]],
         events: EventSource,
+        at_end_of_turn: AtEndOfTurn,
     ) -> None:
         self._config = config
         self._client = MarkerClient(metadata, config.inter_broker_listener, connect)
@@ -42,6 +43,7 @@ class BrokerTransactions:
             ProducerIdManager(allocate_block),
             self._write_markers,
             TransactionReporter(events).tell,
+            at_end_of_turn,
         )
         self._broker_id = replicas.broker_id
         self._services: Services | None = None
@@ -51,10 +53,10 @@ class BrokerTransactions:
         """Markers for this broker are written by its own services, without a connection."""
         self._services = services
 
-    async def _write_markers(self, broker_id: int, markers: Sequence[TxnMarker]) -> Written:
+    def _write_markers(self, broker_id: int, markers: Sequence[TxnMarker]) -> Written | Awaitable[Written]:
         if broker_id != self._broker_id or self._services is None:
-            return await self._client.write(broker_id, markers)
-        return await write(self._services, [(TransactionMarker(*each[:4]), each.tps) for each in markers])
+            return self._client.write(broker_id, markers)
+        return write(self._services, [(TransactionMarker(*each[:4]), each.tps) for each in markers])
 
     @property
     def periodic_work(self) -> list[tuple[int, Callable[[], object]]]:

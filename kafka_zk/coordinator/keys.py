@@ -4,11 +4,14 @@ Source: GroupMetadataManager.partitionFor, TransactionStateManager.partitionFor,
 """
 
 import struct
+from functools import lru_cache
+from operator import mul
 
 from kafka_zk.protocol.primitives import MAX_STRING_BYTES
 
 _MASK = 0xFFFF_FFFF
 _SMALLEST = 1 << 31  # the smallest int of Java, without its sign
+_LONGEST_CACHED = 255
 
 
 def is_storable(text: str) -> bool:
@@ -18,16 +21,32 @@ def is_storable(text: str) -> bool:
 
 def partition_for(key: str, partition_count: int) -> int:
     """The partition whose leader coordinates ``key``: a group id or a transactional id."""
-    return _positive(_java_hash(key)) % partition_count
+    return (_cached_hash if len(key) <= _LONGEST_CACHED else _hash)(key) % partition_count
+
+
+def _hash(key: str) -> int:
+    return _positive(_java_hash(key))
+
+
+_cached_hash = lru_cache(maxsize=4096)(_hash)
 
 
 def _java_hash(text: str) -> int:
     """Java's hash of a string, as 32 bits without sign; it counts UTF-16 units."""
     encoded = text.encode("utf-16-be", "surrogatepass")
-    result = 0
-    for unit in struct.unpack(f">{len(encoded) // 2}H", encoded):
-        result = (31 * result + unit) & _MASK
-    return result
+    units = struct.unpack(f">{len(encoded) // 2}H", encoded)
+    count = len(units)
+    powers = _POWERS[-count:] if count <= len(_POWERS) else _powers(count)
+    hashed: int = sum(map(mul, units, powers)) & _MASK
+    return hashed
+
+
+def _powers(count: int) -> tuple[int, ...]:
+    """What each unit of a string counts, the last one once."""
+    return tuple(pow(31, exponent, 1 << 32) for exponent in reversed(range(count)))
+
+
+_POWERS = _powers(_LONGEST_CACHED)
 
 
 def _positive(hashed: int) -> int:

@@ -14,6 +14,8 @@ class Replies:
     def __init__(self) -> None:
         self._numbers = count()
         self._waiting: dict[Reply, ClientWait[Any]] = {}
+        self._open: set[Reply] = set()  # those that do not wait yet
+        self._answered: dict[Reply, Any] = {}  # of these
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -24,8 +26,26 @@ class Replies:
         waiting = self._waiting[reply] = _Waiting(self, reply)
         return reply, waiting
 
+    def open(self) -> Reply:
+        """The name of a request that asks for its ``outcome`` as soon as the core has been told of it."""
+        reply = Reply(next(self._numbers))
+        self._open.add(reply)
+        return reply
+
+    def outcome(self, reply: Reply) -> Any:
+        """The result if there is one already, else a ``ClientWait`` for it."""
+        if reply in self._answered:
+            return self._answered.pop(reply)
+        self._open.remove(reply)
+        waiting = self._waiting[reply] = _Waiting(self, reply)
+        return waiting
+
     def answer(self, reply: Reply, result: object) -> None:
         """The request goes on with ``result``, if its client is still there."""
+        if reply in self._open:
+            self._open.remove(reply)
+            self._answered[reply] = result
+            return
         waiting = self._waiting.pop(reply, None)
         if waiting is not None:
             waiting.callback(result)

@@ -1,10 +1,10 @@
 """Which coroutine answers which API, and the one function that dispatches a request to it.
 
-Handlers of the hot path (Produce, Fetch, OffsetCommit, what members of groups ask) read and write bytes themselves; all
-others take a decoded request and return a message, or the bytes of its body.
+Handlers of the hot path (Produce, Fetch, OffsetCommit, what members of groups and transactional producers ask) read and
+write bytes themselves; all others take a decoded request and return a message, or the bytes of its body.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kafka_zk.handlers.api_versions import ApiVersionsHandler
@@ -19,6 +19,7 @@ from kafka_zk.handlers.data import (
     offset_for_leader_epoch,
     produce,
 )
+from kafka_zk.handlers.decoded import MessageHandler, answer
 from kafka_zk.handlers.groups import (
     consumer_group_protocol,
     delete_groups,
@@ -39,7 +40,6 @@ from kafka_zk.handlers.inter_broker import (
     stop_replica,
     update_metadata,
 )
-from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.topics import (
     alter_partition_reassignments,
@@ -61,14 +61,12 @@ from kafka_zk.handlers.transactions import (
     list_transactions,
     write_txn_markers,
 )
-from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.fetch import Part
-from kafka_zk.protocol.request import RequestContext, RequestHeader, response_header
+from kafka_zk.protocol.request import RequestContext, RequestHeader
 
 Response = list[Part] | None
 RawHandler = Callable[[Services, RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, Response]]
-MessageHandler = Callable[[Services, RequestContext, RequestHeader, Any], Awaitable[Any]]
 
 RAW_HANDLERS: dict[int, RawHandler] = {
     ApiKey.PRODUCE: produce.handle,
@@ -78,6 +76,9 @@ RAW_HANDLERS: dict[int, RawHandler] = {
     ApiKey.LEAVE_GROUP: group_membership.leave,
     ApiKey.HEARTBEAT: group_membership.heartbeat,
     ApiKey.JOIN_GROUP: group_membership.join,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
+    ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.handle,
+    ApiKey.END_TXN: end_txn.handle,
 }
 
 MESSAGE_HANDLERS: dict[int, MessageHandler] = {
@@ -100,10 +101,7 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_protocol.describe,
     ApiKey.CREATE_TOPICS: create_topics.handle,
     ApiKey.DELETE_TOPICS: delete_topics.handle,
-    ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
-    ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.handle,
     ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn.handle,
-    ApiKey.END_TXN: end_txn.handle,
     ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions.handle,
     ApiKey.LIST_TRANSACTIONS: list_transactions.handle,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
@@ -144,21 +142,4 @@ class Dispatcher:
         raw = RAW_HANDLERS.get(header.api_key)
         if raw is not None:
             return raw(self._services, context, header, body)
-        return self._answer(context, header, body)
-
-    async def _answer(self, context: RequestContext, header: RequestHeader, body: memoryview) -> Response:
-        if len(body) <= LARGE_BODY_BYTES:
-            request = codec.decode_request(header.api_key, header.api_version, body)
-        else:
-            steps = codec.decode_request_in_steps(header.api_key, header.api_version, body)
-            request = await coded_in_turns(self._services.clock, context, steps)
-            del steps
-        handling = MESSAGE_HANDLERS[header.api_key](self._services, context, header, request)
-        del body, request  # or a handler that waits could not let go of them
-        response = await handling
-        if isinstance(response, bytes):
-            return [response_header(header.api_key, header.api_version, header.correlation_id), response]
-        if codec.is_large_response(header.api_key, header.api_version, response):
-            encoding = codec.encode_response_in_steps(*header[:3], response)
-            return [await coded_in_turns(self._services.clock, context, encoding)]
-        return [codec.encode_response(header.api_key, header.api_version, header.correlation_id, response)]
+        return answer(self._services, context, header, body, MESSAGE_HANDLERS[header.api_key])

@@ -1,8 +1,9 @@
 """Asks the coordinators of transactions whether they know that a partition is part of one (AddPartitionsToTxn, verify
 only, KIP-890).
 
-One request is under way at a time to a broker; what comes meanwhile goes with the next one, in which each
-transactional id is asked for once: a newer question takes the place of an older one, which is to be asked again.
+A transaction that this broker coordinates is looked up at once. To each other broker one request is under way at a
+time; what comes meanwhile goes with the next one, in which each transactional id is asked for once: a newer question
+takes the place of an older one, which is to be asked again.
 
 Source: AddPartitionsToTxnManager.scala@3.9. Tests: tests/kafka_zk/replica/test_add_partitions_to_txn_manager.py.
 """
@@ -28,6 +29,8 @@ _Transaction = _Request.AddPartitionsToTxnTransaction
 _Topic = _Transaction.AddPartitionsToTxnTopic
 
 Codes = Mapping[TopicPartition, ErrorCode]
+Verify = Callable[[TransactionToVerify, Sequence[TopicPartition]], Codes]
+"""Says of each partition whether this broker, as coordinator, knows it to be in the transaction."""
 _NONE_REFUSED: Codes = {}
 
 
@@ -59,14 +62,19 @@ class AddPartitionsToTxnManager:
 
     Args:
         coordinator_of: the broker that coordinates a transactional id, None while nobody does.
-        connect: to a broker; fails with any exception.
+        connect: to another broker; fails with any exception.
+        verify: what is asked of this broker itself.
     """
 
     def __init__(
         self,
+        broker_id: int,
         coordinator_of: Callable[[str], int | None],
         connect: Callable[[int], Awaitable[Connection]],
+        verify: Verify,
     ) -> None:
+        self._broker_id = broker_id
+        self._verify = verify
         self._coordinator_of = coordinator_of
         self._connect = connect
         self._waiting: dict[int, dict[str, _Question]] = {}  # broker id -> transactional id
@@ -79,6 +87,9 @@ class AddPartitionsToTxnManager:
         coordinator = self._coordinator_of(transaction.transactional_id)
         if coordinator is None or self._is_closed:
             return dict.fromkeys(tps, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if coordinator == self._broker_id:
+            codes = self._verify(transaction, tps)
+            return _told({tp: code for tp, code in codes.items() if code is not ErrorCode.NONE}, transaction)
         waiting = self._waiting.setdefault(coordinator, {})
         before = waiting.get(transaction.transactional_id)
         if before is not None and before.transaction.producer_epoch > transaction.producer_epoch:
@@ -172,8 +183,12 @@ def _refused(result: Any, transaction: TransactionToVerify) -> Codes:
         for told in topic.results_by_partition:
             code = ErrorCode.of(told.partition_error_code)
             if code is not ErrorCode.NONE:
-                codes[TopicPartition(topic.name, told.partition_index)] = _as_producers_know_it(code, transaction)
-    return codes
+                codes[TopicPartition(topic.name, told.partition_index)] = code
+    return _told(codes, transaction)
+
+
+def _told(refused: Codes, transaction: TransactionToVerify) -> Codes:
+    return {tp: _as_producers_know_it(code, transaction) for tp, code in refused.items()} if refused else refused
 
 
 def _as_producers_know_it(code: ErrorCode, transaction: TransactionToVerify) -> ErrorCode:

@@ -53,7 +53,7 @@ MarkersWritten: TypeAlias = Callable[[int, Sequence[TopicPartition], bool], None
 """Told the producer id, the partitions whose logs have the transaction's marker in all of their in-sync replicas, and
 whether it was committed."""
 
-_Appended: TypeAlias = AppendResult | Unreplicated
+Appended: TypeAlias = AppendResult | Unreplicated
 _Standing: TypeAlias = tuple[Role, int, ErrorCode | None]
 
 _LEGAL_ACKS = (-1, 0, 1)
@@ -209,11 +209,12 @@ class ReplicaManager:
             result = self._append(tp, records, -1, guard, is_own=True)
         except APPEND_ERRORS as error:
             return error.with_traceback(None)
-        return result if isinstance(result, _SETTLED) else ensureDeferred(self._committed(tp, result, timeout_ms))
+        return result if isinstance(result, _SETTLED) else ensureDeferred(self.committed(tp, result, timeout_ms))
 
-    async def _committed(
-        self, tp: TopicPartition, begun: Unreplicated | Awaitable[_Appended], timeout_ms: int
+    async def committed(
+        self, tp: TopicPartition, begun: Unreplicated | Awaitable[Appended], timeout_ms: int
     ) -> AppendResult:
+        """What became of an append for which ``appended`` gave that, once it is on all in-sync replicas."""
         result = begun if isinstance(begun, Unreplicated) else await begun
         delayed = DelayedProduce([tp], [result])
         [committed] = self._unless_lost(delayed) if delayed.is_decided else await self.replicated(delayed, timeout_ms)
@@ -228,7 +229,7 @@ class ReplicaManager:
         conforms_to: LogConfig | None = None,
         *,
         is_own: bool = False,
-    ) -> _Appended | Awaitable[_Appended]:
+    ) -> Appended | Awaitable[Appended]:
         """Append one batch and wake those who wait for it, once for all that a turn of the reactor brings.
         ``conforms_to`` is as in ``Log.append_as_leader``; a batch of the broker's own conforms, and is whole.
 
@@ -258,18 +259,25 @@ class ReplicaManager:
         except OSError as error:
             self.logs.fail_directory(log, error)
             raise
+        return self.appended(partition, log, info, required_acks, now_ms)
+
+    def appended(
+        self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int, now_ms: int
+    ) -> LogAppendInfo | Unreplicated | Awaitable[Appended]:
+        """Something was appended to the log of a partition that this broker leads: wake those who wait for it, and
+        begin the flush that is due. With ``required_acks`` -1 it may have to be waited for: see ``committed``."""
         if log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):
             partition.flush_begins(log.log_end_offset if info.duplicate else info.first_offset)
             return ensureDeferred(self._flush(partition, log, info, required_acks))
         if log.commits_appends:
-            self.purgatory.check_later(tp)
+            self.purgatory.check_later(partition.tp)
             return info
         if partition.advance_high_watermark(self.isr_updates.now_ms()):
-            self.purgatory.check(tp)
-        self.purgatory.check_later(LogEnd(tp))
+            self.purgatory.check(partition.tp)
+        self.purgatory.check_later(LogEnd(partition.tp))
         return Unreplicated(partition, info, partition.terms_ended) if required_acks == -1 else info
 
-    async def _flush(self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int) -> _Appended:
+    async def _flush(self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int) -> Appended:
         """Make an append durable, in a thread, and then visible."""
         terms_ended = partition.terms_ended
         try:
@@ -294,7 +302,7 @@ class ReplicaManager:
         required_acks: int,
         turns: Turns,
         guard: VerificationStateEntry | None,
-    ) -> _Appended:
+    ) -> Appended:
         """For a batch that must be taken apart first. It is appended when it is awaited, after those before it: what
         waits for a flush is hidden from readers, and the next one may take long."""
         while True:

@@ -3,13 +3,16 @@
 Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import NamedTuple
 
-from kafka_zk.replica.delayed_produce import AppendResult
+from twisted.internet.defer import ensureDeferred
+
+from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.storage.end_transaction_marker import marker_batch
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.marker_appends import append_markers as storage_append
+from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 
 
 class TransactionMarker(NamedTuple):
@@ -22,13 +25,40 @@ class TransactionMarker(NamedTuple):
 
 
 def marker_records(marker: TransactionMarker, now_ms: int) -> bytes:
-    """The batch that has the marker, for ``append_marker``; the same for every partition."""
+    """The batch that has the marker, for ``append_markers``; the same for every partition."""
     producer_id, producer_epoch, coordinator_epoch, is_commit = marker
     return bytes(marker_batch(producer_id, producer_epoch, coordinator_epoch, is_commit=is_commit, timestamp_ms=now_ms))
 
 
-def append_marker(
-    replicas: ReplicaManager, tp: TopicPartition, records: bytes, timeout_ms: int
-) -> AppendResult | Awaitable[AppendResult]:
-    """Append a marker to the log of a partition, as ``ReplicaManager.append_own`` does."""
-    return replicas.append_own(tp, memoryview(bytearray(records)), timeout_ms)
+class MarkersAppended(NamedTuple):
+    """``results``: where each marker is, or why it was refused. ``outcome``: whether those that are in the log are in
+    all in-sync replicas, too, or something to await that tells; None if none is."""
+
+    results: Sequence[LogAppendInfo | Exception]
+    outcome: AppendResult | Awaitable[AppendResult] | None
+
+
+def append_markers(
+    replicas: ReplicaManager, tp: TopicPartition, markers: Sequence[bytes], now_ms: int, timeout_ms: int
+) -> MarkersAppended:
+    """Append markers of different producers, at most MOST_TOGETHER, to the log of a partition, with one write."""
+    try:
+        partition = replicas.partition(tp)
+        log = partition.leader_log()
+        if partition.remotes is not None:
+            partition.check_enough_replicas()
+        batches = list(map(bytearray, markers))
+        try:
+            results = storage_append(log, batches, leader_epoch=partition.leader_epoch, now_ms=now_ms)
+        except OSError as error:
+            replicas.logs.fail_directory(log, error)
+            raise
+    except APPEND_ERRORS as error:
+        return MarkersAppended([error.with_traceback(None)] * len(markers), None)
+    last = next((result for result in reversed(results) if isinstance(result, LogAppendInfo)), None)
+    if last is None:
+        return MarkersAppended(results, None)
+    outcome = replicas.appended(partition, log, last, -1, now_ms)
+    if isinstance(outcome, LogAppendInfo):
+        return MarkersAppended(results, outcome)
+    return MarkersAppended(results, ensureDeferred(replicas.committed(tp, outcome, timeout_ms)))

@@ -14,7 +14,7 @@ from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 from kafka_zk.system.clock import Clock
 from kafka_zk.transaction.metadata import TransactionMetadata
-from kafka_zk.transaction.records import encode_key, encode_value
+from kafka_zk.transaction.records import encode_batch, encode_key
 from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 
 TOMBSTONES_TIMEOUT_MS = 30_000  # request.timeout.ms
@@ -24,7 +24,6 @@ _ERRORS = {
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-_SETTLED = (LogAppendInfo, Exception)
 
 
 class TransactionLog:
@@ -38,23 +37,23 @@ class TransactionLog:
         self, partition: int, transactional_id: str, metadata: TransactionMetadata
     ) -> ErrorCode | Awaitable[ErrorCode]:
         """Write the state of an id: NONE, or what its client is told; nothing to await if nobody has to."""
-        record = encode_key(transactional_id), encode_value(metadata)
-        return self._append(partition, [record], max(1, metadata.timeout_ms))
+        batch = encode_batch(transactional_id, metadata, self._clock.wall_ms())
+        return self._append(partition, batch, max(1, metadata.timeout_ms))
 
     def remove(self, partition: int, transactional_ids: Iterable[str]) -> ErrorCode | Awaitable[ErrorCode]:
         """Write tombstones, in one batch; there is at least one."""
-        return self._append(partition, [(encode_key(each), None) for each in transactional_ids], TOMBSTONES_TIMEOUT_MS)
-
-    def _append(
-        self, partition: int, records: list[tuple[bytes, bytes | None]], timeout_ms: int
-    ) -> ErrorCode | Awaitable[ErrorCode]:
         now_ms = self._clock.wall_ms()
         batch = RecordBatchBuilder()
-        for key, value in records:
-            batch.append(now_ms, key, value)
+        for each in transactional_ids:
+            batch.append(now_ms, encode_key(each), None)
+        return self._append(partition, bytearray(batch.build()), TOMBSTONES_TIMEOUT_MS)
+
+    def _append(self, partition: int, batch: bytearray, timeout_ms: int) -> ErrorCode | Awaitable[ErrorCode]:
         tp = TopicPartition(TRANSACTION_STATE_TOPIC, partition)
-        appended = self._replicas.append_own(tp, memoryview(bytearray(batch.build())), timeout_ms)
-        return _error(appended) if isinstance(appended, _SETTLED) else _error_later(appended)
+        appended = self._replicas.append_own(tp, memoryview(batch), timeout_ms)
+        if isinstance(appended, LogAppendInfo):
+            return ErrorCode.NONE
+        return _error(appended) if isinstance(appended, Exception) else _error_later(appended)
 
 
 async def _error_later(appended: Awaitable[AppendResult]) -> ErrorCode:

@@ -9,6 +9,7 @@ Source: TransactionCoordinator.scala@3.9. Tests: tests/kafka_zk/transaction/test
 from collections.abc import Collection
 from typing import NamedTuple
 
+from kafka_zk.coordinator.replies import Reply
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol.errors import ErrorCode
@@ -16,7 +17,7 @@ from kafka_zk.registry.errors import RegistryError
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.partition import Partition
 from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock
+from kafka_zk.system.clock import AtEndOfTurn, Clock, at_once
 from kafka_zk.transaction.config import TransactionConfig
 from kafka_zk.transaction.marker_channels import TransactionMarkerChannels, WriteMarkers
 from kafka_zk.transaction.memory import ID_BYTES, PARTITION_BYTES
@@ -61,6 +62,7 @@ class TransactionCoordinator:
     Args:
         write_markers: has a broker, also this one, write the ends of transactions.
         tell: told of every transaction whose state in the log is another one now.
+        at_end_of_turn: the reactor's; the markers of transactions that end in one turn are sent together.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class TransactionCoordinator:
         producer_ids: ProducerIdManager,
         write_markers: WriteMarkers,
         tell: Tell = lambda transaction: None,
+        at_end_of_turn: AtEndOfTurn = at_once,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -79,7 +82,9 @@ class TransactionCoordinator:
         self._manager = TransactionStateManager(
             config, clock, replicas, metadata, lambda ending: self.markers.send(ending), tell
         )
-        self.markers = TransactionMarkerChannels(clock, metadata, write_markers, self._manager.markers_written)
+        self.markers = TransactionMarkerChannels(
+            clock, metadata, write_markers, self._manager.markers_written, at_end_of_turn
+        )
 
     def role_changed(self, partition: Partition) -> None:
         """A replica of this broker has another role now: transactional ids come with the lead, and go with it."""
@@ -150,11 +155,10 @@ class TransactionCoordinator:
             assert new_producer_id is not None, "an id that is new needs one"
             transaction = Transaction.new(transactional_id, new_producer_id, timeout_ms, now_ms)
             self._manager.add(owned, transaction)
-        reply, waiting = self._manager.replies.begin()
+        reply = self._manager.replies.open()
         effects = transaction.init_producer_id(reply, timeout_ms, expected, new_producer_id, now_ms)
         self._manager.carry_out(owned, transaction, effects)
-        result: Result = await waiting
-        return result
+        return await self._told(reply)
 
     async def add_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
@@ -166,10 +170,9 @@ class TransactionCoordinator:
         added = frozenset(tps)
         if not self._manager.memory.has_room(len(added - found[1].metadata.tps) * PARTITION_BYTES):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        reply, waiting = self._manager.replies.begin()
+        reply = self._manager.replies.open()
         self._manager.carry_out(*found, found[1].add_partitions(reply, producer, added, self._clock.wall_ms()))
-        result: Result = await waiting
-        return result.error
+        return (await self._told(reply)).error
 
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
@@ -185,10 +188,15 @@ class TransactionCoordinator:
         found = self._known(transactional_id)
         if isinstance(found, ErrorCode):
             return found
-        reply, waiting = self._manager.replies.begin()
+        reply = self._manager.replies.open()
         self._manager.carry_out(*found, found[1].end(reply, producer, self._clock.wall_ms(), commit=commit))
-        result: Result = await waiting
-        return result.error
+        return (await self._told(reply)).error
+
+    async def _told(self, reply: Reply) -> Result:
+        """What the core answers; where nobody has to wait for the log it has done so."""
+        outcome = self._manager.replies.outcome(reply)
+        result: Result = outcome if isinstance(outcome, Result) else await outcome
+        return result
 
     # -- administration -----------------------------------------------------------------------------------------------
 
@@ -236,10 +244,8 @@ class TransactionCoordinator:
         return owned if isinstance(owned, ErrorCode) else (owned, owned.transactions.get(transactional_id))
 
     def _known(self, transactional_id: str) -> tuple[CoordinatedPartition, Transaction] | ErrorCode:
-        if not transactional_id:
-            return ErrorCode.INVALID_REQUEST
-        found = self._find(transactional_id)
-        if isinstance(found, ErrorCode):
-            return found
-        owned, transaction = found
+        owned = self._manager.find(transactional_id) if transactional_id else ErrorCode.INVALID_REQUEST
+        if isinstance(owned, ErrorCode):
+            return owned
+        transaction = owned.transactions.get(transactional_id)
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING if transaction is None else (owned, transaction)

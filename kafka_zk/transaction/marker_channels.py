@@ -1,16 +1,17 @@
 """Sends the markers that end transactions to the leaders of their partitions, until each has written them.
 
-To each broker one request is under way; what comes up meanwhile goes with the next one. A broker that does not answer,
-and a leader that is another one now, is tried again after a pause, by what the metadata say then. A partition that is
-gone needs no marker. A leader that has heard of a later epoch of the producer or of the coordinator is not asked again:
-somebody else ends the transaction.
+To each broker one request is under way; what comes up meanwhile goes with the next one, and what comes up in one turn
+of the reactor goes together. A broker that does not answer, and a leader that is another one now, is tried again after
+a pause, by what the metadata say then. A partition that is gone needs no marker. A leader that has heard of a later
+epoch of the producer or of the coordinator is not asked again: somebody else ends the transaction.
 
 Source: TransactionMarkerChannelManager.scala, TransactionMarkerRequestCompletionHandler.scala@3.9.
 Tests: tests/kafka_zk/transaction/test_marker_channels.py.
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import ensureDeferred
@@ -21,7 +22,7 @@ from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import in_slices
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Timers
+from kafka_zk.system.clock import AtEndOfTurn, Timers, at_once
 from kafka_zk.transaction.partitions import CoordinatedPartition
 from kafka_zk.transaction.requests import SendMarkers
 from kafka_zk.transaction.transaction import Transaction
@@ -54,8 +55,8 @@ class TxnMarker(NamedTuple):
 Written = Mapping[int, Mapping[TopicPartition, ErrorCode]]
 """What became of markers, by producer id."""
 
-WriteMarkers = Callable[[int, Sequence[TxnMarker]], Awaitable[Written]]
-"""Has a broker write markers; fails with any exception if it does not answer."""
+WriteMarkers = Callable[[int, Sequence[TxnMarker]], Written | Awaitable[Written]]
+"""Has a broker write markers; fails with any exception if it does not answer. Nothing to await if nobody has to."""
 
 
 class MarkersToSend(NamedTuple):
@@ -84,9 +85,18 @@ class TransactionMarkerChannels:
 
     Args:
         on_written: told of partitions that have their marker, or need none.
+        at_end_of_turn: the reactor's.
     """
 
-    def __init__(self, clock: Timers, metadata: MetadataCache, write: WriteMarkers, on_written: OnWritten) -> None:
+    def __init__(
+        self,
+        clock: Timers,
+        metadata: MetadataCache,
+        write: WriteMarkers,
+        on_written: OnWritten,
+        at_end_of_turn: AtEndOfTurn = at_once,
+    ) -> None:
+        self._at_end_of_turn = at_end_of_turn
         self._clock = clock
         self._metadata = metadata
         self._write = write
@@ -111,7 +121,8 @@ class TransactionMarkerChannels:
         by_leader: dict[int, list[TopicPartition]] = {}
         unknown: list[TopicPartition] = []
         gone: list[TopicPartition] = []
-        for tp in ending.markers.tps:
+        tps = ending.markers.tps
+        for tp in tps:
             info = self._metadata.partition(*tp)
             if info is None:
                 (gone if self._is_settled else unknown).append(tp)
@@ -121,8 +132,8 @@ class TransactionMarkerChannels:
                 unknown.append(tp)
         if unknown:
             self._retry_later(ending.for_leader(unknown))
-        for leader, tps in by_leader.items():
-            self._enqueue(leader, ending.for_leader(tps))
+        for leader, its in by_leader.items():
+            self._enqueue(leader, ending if len(its) == len(tps) else ending.for_leader(its))
         if gone:
             self._tell(ending, gone)
 
@@ -134,7 +145,7 @@ class TransactionMarkerChannels:
             self._broker_epoch, self._settled_s = metadata.broker_epoch, now_s + SETTLED_AFTER_S
         return bool(metadata.brokers) and now_s >= self._settled_s
 
-    def _tell(self, ending: MarkersToSend, tps: Sequence[TopicPartition]) -> None:
+    def _tell(self, ending: MarkersToSend, tps: Collection[TopicPartition]) -> None:
         """Whatever goes wrong with one transaction, the others go on."""
         try:
             self._on_written(ending.owned, ending.transaction, tps)
@@ -156,31 +167,59 @@ class TransactionMarkerChannels:
             queue.append(ending)
             return
         self._queues[leader] = deque([ending])
-        ensureDeferred(self._run(leader)).addErrback(_log_bug)
+        self._at_end_of_turn(partial(self._run, leader))
 
-    async def _run(self, leader: int) -> None:
-        """Request after request, while there is something to send."""
+    def _run(self, leader: int) -> None:
+        """Request after request, while there is something to send: at once as far as nobody has to wait."""
+        waits = False
         try:
-            while (queue := self._queues.get(leader)) and not self._is_closed:
-                await self._exchange(leader, _take(queue))
+            while not waits and (queue := self._queues.get(leader)) and not self._is_closed:
+                waits = self._exchange(leader, _take(queue))
         finally:
-            self._queues.pop(leader, None)
+            if not waits:
+                self._queues.pop(leader, None)
 
-    async def _exchange(self, leader: int, endings: list[MarkersToSend]) -> None:
+    def _exchange(self, leader: int, endings: list[MarkersToSend]) -> bool:
+        """One request; whether its answer has to be waited for."""
         if not endings:
-            return
+            return False
         try:
-            written = await self._write(leader, [ending.marker for ending in endings])
-        except Exception as error:  # whatever it was, the markers may not have been written
-            _log.info("broker {id} has not written markers: {error}", id=leader, error=error)
-            for ending in endings:
-                self._retry_later(ending)
-            return
+            written = self._write(leader, [ending.marker for ending in endings])
+        except Exception as error:
+            self._not_written(leader, endings, error)
+            return False
+        if isinstance(written, Awaitable):
+            ensureDeferred(self._wait(leader, endings, written)).addErrback(_log_bug)
+            return True
+        self._all_answered(leader, endings, written)
+        return False
+
+    async def _wait(self, leader: int, endings: list[MarkersToSend], writing: Awaitable[Written]) -> None:
+        try:
+            written = await writing
+        except Exception as error:
+            self._not_written(leader, endings, error)
+        else:
+            self._all_answered(leader, endings, written)
+        finally:
+            self._run(leader)
+
+    def _not_written(self, leader: int, endings: list[MarkersToSend], error: Exception) -> None:
+        """Whatever it was, the markers may not have been written."""
+        _log.info("broker {id} has not written markers: {error}", id=leader, error=error)
+        for ending in endings:
+            self._retry_later(ending)
+
+    def _all_answered(self, leader: int, endings: list[MarkersToSend], written: Written) -> None:
         for ending in endings:
             self._answered(leader, ending, written.get(ending.markers.producer.producer_id, {}))
 
     def _answered(self, leader: int, ending: MarkersToSend, codes: Mapping[TopicPartition, ErrorCode]) -> None:
-        found = {tp: codes.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR) for tp in ending.markers.tps}
+        tps = ending.markers.tps
+        if len(codes) == len(tps) and all(code is ErrorCode.NONE for code in codes.values()) and codes.keys() == tps:
+            self._tell(ending, tps)
+            return
+        found = {tp: codes.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR) for tp in tps}
         done = [tp for tp, code in found.items() if code in _WRITTEN]
         fenced = [tp for tp, code in found.items() if code in _FENCED]
         again = [tp for tp, code in found.items() if code not in _WRITTEN | _FENCED]

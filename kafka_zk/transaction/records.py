@@ -8,10 +8,13 @@ Source: TransactionLogKey, TransactionLogValue (messages of 3.9), TransactionLog
 
 import struct
 from collections.abc import Iterable
+from functools import lru_cache
 
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.primitives import MALFORMED, Buffer, length, read_count, read_name, skip_tagged_fields, string
+from kafka_zk.storage.record_batch import assemble_batch
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.varint import encode_varint
 from kafka_zk.transaction.metadata import NO_PARTITIONS, TransactionMetadata
 from kafka_zk.transaction.states import STATES_BY_ID, TransactionState
 
@@ -26,6 +29,10 @@ _HEAD = struct.Struct(">hqhib")  # version, producer id, producer epoch, timeout
 _TIMES = struct.Struct(">qq")  # last update, start
 _NO_PARTITIONS = _INT32.pack(-1)
 _STATE_IDS = {state: number for number, state in enumerate(STATES_BY_ID)}
+_RECORD_BEGINS = b"\0\0\0"  # attributes, the timestamp, which is the batch's, and the offset
+_RECORD_ENDS = b"\0"  # no headers
+_LONGEST_CACHED = 255  # of a transactional id
+_MOST_CACHED = 16  # partitions of a transaction
 _STORED = frozenset(STATES_BY_ID) - {TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE}
 
 
@@ -48,23 +55,47 @@ def decode_key(key: Buffer) -> str | None:
 
 def encode_value(metadata: TransactionMetadata) -> bytes:
     """The value of a transactional id."""
-    head = _HEAD.pack(
-        _VALUE_VERSION,
-        metadata.producer_id,
-        metadata.producer_epoch,
-        metadata.timeout_ms,
-        _STATE_IDS[metadata.state],
-    )
-    times = _TIMES.pack(metadata.last_update_ms, metadata.start_ms)
-    if metadata.state is TransactionState.EMPTY:
-        return head + _NO_PARTITIONS + times
+    producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms, _, _ = metadata
+    if state is TransactionState.EMPTY:
+        added = _NO_PARTITIONS
+    else:
+        added = _cached_partitions(tps) if len(tps) <= _MOST_CACHED else _partitions(tps)
+    head = _HEAD.pack(_VALUE_VERSION, producer_id, producer_epoch, timeout_ms, _STATE_IDS[state])
+    return b"".join((head, added, _TIMES.pack(last_update_ms, start_ms)))
+
+
+def encode_batch(transactional_id: str, metadata: TransactionMetadata, now_ms: int) -> bytearray:
+    """The batch that says so of a transactional id: each step of each transaction writes one."""
+    is_short = len(transactional_id) <= _LONGEST_CACHED
+    front = _cached_front(transactional_id) if is_short else _front(transactional_id)
+    value = encode_value(metadata)
+    record = b"".join((front, encode_varint(len(value)), value, _RECORD_ENDS))
+    return assemble_batch(
+        encode_varint(len(record)) + record,
+        attributes=0, record_count=1, base_timestamp=now_ms, max_timestamp=now_ms,
+    )  # fmt: skip
+
+
+def _front(transactional_id: str) -> bytes:
+    """What a record of the id begins with, up to its value."""
+    key = encode_key(transactional_id)
+    return b"".join((_RECORD_BEGINS, encode_varint(len(key)), key))
+
+
+_cached_front = lru_cache(maxsize=4096)(_front)
+
+
+def _partitions(tps: frozenset[TopicPartition]) -> bytes:
     by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(metadata.tps):
+    for topic, partition in sorted(tps):
         by_topic.setdefault(topic, []).append(partition)
-    parts = [head, length(len(by_topic), False)]
+    parts = [length(len(by_topic), False)]
     for topic, partitions in by_topic.items():
         parts += (string(topic, False), length(len(partitions), False), *map(_INT32.pack, partitions))
-    return b"".join((*parts, times))
+    return b"".join(parts)
+
+
+_cached_partitions = lru_cache(maxsize=1024)(_partitions)  # a producer writes to the same ones again and again
 
 
 def decode_value(value: Buffer) -> TransactionMetadata:

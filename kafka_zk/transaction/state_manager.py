@@ -4,7 +4,6 @@ their logs, and what their cores want done.
 Source: TransactionStateManager.scala, TransactionCoordinator.onElection, onResignation@3.9.
 """
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from uuid import UUID
 
@@ -110,9 +109,10 @@ class TransactionStateManager:
             self._counted = None
             return self._config.partition_count
         topic_id = self._metadata.topic_ids.get(TRANSACTION_STATE_TOPIC)
-        if self._counted is None or self._counted[0] != topic_id:
-            self._counted = topic_id, len(partitions)
-        return self._counted[1]
+        counted = self._counted
+        if counted is None or (counted[0] is not topic_id and counted[0] != topic_id):
+            counted = self._counted = topic_id, len(partitions)
+        return counted[1]
 
     # -- which partitions ---------------------------------------------------------------------------------------------
 
@@ -193,20 +193,20 @@ class TransactionStateManager:
 
     def carry_out(self, owned: CoordinatedPartition, transaction: Transaction, effects: Iterable[Effect]) -> None:
         """Do what the core wants done, at once as far as nobody has to wait for the log."""
-        wanted = deque(effects)
-        while wanted:
-            effect = wanted.popleft()
-            if isinstance(effect, Answer):
-                if effect.reply is not None:
-                    self.replies.answer(effect.reply, effect.result)
-            elif isinstance(effect, Append) and not effect.is_retry:
+        wanted = list(effects)
+        for effect in wanted:
+            if isinstance(effect, Append):
+                if effect.is_retry:
+                    ensureDeferred(self._store_again(owned, transaction, effect)).addErrback(log_bug)
+                    continue
                 stored = self._log.store(owned.number, transaction.transactional_id, effect.metadata)
                 if isinstance(stored, ErrorCode):
-                    wanted.extend(self._stored(owned, transaction, stored))
+                    wanted += self._stored(owned, transaction, stored)
                 else:
                     ensureDeferred(self._store_later(owned, transaction, stored)).addErrback(log_bug)
-            elif isinstance(effect, Append):
-                ensureDeferred(self._store_again(owned, transaction, effect)).addErrback(log_bug)
+            elif isinstance(effect, Answer):
+                if effect.reply is not None:
+                    self.replies.answer(effect.reply, effect.result)
             elif isinstance(effect, SendMarkers):
                 self._send_markers(MarkersToSend(owned, transaction, effect))
 
@@ -251,8 +251,9 @@ class TransactionStateManager:
 
     def _count(self, transaction: Transaction) -> None:
         size_bytes = held_bytes(transaction)
-        self.memory.changed(size_bytes - transaction.counted_bytes)
-        transaction.counted_bytes = size_bytes
+        if size_bytes != transaction.counted_bytes:
+            self.memory.changed(size_bytes - transaction.counted_bytes)
+            transaction.counted_bytes = size_bytes
 
     def markers_written(
         self, owned: CoordinatedPartition, transaction: Transaction, tps: Iterable[TopicPartition]

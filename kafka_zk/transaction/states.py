@@ -11,6 +11,8 @@ from kafka_zk.protocol.errors import ErrorCode
 class TransactionState(Enum):
     """Named as DescribeTransactions names them."""
 
+    __hash__ = object.__hash__  # Enum's own is written in Python, and the tables below are looked up all the time
+
     EMPTY = "Empty"
     ONGOING = "Ongoing"
     PREPARE_COMMIT = "PrepareCommit"
@@ -40,6 +42,8 @@ STATES_BY_NAME = {state.value: state for state in TransactionState}
 
 class Event(Enum):
     """What happens to a transactional id."""
+
+    __hash__ = object.__hash__
 
     INIT_PRODUCER_ID = "InitProducerId"
     ADD_PARTITIONS = "AddPartitionsToTxn"

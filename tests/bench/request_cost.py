@@ -1,7 +1,8 @@
 """What one request costs a broker, without a clock: `python -m tests.bench.request_cost`.
 
 A Produce, Fetch, OffsetCommit or Heartbeat request goes through everything that ours runs for it, from the reactor's
-turn to the answer on the socket, with real sockets and a real log. Counted are
+turn to the answer on the socket, with real sockets and a real log; so do the three requests of a transaction that
+arrive together (AddPartitionsToTxn, Produce, EndTxn), with the markers. Counted are
 
 - opcodes of Python, of which each run of the same code has exactly as many;
 - system calls, by name, as Python makes them;
@@ -33,6 +34,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+from kafka_zk.broker.transaction_verifications import verify_transactions
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.network.connection import ConnectionSettings
@@ -45,15 +47,17 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.produce import PartitionData, ProduceRequest, TopicData, write_produce_request
 from kafka_zk.protocol.request import request_header
+from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from tests.bench.group_wire import Member
 from tests.bench.partition_wire import Wire
+from tests.bench.transaction_wire import TransactionalProducer
 from tests.kafka_zk.handlers.conftest import Harness, batch, build_harness
 from tests.kafka_zk.network.harness import LocalReactor
 from tests.peers.processes import wait_until
 
 BASELINE = Path(__file__).with_name("request_cost.json")
 TOLERANCE = 0.10
-KINDS = ("produce 1 KB", "produce 64 KB", "fetch 64 KB", "commit 1", "commit 100", "heartbeat")
+KINDS = ("produce 1 KB", "produce 64 KB", "fetch 64 KB", "commit 1", "commit 100", "heartbeat", "transaction")
 
 _PRODUCE_VERSION, _FETCH_VERSION, _COMMIT_VERSION, _HEARTBEAT_VERSION = 11, 17, 9, 4  # what clients of Kafka 3.9 use
 _TOPIC = "measured"
@@ -89,6 +93,7 @@ class OneBroker:
         self._topic_id = harness.lead(_TOPIC).bytes
         harness.lead(_COMMITTED_TOPIC, _COMMITTED_PARTITIONS)
         harness.lead(OFFSETS_TOPIC, _OFFSETS_TOPIC_PARTITIONS)
+        self._transactions = _Transactions(harness)
         self._dispatcher = Dispatcher(harness.services)
         self._reactor = _Reactor()
         settings = ConnectionSettings(
@@ -154,17 +159,18 @@ class OneBroker:
         """One request in, one answer out."""
         self._send(kind)
         self._reactor.doIteration(_TIMEOUT_S)
-        self._receive()
+        self._receive(kind)
 
     def _send(self, kind: str) -> None:
         """Returns when the whole request waits in the broker's socket, so that one turn takes it."""
-        request = self._requests[kind]
+        request = self._transactions.next() if kind == "transaction" else self._requests[kind]
         self._client.sendall(request)
         wait_until(lambda: _waiting_bytes(self._broker_socket) == len(request), _TIMEOUT_S, "the request")
 
-    def _receive(self) -> None:
-        (size_bytes,) = struct.unpack(">i", self._received(4))
-        self._received(size_bytes)
+    def _receive(self, kind: str) -> None:
+        for _ in range(3 if kind == "transaction" else 1):
+            (size_bytes,) = struct.unpack(">i", self._received(4))
+            self._received(size_bytes)
 
     def _received(self, size_bytes: int) -> bytes:
         data = b""
@@ -187,12 +193,47 @@ class OneBroker:
     def _measured(self, kind: str, measure: Callable[[Callable[[], object]], Any]) -> Any:
         self._send(kind)
         result = measure(lambda: self._reactor.doIteration(_TIMEOUT_S))
-        self._receive()
+        self._receive(kind)
         return result
 
     def close(self) -> None:
         self._client.close()
         self._reactor.close()
+
+
+class _Collected(Wire):
+    """What would be sent."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+
+    def send(self, api_key: int, version: int, body: bytes) -> None:
+        self.frames.append(_framed(ApiKey(api_key), version, body))
+
+
+class _Transactions:
+    """One record each, in the same partition."""
+
+    def __init__(self, harness: Harness) -> None:
+        harness.lead(TRANSACTION_STATE_TOPIC)
+        harness.markers.services = harness.services
+        verify_transactions(harness.services, _no_connection)
+        begin = codec.request(ApiKey.INIT_PRODUCER_ID)(transactional_id="measured", transaction_timeout_ms=60_000)
+        begun = harness.ask(ApiKey.INIT_PRODUCER_ID, 1, begin)
+        self._wire = _Collected()
+        self._producer = TransactionalProducer(self._wire, "measured", _TOPIC, [(self._wire, [0])], 1)
+        self._producer.start(begun.producer_id, begun.producer_epoch)
+
+    def next(self) -> bytes:
+        """The requests of the next one."""
+        for send in (self._producer.send_add, self._producer.send_records, self._producer.send_commit):
+            send()
+        frames, self._wire.frames = self._wire.frames, []
+        return b"".join(frames)
+
+
+def _no_connection(broker_id: int) -> Any:
+    raise AssertionError("the broker is its own coordinator")
 
 
 def _commit(count: int) -> bytes:

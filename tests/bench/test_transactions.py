@@ -6,7 +6,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.storage.record_batch import check_crc, iter_batches
 from tests.bench.partition_wire import Wire
-from tests.bench.transaction_wire import TransactionalProducer, batch, init_body
+from tests.bench.transaction_wire import TransactionalProducer, init_body
 
 
 class _Heard(Wire):
@@ -20,25 +20,27 @@ class _Heard(Wire):
 
 
 def test_its_requests_are_those_of_a_transaction() -> None:
-    wire = _Heard()
-    producer = TransactionalProducer(wire, "id", "t", range(2), 4, 7, 1)
-    producer._batches = [batch(7, 1, 2) for _ in range(2)]
+    coordinator, leaders = _Heard(), [_Heard(), _Heard()]
+    producer = TransactionalProducer(coordinator, "id", "t", [(leaders[0], [0, 2]), (leaders[1], [1])], 6)
+    producer.start(7, 1)
     producer.send_add()
     producer.send_records()
     producer.send_records()
     producer.send_commit()
-    (_, version, body), *produced, (_, end_version, end_body) = wire.requests
+    (_, version, body), (_, end_version, end_body) = coordinator.requests
     added = codec.decode_request(ApiKey.ADD_PARTITIONS_TO_TXN, version, body)
     assert (added.v3_and_below_transactional_id, added.v3_and_below_producer_id) == ("id", 7)
-    assert [list(each.partitions) for each in added.v3_and_below_topics] == [[0, 1]]
+    assert [list(each.partitions) for each in added.v3_and_below_topics] == [[0, 2, 1]]
     ended = codec.decode_request(ApiKey.END_TXN, end_version, end_body)
     assert (ended.transactional_id, ended.producer_id, ended.producer_epoch, ended.committed) == ("id", 7, 1, True)
-    for number, (_, produce_version, produce_body) in enumerate(produced):
-        request = codec.decode_request(ApiKey.PRODUCE, produce_version, produce_body)
-        for partition in request.topic_data[0].partition_data:
-            [(position, header)] = iter_batches(partition.records)
-            assert (header.base_sequence, header.record_count, header.is_transactional) == (2 * number, 2, True)
-            check_crc(partition.records, position, header)
+    for leader, partitions in zip(leaders, ([0, 2], [1]), strict=True):
+        for number, (_, produce_version, produce_body) in enumerate(leader.requests):
+            request = codec.decode_request(ApiKey.PRODUCE, produce_version, produce_body)
+            assert [each.index for each in request.topic_data[0].partition_data] == partitions
+            for partition in request.topic_data[0].partition_data:
+                [(position, header)] = iter_batches(partition.records)
+                assert (header.base_sequence, header.record_count, header.is_transactional) == (2 * number, 2, True)
+                check_crc(partition.records, position, header)
 
 
 def test_a_producer_id_is_asked_for() -> None:

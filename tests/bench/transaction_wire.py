@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from crc32c import crc32c
@@ -48,6 +49,22 @@ def await_coordinator(wire: Wire, transactional_id: str) -> None:
         time.sleep(0.05)
 
 
+class Wires:
+    """The connections of one client: one to each broker, made when it is needed first, and closed by the stack."""
+
+    def __init__(self, stack: ExitStack, ports: Sequence[int]) -> None:
+        """``ports``: of the brokers, by id."""
+        self._stack = stack
+        self._ports = ports
+        self._made: dict[int, Wire] = {}
+
+    def to(self, broker_id: int) -> Wire:
+        """The connection to a broker."""
+        if broker_id not in self._made:
+            self._made[broker_id] = self._stack.enter_context(Wire(self._ports[broker_id]))
+        return self._made[broker_id]
+
+
 def batch(producer_id: int, producer_epoch: int, count: int) -> bytearray:
     """A transactional batch of so many records of 100 bytes; its sequence number is set when it is sent."""
     builder = RecordBatchBuilder(transactional=True)
@@ -58,27 +75,32 @@ def batch(producer_id: int, producer_epoch: int, count: int) -> bytearray:
 
 @dataclass
 class TransactionalProducer:
-    """One producer and the connection that it speaks over: it sends a request, and receives its answer.
+    """One producer and the connections that it speaks over: it sends a request, and receives its answer.
 
-    Each of its transactions writes ``records`` records, spread over ``partitions`` partitions of a topic.
+    Each of its transactions writes ``records`` records, spread over partitions of a topic. ``leaders``: connections to
+    their leaders, each with the partitions that it leads.
     """
 
-    wire: Wire
+    coordinator: Wire
     transactional_id: str
     topic: str
-    partitions: Sequence[int]
+    leaders: Sequence[tuple[Wire, Sequence[int]]]
     records: int
     producer_id: int = -1
     epoch: int = -1
     _sequence: int = 0
-    _batches: list[bytearray] = field(default_factory=list)
+    _batches: dict[int, bytearray] = field(default_factory=dict)
+    _partitions: Sequence[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._partitions = [number for _, its in self.leaders for number in its]
 
     def init(self) -> None:
         """Take over the transactional id. Raises: Refused; TimeoutError."""
         end_s = time.monotonic() + _WAIT_S
         while True:
-            self.wire.send(ApiKey.INIT_PRODUCER_ID, 1, init_body(self.transactional_id))
-            code, self.producer_id, self.epoch = struct.unpack_from(">hqh", self.wire.receive(), 4)
+            self.coordinator.send(ApiKey.INIT_PRODUCER_ID, 1, init_body(self.transactional_id))
+            code, producer_id, epoch = struct.unpack_from(">hqh", self.coordinator.receive(), 4)
             if not code:
                 break
             if code not in _WAITS:
@@ -86,44 +108,55 @@ class TransactionalProducer:
             if time.monotonic() > end_s:
                 raise TimeoutError(f"no producer id for {self.transactional_id} within {_WAIT_S:g} s")
             time.sleep(_PAUSE_S)
-        each = self.records // len(self.partitions)
-        self._batches = [batch(self.producer_id, self.epoch, each) for _ in self.partitions]
+        self.start(producer_id, epoch)
+
+    def start(self, producer_id: int, epoch: int) -> None:
+        """Go on as this producer."""
+        self.producer_id, self.epoch = producer_id, epoch
+        self._batches = {number: batch(producer_id, epoch, self._each) for number in self._partitions}
+
+    @property
+    def _each(self) -> int:
+        return self.records // len(self._partitions)
 
     def send_add(self) -> None:
-        numbers = struct.pack(f">i{len(self.partitions)}i", len(self.partitions), *self.partitions)
+        numbers = struct.pack(f">i{len(self._partitions)}i", len(self._partitions), *self._partitions)
         added = struct.pack(">i", 1) + text(self.topic) + numbers
-        self.wire.send(ApiKey.ADD_PARTITIONS_TO_TXN, 1, self._front() + added)
+        self.coordinator.send(ApiKey.ADD_PARTITIONS_TO_TXN, 1, self._front() + added)
 
     def receive_add(self) -> bool:
         """Whether the partitions are added: the transaction before is ended a moment after EndTxn is answered."""
-        answer = self.wire.receive()
+        answer = self.coordinator.receive()
         (code,) = struct.unpack_from(">h", answer, 4 + 4 + len(text(self.topic)) + 4 + 4)
         if code not in (0, *_WAITS):
             raise Refused(f"AddPartitionsToTxn: {ErrorCode(code).name}")
         return code == 0
 
     def send_records(self) -> None:
-        parts = [text(self.transactional_id), struct.pack(">hii", -1, 30_000, 1), text(self.topic)]
-        parts.append(struct.pack(">i", len(self.partitions)))
-        for number, made in zip(self.partitions, self._batches, strict=True):
-            struct.pack_into(">i", made, _BASE_SEQUENCE, self._sequence)
-            struct.pack_into(">I", made, _CRC, crc32c(memoryview(made)[_ATTRIBUTES:]))
-            parts += [struct.pack(">ii", number, len(made)), bytes(made)]
-        self._sequence += self.records // len(self.partitions)
-        self.wire.send(ApiKey.PRODUCE, 7, b"".join(parts))
+        for wire, partitions in self.leaders:
+            parts = [text(self.transactional_id), struct.pack(">hii", -1, 30_000, 1), text(self.topic)]
+            parts.append(struct.pack(">i", len(partitions)))
+            for number in partitions:
+                made = self._batches[number]
+                struct.pack_into(">i", made, _BASE_SEQUENCE, self._sequence)
+                struct.pack_into(">I", made, _CRC, crc32c(memoryview(made)[_ATTRIBUTES:]))
+                parts += [struct.pack(">ii", number, len(made)), bytes(made)]
+            wire.send(ApiKey.PRODUCE, 7, b"".join(parts))
+        self._sequence += self._each
 
     def receive_records(self) -> None:
-        answer = self.wire.receive()
-        rows = answer[4 + len(text(self.topic)) + 4 : -4]
-        codes = {code for _, code, _, _, _ in struct.iter_unpack(">ihqqq", rows)}
-        if codes != {0}:
-            raise Refused(f"Produce: {[ErrorCode(code).name for code in codes]}")
+        for wire, _ in self.leaders:
+            answer = wire.receive()
+            rows = answer[4 + len(text(self.topic)) + 4 : -4]
+            codes = {code for _, code, _, _, _ in struct.iter_unpack(">ihqqq", rows)}
+            if codes != {0}:
+                raise Refused(f"Produce: {[ErrorCode(code).name for code in codes]}")
 
     def send_commit(self) -> None:
-        self.wire.send(ApiKey.END_TXN, 1, self._front() + b"\1")
+        self.coordinator.send(ApiKey.END_TXN, 1, self._front() + b"\1")
 
     def receive_commit(self) -> None:
-        (code,) = struct.unpack_from(">h", self.wire.receive(), 4)
+        (code,) = struct.unpack_from(">h", self.coordinator.receive(), 4)
         if code:
             raise Refused(f"EndTxn: {ErrorCode(code).name}")
 

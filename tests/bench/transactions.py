@@ -1,6 +1,7 @@
 """`python -m tests.bench.transactions`: what transactions cost Apache Kafka 3.9.1 and kafka-zk, in alternating pairs.
 
-One broker of each kind stays up; the first round of each is a warm-up. The memory of ids is measured last.
+One broker of each kind stays up, or as many as each partition has replicas; the first round of each is a warm-up. The
+memory of ids is measured last.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from rich.console import Console
 from tests.bench import machine, report
 from tests.bench.groups import Samples, table
 from tests.bench.partition_wire import Refused
-from tests.bench.transaction_life import FIGURES, OVERRIDES, Transactions
+from tests.bench.transaction_life import FIGURES, Transactions, overrides
 from tests.peers import apache_kafka, jars, requirements, targets
 from tests.peers.processes import ProcessFailed
 from tests.peers.targets import Target
@@ -31,9 +32,18 @@ PARTS = ("commits", "reads", "ids")
 @click.option("--target", "names", type=click.Choice(targets.NAMES), multiple=True, help="Only this broker.")
 @click.option("--pin", "cores", metavar="LIST", default="0,1", show_default=True, help="Cores of the brokers.")
 @click.option("--scale", type=click.FloatRange(0.001, 1), default=1.0, show_default=True, help="How much of it all.")
+@click.option(
+    "--replication-factor", type=click.IntRange(1, 3), default=1, show_default=True, help="Also how many brokers."
+)
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write all numbers here.")
 def main(
-    rounds: int, parts: Sequence[str], names: Sequence[str], cores: str, scale: float, json_path: Path | None
+    rounds: int,
+    parts: Sequence[str],
+    names: Sequence[str],
+    cores: str,
+    scale: float,
+    replication_factor: int,
+    json_path: Path | None,
 ) -> None:
     """Compare what transactions, their readers and transactional ids cost both brokers."""
     console = Console(width=max(Console().width, 120))
@@ -41,14 +51,14 @@ def main(
     try:
         requirements.require(kcat=False)
         samples = measured(
-            folder, names or targets.NAMES, parts or PARTS, rounds, cores, scale,
+            folder, names or targets.NAMES, parts or PARTS, rounds, cores, scale, replication_factor,
             lambda line: console.print(line, style="dim", highlight=False),
         )  # fmt: skip
     except (requirements.MissingPeerTools, jars.JarsNotResolved, ProcessFailed, Refused, TimeoutError) as failure:
         raise click.ClickException(str(failure)) from failure
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    console.print(table(samples, rounds, scale, "transactions", FIGURES))
+    console.print(table(samples, rounds, scale, f"transactions, RF {replication_factor}", FIGURES))
     if json_path:
         facts = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -57,7 +67,10 @@ def main(
             "rounds": rounds,
             "broker_cores": cores,
             "scale": scale,
-            "server_properties": apache_kafka.server_properties(0, 0, Path("DATA"), "ZOOKEEPER", OVERRIDES),
+            "replication_factor": replication_factor,
+            "server_properties": apache_kafka.server_properties(
+                0, 0, Path("DATA"), "ZOOKEEPER", overrides(replication_factor)
+            ),
             "kafka_version": jars.ORACLE_VERSION,
             "kafka_jvm_flags": list(apache_kafka.BROKER_JVM_FLAGS),
         }
@@ -72,6 +85,7 @@ def measured(
     rounds: int,
     cores: str,
     scale: float,
+    replication_factor: int,
     progress: Callable[[str], None],
 ) -> Samples:
     """Everything, by figure and target. Raises: ProcessFailed, Refused, TimeoutError."""
@@ -80,7 +94,10 @@ def measured(
     up: dict[str, Target] = {}
     try:
         for name in names:
-            up[name] = targets.start(name, zookeeper.connect_string, folder / name, overrides=OVERRIDES, cores=cores)
+            up[name] = targets.start(
+                name, zookeeper.connect_string, folder / name, broker_count=replication_factor,
+                overrides=overrides(replication_factor), cores=cores,
+            )  # fmt: skip
         its = {name: Transactions(target, scale) for name, target in up.items()}
         for name, transactions in its.items():
             for key, value in transactions.prepare().items():

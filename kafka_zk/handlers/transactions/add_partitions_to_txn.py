@@ -5,16 +5,23 @@
 Source: KafkaApis.handleAddPartitionsToTxnRequest@3.9.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kafka_zk.handlers.decoded import answer
+from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.transactions.errors import known_since
 from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.protocol.transactions import (
+    read_add_partitions_to_txn_request,
+    write_add_partitions_to_txn_response,
+)
 from kafka_zk.security.authorizer import CLUSTER, Operation, topic, transactional_id
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.transaction.requests import ProducerIdAndEpoch
@@ -31,12 +38,31 @@ Partition = Topic.AddPartitionsToTxnPartitionResult
 _Codes = Mapping[TopicPartition, ErrorCode]
 
 
-async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
     """A code for each partition. Either all partitions of a transaction are added or none."""
     version = header.api_version
-    if version < _BETWEEN_BROKERS_SINCE:
-        topics = await _of_client(services, context, version, request)
-        return Response(throttle_time_ms=0, results_by_topic_v3_and_below=topics)
+    if version >= _BETWEEN_BROKERS_SINCE:
+        return await answer(services, context, header, body, _of_brokers)
+    if len(body) > LARGE_BODY_BYTES:
+        return await answer(services, context, header, body, _large)
+    wanted, producer_id, producer_epoch, topics = read_add_partitions_to_txn_request(version, body)
+    del body  # it may wait for the log
+    tps = list(dict.fromkeys([TopicPartition(name, number) for name, numbers in topics for number in numbers]))
+    producer = ProducerIdAndEpoch(producer_id, producer_epoch)
+    codes = await _of_client(services, context, version, wanted, producer, tps)
+    return [write_add_partitions_to_txn_response(version, header.correlation_id, codes.items())]
+
+
+async def _large(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """The same, of a client with many partitions."""
+    producer = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+    wanted, tps = request.v3_and_below_transactional_id, _tps(request.v3_and_below_topics)
+    codes = await _of_client(services, context, header.api_version, wanted, producer, tps)
+    return Response(throttle_time_ms=0, results_by_topic_v3_and_below=_topics(codes))
+
+
+async def _of_brokers(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    version = header.api_version
     if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
         refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return Response(throttle_time_ms=0, error_code=refused, results_by_transaction=[])
@@ -50,32 +76,42 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     return Response(throttle_time_ms=0, error_code=0, results_by_transaction=results)
 
 
-async def _of_client(services: Services, context: RequestContext, version: int, request: Any) -> list[Any]:
-    wanted, authorize = request.v3_and_below_transactional_id, services.authorizer.authorize
-    tps = _tps(request.v3_and_below_topics)
+async def _of_client(
+    services: Services,
+    context: RequestContext,
+    version: int,
+    wanted: str,
+    producer: ProducerIdAndEpoch,
+    tps: list[TopicPartition],
+) -> _Codes:
+    authorize = services.authorizer.authorize
     if not authorize(context, Operation.WRITE, transactional_id(wanted)):
-        return _topics(dict.fromkeys(tps, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        return dict.fromkeys(tps, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     refused = {
         tp: ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for tp in tps
         if not authorize(context, Operation.WRITE, topic(tp.topic))
     }
-    producer = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
-    return _topics(await _add(services, version, wanted, producer, tps, refused))
+    return await _add(services, version, wanted, producer, tps, refused)
 
 
 async def _of_broker(services: Services, version: int, asked: Any) -> _Codes:
     producer, tps = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch), _tps(asked.topics)
     if not asked.verify_only:
         return await _add(services, version, asked.transactional_id, producer, tps, {})
-    unknown = _unknown(services, tps)
-    if unknown:
-        return _none_of(tps, unknown)
-    codes = services.transactions.verify(asked.transactional_id, producer, tps)
+    codes = verify(services, asked.transactional_id, producer, tps)
     if version >= _ABORTABLE_SINCE:
         return codes
     abortable, older = ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE
     return {tp: older if code is abortable else code for tp, code in codes.items()}
+
+
+def verify(
+    services: Services, wanted: str, producer: ProducerIdAndEpoch, tps: Sequence[TopicPartition]
+) -> Mapping[TopicPartition, ErrorCode]:
+    """Whether the producer may write to these partitions in its open transaction; nothing is added."""
+    unknown = _unknown(services, tps)
+    return _none_of(tps, unknown) if unknown else services.transactions.verify(wanted, producer, tps)
 
 
 async def _add(
@@ -93,11 +129,11 @@ async def _add(
     return dict.fromkeys(tps, known_since(code, version, _FENCED_SINCE))
 
 
-def _unknown(services: Services, tps: list[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+def _unknown(services: Services, tps: Sequence[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
     return {tp: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for tp in tps if services.metadata.partition(*tp) is None}
 
 
-def _none_of(tps: list[TopicPartition], refused: _Codes) -> _Codes:
+def _none_of(tps: Sequence[TopicPartition], refused: _Codes) -> _Codes:
     return {tp: refused.get(tp, ErrorCode.OPERATION_NOT_ATTEMPTED) for tp in tps}
 
 

@@ -3,48 +3,43 @@
 Source: KafkaApis.handleInitProducerIdRequest@3.9.
 """
 
-from typing import Any
-
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.transactions.errors import known_since
-from kafka_zk.protocol import codec
-from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.protocol.transactions import (
+    InitProducerIdRequest,
+    read_init_producer_id_request,
+    write_init_producer_id_response,
+)
 from kafka_zk.security.authorizer import CLUSTER, Operation, transactional_id
 from kafka_zk.transaction.requests import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch, Result
 
-_PRODUCER_SINCE = 3
 _FENCED_SINCE = 4
 
-Response = codec.response(ApiKey.INIT_PRODUCER_ID)
 
-
-async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
     """The producer's id and epoch from now on."""
-    code, producer = await _result(services, context, header.api_version, request)
-    return Response(
-        throttle_time_ms=0,
-        error_code=known_since(code, header.api_version, _FENCED_SINCE),
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
-    )
+    version = header.api_version
+    request = read_init_producer_id_request(version, body)
+    del body  # it may wait for the log
+    code, producer = await _result(services, context, request)
+    known = known_since(code, version, _FENCED_SINCE)
+    return [write_init_producer_id_response(version, header.correlation_id, known, *producer)]
 
 
-async def _result(services: Services, context: RequestContext, version: int, request: Any) -> Result:
+async def _result(services: Services, context: RequestContext, request: InitProducerIdRequest) -> Result:
     authorize, wanted = services.authorizer.authorize, request.transactional_id
     if wanted is None:
         if not authorize(context, Operation.IDEMPOTENT_WRITE, CLUSTER):
             return Result(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     elif not authorize(context, Operation.WRITE, transactional_id(wanted)):
         return Result(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    expected = None
-    if version >= _PRODUCER_SINCE:
-        has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH
-        if has_id != has_epoch:
-            return Result(ErrorCode.INVALID_REQUEST)
-        if has_id:
-            expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH
+    if has_id != has_epoch:
+        return Result(ErrorCode.INVALID_REQUEST)
     if wanted is None:
         return await services.transactions.new_producer_id()
-    return await services.transactions.init_producer_id(wanted, request.transaction_timeout_ms, expected)
+    expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch) if has_id else None
+    return await services.transactions.init_producer_id(wanted, request.timeout_ms, expected)

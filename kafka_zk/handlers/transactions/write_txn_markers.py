@@ -3,19 +3,22 @@
 Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
 """
 
-from collections.abc import Awaitable, Iterable
-from typing import Any
+from collections.abc import Awaitable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.handlers.error_map import error_code
 from kafka_zk.handlers.services import Services
 from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.replica.delayed_produce import AppendResult
-from kafka_zk.replica.transaction_markers import TransactionMarker, append_marker, marker_records
+from kafka_zk.replica.transaction_markers import MarkersAppended, TransactionMarker, append_markers, marker_records
 from kafka_zk.security.authorizer import CLUSTER, Operation
+from kafka_zk.storage.marker_appends import MOST_TOGETHER
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 
 _TIMEOUT_MS = 30_000  # request.timeout.ms
@@ -24,6 +27,9 @@ Response = codec.response(ApiKey.WRITE_TXN_MARKERS)
 Result = Response.WritableTxnMarkerResult
 Topic = Result.WritableTxnMarkerTopicResult
 Partition = Topic.WritableTxnMarkerPartitionResult
+
+AT_ONCE = 64
+"""So many markers are appended in one turn of the reactor."""
 
 Codes = dict[TopicPartition, ErrorCode]
 Written = dict[int, Codes]
@@ -40,49 +46,112 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         return Response(
             markers=[_answer(each.producer_id, dict.fromkeys(_tps(each), refused)) for each in request.markers]
         )
-    results = await write(services, [(_marker(each), _tps(each)) for each in request.markers])
+    writing = write(services, [(_marker(each), _tps(each)) for each in request.markers])
+    results = writing if isinstance(writing, dict) else await writing
     return Response(markers=[_answer(producer_id, codes) for producer_id, codes in results.items()])
 
 
-async def write(services: Services, markers: Iterable[tuple[TransactionMarker, Iterable[TopicPartition]]]) -> Written:
-    """Append each marker to its partitions, which this broker leads: what became of it, by producer id."""
+def write(
+    services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]]
+) -> Written | Awaitable[Written]:
+    """Append each marker to its partitions, which this broker leads: what became of it, by producer id. Nothing to
+    await if nobody has to."""
+    written: Written = {}
+    parts = list(_parts(services, markers, written))
+    if sum(len(part.markers) for part in parts) > AT_ONCE:
+        return _write_in_turns(services, parts, written)
+    outcomes = [_append(services, part) for part in parts]
+    waiting = []
+    for part, appended in zip(parts, outcomes, strict=True):
+        if isinstance(appended.outcome, Awaitable):
+            waiting.append((part, appended))
+        else:
+            _note(services, part, appended.results, appended.outcome, written)
+    return _noted_later(services, waiting, written) if waiting else written
+
+
+class _Part(NamedTuple):
+    """Markers that are written together into one partition."""
+
+    tp: TopicPartition
+    markers: list[TransactionMarker]
+    records: list[bytes]
+
+
+def _parts(
+    services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]], written: Written
+) -> Iterator[_Part]:
+    """In the order of the markers if a producer has several; of partitions that are not here only ``written`` tells."""
+    now_ms = services.clock.wall_ms()
+    most = MOST_TOGETHER if len({marker.producer_id for marker, _ in markers}) == len(markers) else 1
+    parts: dict[TopicPartition, _Part] = {}
+    for marker, tps in markers:
+        codes = written.setdefault(marker.producer_id, {})
+        records = marker_records(marker, now_ms)
+        for tp in tps:
+            codes[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # unless it is here; answered in the order of the request
+            part = parts.get(tp)
+            if part is not None and len(part.markers) < most:
+                part.markers.append(marker)
+                part.records.append(records)
+                continue
+            if part is not None:
+                yield part
+            log = services.replicas.logs.get(tp)
+            if log is None:
+                continue
+            if log.config.segment_bytes < MOST_TOGETHER * len(records):
+                most = 1
+            parts[tp] = _Part(tp, [marker], [records])
+    yield from parts.values()
+
+
+def _append(services: Services, part: _Part) -> MarkersAppended:
+    return append_markers(services.replicas, part.tp, part.records, services.clock.wall_ms(), _TIMEOUT_MS)
+
+
+async def _write_in_turns(services: Services, parts: list[_Part], written: Written) -> Written:
+    """All are appended before one is waited for."""
     turns = Turns(services.clock, goes_on=True)
-    begun = [(marker, await _begin(services, turns, marker, tps)) for marker, tps in markers]
-    results: dict[int, Codes] = {}
-    for marker, appends in begun:
-        codes = {tp: await _settled(append) for tp, append in appends.items()}
-        _tell(services, marker, codes)
-        results.setdefault(marker.producer_id, {}).update(codes)
-    return results
-
-
-async def _begin(
-    services: Services, turns: Turns, marker: TransactionMarker, tps: Iterable[TopicPartition]
-) -> dict[TopicPartition, AppendResult | Awaitable[AppendResult]]:
-    """Append the marker everywhere; nobody is waited for yet."""
-    begun: dict[TopicPartition, AppendResult | Awaitable[AppendResult]] = {}
-    records = marker_records(marker, services.clock.wall_ms())
-    for tp in tps:
+    begun = []
+    for part in parts:
         if turns.is_over:
             await turns.next()
-        if services.replicas.logs.get(tp) is None:
-            begun[tp] = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        else:
-            begun[tp] = append_marker(services.replicas, tp, records, _TIMEOUT_MS)
-    return begun
+        begun.append((part, _append(services, part)))
+    return await _noted_later(services, begun, written)
 
 
-async def _settled(append: AppendResult | Awaitable[AppendResult]) -> ErrorCode:
-    result = append if isinstance(append, LogAppendInfo | Exception) else await append
-    return ErrorCode.NONE if isinstance(result, LogAppendInfo) else error_code(result)
+async def _noted_later(
+    services: Services, begun: Sequence[tuple[_Part, MarkersAppended]], written: Written
+) -> Written:
+    """Each as soon as it is settled."""
+    for noting in [ensureDeferred(_noted(services, *each, written)) for each in begun]:
+        await noting
+    return written
 
 
-def _tell(services: Services, marker: TransactionMarker, codes: Codes) -> None:
-    """Committed offsets of the transaction count from now on, or never."""
-    written = [tp for tp, code in codes.items() if code is ErrorCode.NONE]
-    if written:
+async def _noted(services: Services, part: _Part, appended: MarkersAppended, written: Written) -> None:
+    results, outcome = appended
+    _note(services, part, results, await outcome if isinstance(outcome, Awaitable) else outcome, written)
+
+
+def _note(
+    services: Services,
+    part: _Part,
+    results: Sequence[LogAppendInfo | Exception],
+    outcome: AppendResult | None,
+    written: Written,
+) -> None:
+    """What became of the markers in a partition. Committed offsets of a transaction count from now on, or never."""
+    tp = part.tp
+    for marker, result in zip(part.markers, results, strict=True):
+        settled = outcome if isinstance(result, LogAppendInfo) else result
+        if isinstance(settled, Exception):
+            written[marker.producer_id][tp] = error_code(settled)
+            continue
+        written[marker.producer_id][tp] = ErrorCode.NONE
         for markers_written in services.replicas.marker_listeners:
-            markers_written(marker.producer_id, written, marker.is_commit)
+            markers_written(marker.producer_id, (tp,), marker.is_commit)
 
 
 def _marker(asked: Any) -> TransactionMarker:

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -21,6 +21,7 @@ from kafka_zk.group.coordinator import GroupCoordinator
 from kafka_zk.group.offsets_topic import OffsetsTopic
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.table import Dispatcher
+from kafka_zk.handlers.transactions.write_txn_markers import write
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.protocol import codec, uuids
@@ -36,6 +37,7 @@ from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
+from kafka_zk.replica.transaction_markers import TransactionMarker
 from kafka_zk.security.authorizer import AllowAll
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.record_batch import RecordBatchBuilder
@@ -145,13 +147,17 @@ class FakeOffsets:
 
 
 class FakeMarkers:
-    """The brokers that write markers; ``codes`` by partition where one does not."""
+    """The brokers that write markers; ``codes`` by partition where one does not. ``services``: of the broker that does
+    write them."""
 
     def __init__(self) -> None:
         self.written: list[TxnMarker] = []
         self.codes: dict[TopicPartition, ErrorCode] = {}
+        self.services: Services | None = None
 
-    async def write(self, broker_id: int, markers: Sequence[TxnMarker]) -> Written:
+    def write(self, broker_id: int, markers: Sequence[TxnMarker]) -> Written | Awaitable[Written]:
+        if self.services is not None:
+            return write(self.services, [(TransactionMarker(*each[:4]), each.tps) for each in markers])
         self.written += markers
         return {each.producer_id: {tp: self.codes.get(tp, ErrorCode.NONE) for tp in each.tps} for each in markers}
 

@@ -66,7 +66,10 @@ class World:
     def __init__(self, broker: Broker | None = None) -> None:
         self.broker = broker or Broker()
         self.coordinator: int | None = 1
-        self.manager = AddPartitionsToTxnManager(lambda name: self.coordinator, self._connect)
+        self.own: Codes = {}
+        self.manager = AddPartitionsToTxnManager(
+            0, lambda name: self.coordinator, self._connect, lambda transaction, tps: self.own
+        )
         self.told: dict[str, Codes] = {}
 
     def _connect(self, broker_id: int) -> Awaitable[Connection]:
@@ -165,3 +168,13 @@ def test_a_broker_that_stops_asks_nobody() -> None:
     assert not world.broker.connected_to_broker
     world.broker.fail()
     assert world.told["under way"] == {P0: ErrorCode.NETWORK_EXCEPTION}
+
+
+def test_what_the_broker_itself_coordinates_is_looked_up_at_once() -> None:
+    world = World()
+    world.coordinator = 0
+    world.own = {P0: ErrorCode.NONE, P1: ErrorCode.TRANSACTION_ABORTABLE}
+    world.ask("knows", P0, P1, knows=True)
+    world.ask("old", P0, P1)
+    assert world.told == {"knows": {P1: ErrorCode.TRANSACTION_ABORTABLE}, "old": {P1: ErrorCode.INVALID_TXN_STATE}}
+    assert not world.broker.requests

@@ -241,3 +241,45 @@ def test_a_large_backlog_goes_in_several_requests(world: World) -> None:
         world.send(*many, producer_id=producer_id)
     world.answer(0)
     assert [[producer_id for producer_id, _ in markers] for _, markers in world.sent()] == [[5], [6, 7]]
+
+
+def test_what_comes_up_in_one_turn_goes_together(world: World) -> None:
+    due: list[Any] = []
+    world.channels = TransactionMarkerChannels(
+        world.clock, world.metadata, world.write, world.on_written, due.append
+    )
+    for producer_id in (5, 6):
+        world.send(T0, T1, producer_id=producer_id)
+    assert world.requests == []
+    for each in due:
+        each()
+    assert sorted(world.sent()) == [(0, [(5, [T0]), (6, [T0])]), (1, [(5, [T1]), (6, [T1])])]
+    world.channels.close()
+    world.send(T2)
+    assert len(due) == 2
+
+
+def test_a_broker_that_writes_at_once_is_not_waited_for(world: World) -> None:
+    """What its answer brings goes with the next request; what it does not write is tried again."""
+    asked: list[list[int]] = []
+    codes = {5: NONE, 6: ErrorCode.NOT_LEADER_OR_FOLLOWER, 7: NONE}
+
+    def write(broker_id: int, markers: Sequence[TxnMarker]) -> Any:
+        asked.append([each.producer_id for each in markers])
+        if len(asked) == 1:
+            raise OSError("the disk")
+        return {each.producer_id: dict.fromkeys(each.tps, codes[each.producer_id]) for each in markers}
+
+    def on_written(owned: Any, transaction: Any, tps: Any) -> None:
+        world.on_written(owned, transaction, tps)
+        if len(world.written) == 1:
+            world.send(T0, producer_id=7)
+
+    world.channels = TransactionMarkerChannels(world.clock, world.metadata, write, on_written)
+    world.send(T0)
+    world.clock.advance(RETRY_S)
+    assert (asked, world.written) == ([[5], [5], [7]], [T0, T0])
+    world.send(T0, producer_id=6)
+    codes[6] = NONE
+    world.clock.advance(RETRY_S)
+    assert (asked[3:], world.written) == ([[6], [6]], [T0] * 3)

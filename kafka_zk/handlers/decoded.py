@@ -1,0 +1,34 @@
+"""A request that goes through the codec: decoded, handled, and its answer encoded."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
+from kafka_zk.handlers.services import Services
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.fetch import Part
+from kafka_zk.protocol.request import RequestContext, RequestHeader, response_header
+
+MessageHandler = Callable[[Services, RequestContext, RequestHeader, Any], Awaitable[Any]]
+"""Takes a decoded request and returns a message, or the bytes of its body."""
+
+
+async def answer(
+    services: Services, context: RequestContext, header: RequestHeader, body: memoryview, handler: MessageHandler
+) -> list[Part]:
+    """The answer of ``handler``; what is large is decoded and encoded in turns. Raises: ProtocolError, ClientGone."""
+    if len(body) <= LARGE_BODY_BYTES:
+        request = codec.decode_request(header.api_key, header.api_version, body)
+    else:
+        steps = codec.decode_request_in_steps(header.api_key, header.api_version, body)
+        request = await coded_in_turns(services.clock, context, steps)
+        del steps
+    handling = handler(services, context, header, request)
+    del body, request  # or a handler that waits could not let go of them
+    response = await handling
+    if isinstance(response, bytes):
+        return [response_header(header.api_key, header.api_version, header.correlation_id), response]
+    if codec.is_large_response(header.api_key, header.api_version, response):
+        encoding = codec.encode_response_in_steps(*header[:3], response)
+        return [await coded_in_turns(services.clock, context, encoding)]
+    return [codec.encode_response(header.api_key, header.api_version, header.correlation_id, response)]

@@ -1,0 +1,161 @@
+"""InitProducerId 0 to 5, AddPartitionsToTxn 0 to 3 and EndTxn 0 to 4, which every transactional producer sends:
+requests read and answers written without a field table. Readers raise ProtocolError.
+
+Source: InitProducerIdRequest.json, AddPartitionsToTxnRequest.json, EndTxnRequest.json and their responses@3.9.
+Tests: tests/kafka_zk/protocol/test_transactions.py.
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kafka_zk.protocol.api_keys import FLEXIBLE_SINCE, ApiKey
+from kafka_zk.protocol.errors import ErrorCode, ProtocolError
+from kafka_zk.protocol.primitives import (
+    MALFORMED,
+    length,
+    read_count,
+    read_name,
+    read_string,
+    skip_tagged_fields,
+    string,
+)
+from kafka_zk.protocol.request import response_header
+
+_INIT_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.INIT_PRODUCER_ID]
+_PRODUCER_SINCE = 3  # in InitProducerId
+_ADD_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.ADD_PARTITIONS_TO_TXN]
+_END_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.END_TXN]
+
+_TIMEOUT = struct.Struct(">i")
+_PRODUCER = struct.Struct(">qh")
+_PRODUCER_AND_RESULT = struct.Struct(">qhB")
+_PARTITION = struct.Struct(">i")
+_RESULT = struct.Struct(">ih")
+_FLEXIBLE_RESULT = struct.Struct(">ihx")  # no tagged fields
+_END = struct.Struct(">ih")  # no throttle time, and the error code
+_NEW_PRODUCER = struct.Struct(">ihqh")  # likewise, the producer id and epoch
+_NO_THROTTLE = bytes(4)
+_NO_TAGS = b"\0"
+
+
+class InitProducerIdRequest(NamedTuple):
+    """``producer_id`` and ``producer_epoch`` are -1 for a producer that begins."""
+
+    transactional_id: str | None
+    timeout_ms: int
+    producer_id: int
+    producer_epoch: int
+
+
+class AddPartitionsToTxnRequest(NamedTuple):
+    """``topics``: the name of each with its partitions."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    topics: list[tuple[str, tuple[int, ...]]]
+
+
+class EndTxnRequest(NamedTuple):
+    """A producer commits its transaction, or aborts it."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+
+
+def read_init_producer_id_request(version: int, body: memoryview) -> InitProducerIdRequest:
+    """The request in ``body`` (the frame without its header)."""
+    producer_id = producer_epoch = -1
+    try:
+        flexible = version >= _INIT_FLEXIBLE
+        transactional_id, position = read_string(body, 0, flexible)
+        (timeout_ms,) = _TIMEOUT.unpack_from(body, position)
+        position += _TIMEOUT.size
+        if version >= _PRODUCER_SINCE:
+            producer_id, producer_epoch = _PRODUCER.unpack_from(body, position)
+            position += _PRODUCER.size
+        if flexible:
+            skip_tagged_fields(body, position)
+    except MALFORMED as error:
+        raise ProtocolError(f"a malformed InitProducerId request of version {version}: {error}") from error
+    return InitProducerIdRequest(transactional_id, timeout_ms, producer_id, producer_epoch)
+
+
+def write_init_producer_id_response(
+    version: int, correlation_id: int, code: ErrorCode, producer_id: int, producer_epoch: int
+) -> bytes:
+    """Header and body, without the size prefix."""
+    body = _NEW_PRODUCER.pack(0, code, producer_id, producer_epoch)
+    if version >= _INIT_FLEXIBLE:
+        body += _NO_TAGS
+    return response_header(ApiKey.INIT_PRODUCER_ID, version, correlation_id) + body
+
+
+def read_add_partitions_to_txn_request(version: int, body: memoryview) -> AddPartitionsToTxnRequest:
+    """The request in ``body`` (the frame without its header), which is not large."""
+    try:
+        flexible = version >= _ADD_FLEXIBLE
+        transactional_id, position = read_name(body, 0, flexible)
+        producer_id, producer_epoch = _PRODUCER.unpack_from(body, position)
+        topic_count, position = read_count(body, position + _PRODUCER.size, flexible)
+        topics = []
+        for _ in range(topic_count):
+            name, position = read_name(body, position, flexible)
+            count, position = read_count(body, position, flexible)
+            if count == 1:
+                partitions = _PARTITION.unpack_from(body, position)
+            else:
+                partitions = struct.unpack_from(f">{count}i", body, position)
+            position += 4 * count
+            topics.append((name, partitions))
+            if flexible:
+                position = skip_tagged_fields(body, position)
+        if flexible:
+            skip_tagged_fields(body, position)
+    except MALFORMED as error:
+        raise ProtocolError(f"a malformed AddPartitionsToTxn request of version {version}: {error}") from error
+    return AddPartitionsToTxnRequest(transactional_id, producer_id, producer_epoch, topics)
+
+
+def write_add_partitions_to_txn_response(
+    version: int, correlation_id: int, codes: Iterable[tuple[tuple[str, int], ErrorCode]]
+) -> bytes:
+    """Header and body, without the size prefix: a code for each topic and partition."""
+    flexible = version >= _ADD_FLEXIBLE
+    pack = (_FLEXIBLE_RESULT if flexible else _RESULT).pack
+    by_topic: dict[str, list[bytes]] = {}
+    for (topic, partition), code in codes:
+        by_topic.setdefault(topic, []).append(pack(partition, code))
+    header = response_header(ApiKey.ADD_PARTITIONS_TO_TXN, version, correlation_id)
+    parts = [header, _NO_THROTTLE, length(len(by_topic), flexible)]
+    for topic, results in by_topic.items():
+        parts += (string(topic, flexible), length(len(results), flexible), *results)
+        if flexible:
+            parts.append(_NO_TAGS)
+    if flexible:
+        parts.append(_NO_TAGS)
+    return b"".join(parts)
+
+
+def read_end_txn_request(version: int, body: memoryview) -> EndTxnRequest:
+    """The request in ``body`` (the frame without its header)."""
+    try:
+        flexible = version >= _END_FLEXIBLE
+        transactional_id, position = read_name(body, 0, flexible)
+        producer_id, producer_epoch, committed = _PRODUCER_AND_RESULT.unpack_from(body, position)
+        if flexible:
+            skip_tagged_fields(body, position + _PRODUCER_AND_RESULT.size)
+    except MALFORMED as error:
+        raise ProtocolError(f"a malformed EndTxn request of version {version}: {error}") from error
+    return EndTxnRequest(transactional_id, producer_id, producer_epoch, bool(committed))
+
+
+def write_end_txn_response(version: int, correlation_id: int, code: ErrorCode) -> bytes:
+    """Header and body, without the size prefix."""
+    body = _END.pack(0, code)
+    if version >= _END_FLEXIBLE:
+        body += _NO_TAGS
+    return response_header(ApiKey.END_TXN, version, correlation_id) + body

@@ -1,0 +1,105 @@
+"""InitProducerId, AddPartitionsToTxn and EndTxn as they are read and written by hand, against the field tables."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode, ProtocolError
+from kafka_zk.protocol.request import response_body_position
+from kafka_zk.protocol.transactions import (
+    read_add_partitions_to_txn_request,
+    read_end_txn_request,
+    read_init_producer_id_request,
+    write_add_partitions_to_txn_response,
+    write_end_txn_response,
+    write_init_producer_id_response,
+)
+from tests.kafka_zk.protocol.strategies import int32, int64, long_text
+
+Add = codec.request(ApiKey.ADD_PARTITIONS_TO_TXN)
+Topic = Add.AddPartitionsToTxnTopic
+EPOCHS = st.integers(-1, 2**15 - 1)
+CODES = st.sampled_from([ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_PRODUCER_EPOCH])
+
+
+@given(st.integers(0, 3), long_text, int64, EPOCHS, st.lists(st.tuples(long_text, st.lists(int32, max_size=3))))
+def test_partitions_that_are_added_are_read(
+    version: int, name: str, producer_id: int, epoch: int, topics: list[tuple[str, list[int]]]
+) -> None:
+    message = Add(
+        v3_and_below_transactional_id=name, v3_and_below_producer_id=producer_id, v3_and_below_producer_epoch=epoch,
+        v3_and_below_topics=[Topic(name=topic, partitions=numbers) for topic, numbers in topics],
+    )  # fmt: skip
+    body = codec.encode_body(message, ApiKey.ADD_PARTITIONS_TO_TXN, version)
+    found = read_add_partitions_to_txn_request(version, memoryview(body))
+    assert found == (name, producer_id, epoch, [(topic, tuple(numbers)) for topic, numbers in topics])
+    for cut in range(len(body)):
+        with pytest.raises(ProtocolError):
+            read_add_partitions_to_txn_request(version, memoryview(body)[:cut])
+
+
+@given(st.integers(0, 3), int32, st.dictionaries(st.tuples(st.sampled_from(["a", "é"]), int32), CODES))
+def test_what_became_of_partitions_is_written(
+    version: int, correlation_id: int, codes: dict[tuple[str, int], ErrorCode]
+) -> None:
+    answer = memoryview(write_add_partitions_to_txn_response(version, correlation_id, codes.items()))
+    position = response_body_position(answer, ApiKey.ADD_PARTITIONS_TO_TXN, version)
+    decoded: Any = codec.decode_response(ApiKey.ADD_PARTITIONS_TO_TXN, version, answer[position:])
+    assert int.from_bytes(answer[:4], "big", signed=True) == correlation_id
+    assert codes == {
+        (topic.name, each.partition_index): each.partition_error_code
+        for topic in decoded.results_by_topic_v3_and_below
+        for each in topic.results_by_partition
+    }
+    assert codec.encode_body(decoded, ApiKey.ADD_PARTITIONS_TO_TXN, version) == answer[position:]
+
+
+@given(st.integers(0, 4), long_text, int64, EPOCHS, st.booleans())
+def test_the_end_of_a_transaction_is_read(
+    version: int, name: str, producer_id: int, epoch: int, committed: bool
+) -> None:
+    message = codec.request(ApiKey.END_TXN)(
+        transactional_id=name, producer_id=producer_id, producer_epoch=epoch, committed=committed
+    )
+    body = codec.encode_body(message, ApiKey.END_TXN, version)
+    assert read_end_txn_request(version, memoryview(body)) == (name, producer_id, epoch, committed)
+    for cut in range(len(body)):
+        with pytest.raises(ProtocolError):
+            read_end_txn_request(version, memoryview(body)[:cut])
+
+
+@given(st.integers(0, 4), int32, CODES)
+def test_what_became_of_the_end_is_written(version: int, correlation_id: int, code: ErrorCode) -> None:
+    message = codec.response(ApiKey.END_TXN)(throttle_time_ms=0, error_code=code)
+    expected = codec.encode_response(ApiKey.END_TXN, version, correlation_id, message)
+    assert write_end_txn_response(version, correlation_id, code) == expected
+
+
+@given(st.integers(0, 5), st.one_of(st.none(), long_text), int32, int64, EPOCHS)
+def test_a_producer_that_begins_or_goes_on_is_read(
+    version: int, name: str | None, timeout_ms: int, producer_id: int, epoch: int
+) -> None:
+    message = codec.request(ApiKey.INIT_PRODUCER_ID)(
+        transactional_id=name, transaction_timeout_ms=timeout_ms, producer_id=producer_id, producer_epoch=epoch
+    )
+    body = codec.encode_body(message, ApiKey.INIT_PRODUCER_ID, version)
+    producer = (producer_id, epoch) if version >= 3 else (-1, -1)
+    assert read_init_producer_id_request(version, memoryview(body)) == (name, timeout_ms, *producer)
+    for cut in range(len(body)):
+        with pytest.raises(ProtocolError):
+            read_init_producer_id_request(version, memoryview(body)[:cut])
+
+
+@given(st.integers(0, 5), int32, CODES, int64, EPOCHS)
+def test_a_producers_id_and_epoch_are_written(
+    version: int, correlation_id: int, code: ErrorCode, producer_id: int, epoch: int
+) -> None:
+    message = codec.response(ApiKey.INIT_PRODUCER_ID)(
+        throttle_time_ms=0, error_code=code, producer_id=producer_id, producer_epoch=epoch
+    )
+    expected = codec.encode_response(ApiKey.INIT_PRODUCER_ID, version, correlation_id, message)
+    assert write_init_producer_id_response(version, correlation_id, code, producer_id, epoch) == expected
