@@ -107,6 +107,7 @@ class BrokerRoom:
 
     def dismiss(self) -> None:
         """Nobody is paused any more."""
+        self.teacher.all_seen()
         for broker_id in sorted(self._paused):
             self.resume(broker_id)
 

@@ -264,6 +264,7 @@ class Classroom:
 
     def dismiss(self) -> None:
         """All members of all groups leave, and what fires passes unseen meanwhile."""
+        self.teacher.all_seen()
         self.gate.closed, self.gate.delay_s = False, 0.0
         self.gate.release()
         for group in self._groups:

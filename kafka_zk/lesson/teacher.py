@@ -89,6 +89,9 @@ class Teacher:
     def room_opened(self, zookeeper_data: Path, trace: Path) -> None:
         """A cluster has started; its ZooKeeper's data and its brokers' traces are in these folders."""
 
+    def all_seen(self) -> None:
+        """What a chapter has begun ends from now on."""
+
     def observe(self, event: Event) -> None:
         """A member tells this, in the reactor's thread."""
 

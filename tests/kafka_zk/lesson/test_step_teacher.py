@@ -36,6 +36,7 @@ def test_what_is_shown_belongs_to_what_was_said_before() -> None:
     teacher.tell("anna joins.")
     teacher.show("→ rebalance")
     teacher.picture(["t-0 aaa", "t-1 bbb"])
+    teacher.all_seen()
     teacher.chapter(2, "Two")
     teacher.show("nothing that is said")
     teacher.tell("ben joins.")
