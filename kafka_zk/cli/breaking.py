@@ -1,4 +1,4 @@
-"""``kafka-zk break``: what can happen to a broker, done to one of ``kafka-zk up``."""
+"""``kafka-zk break``: what can happen to brokers and members, done in a cluster of ``kafka-zk up``."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +10,16 @@ from kafka_zk.cli.command_group import CommandGroup
 from kafka_zk.cli.options import json_option, zookeeper_option
 from kafka_zk.cli.output import print_json, say
 from kafka_zk.cli.running_cluster import RunningCluster, find_cluster
+from kafka_zk.cli.workload import BROKER, MOST_RATE, ZOOKEEPER
 
+TOPIC = "flights"
 WATCH = "kafka-zk watch --cluster"
 
 
 @click.group("break", cls=CommandGroup, short_help="Kill, pause, expire or cut off a broker of kafka-zk up.")
 def command() -> None:
-    """Break a broker of a cluster that kafka-zk up runs on this machine, and repair it.
+    """Break a broker of a cluster that kafka-zk up runs on this machine, and repair it; start and end members and
+    producers there. The page of kafka-zk up --web does the same by buttons.
 
     BROKER is a broker's id, or "controller" for whichever broker that is. If several clusters run, --data or
     --zookeeper says which one is meant.
@@ -25,6 +28,9 @@ def command() -> None:
     kafka-zk up --brokers 3 --trace ./trace          in one terminal
     kafka-zk watch --cluster --trace ./trace         in another
     kafka-zk break kill controller                   in a third
+    kafka-zk break produce flights --rate 10
+    kafka-zk break join board --topic flights
+    kafka-zk break crash board/anna
     """
 
 
@@ -40,12 +46,16 @@ def _on_a_broker(function: Callable[..., None]) -> Callable[..., None]:
 
     run.__doc__ = function.__doc__
     run.__name__ = function.__name__
-    named = click.argument("broker", metavar="BROKER")(json_option(run))
+    return _on_a_cluster(click.argument("broker", metavar="BROKER")(run))
+
+
+def _on_a_cluster(function: Callable[..., None]) -> Callable[..., None]:
+    """The options that say which cluster, and how to tell of it."""
     where = click.option(
         "--data", type=click.Path(path_type=Path, file_okay=False), help="The data directory of the cluster."
     )
     which = zookeeper_option("The cluster with this ZooKeeper.", envvar="KAFKA_ZK_ZOOKEEPER")
-    return which(where(named))
+    return which(where(json_option(function)))
 
 
 @command.command("kill", short_help="Kill a broker, as a crash would.")
@@ -95,14 +105,17 @@ def expire(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
     _tell(as_json, {"id": broker_id, "session": session_id}, f"{told} registers in a new session: {WATCH} shows it")
 
 
-@command.command("cut", short_help="Cut a broker off from ZooKeeper and other brokers.")
-@click.option(
+_links_option = click.option(
     "--from",
     "links",
     type=click.Choice(["zookeeper", "brokers"]),
     multiple=True,
     help="Only from these; may be repeated.  [default: from both]",
 )
+
+
+@command.command("cut", short_help="Cut a broker off from ZooKeeper and other brokers.")
+@_links_option
 @_on_a_broker
 def cut(cluster: RunningCluster, broker_id: int, links: tuple[str, ...], as_json: bool) -> None:
     """Cut a broker off from ZooKeeper and from the other brokers, until it is mended; clients still reach it.
@@ -116,13 +129,92 @@ def cut(cluster: RunningCluster, broker_id: int, links: tuple[str, ...], as_json
     _tell(as_json, state, f"{told}; kafka-zk break mend {broker_id} connects it again")
 
 
+@command.command("delay", short_help="Slow down a broker's connections to ZooKeeper and other brokers.")
+@click.option("--ms", type=click.IntRange(1, 60_000), required=True, help="So much later, in each direction.")
+@_links_option
+@_on_a_broker
+def delay(cluster: RunningCluster, broker_id: int, ms: int, links: tuple[str, ...], as_json: bool) -> None:
+    """Hold back what goes between a broker and ZooKeeper, and other brokers, until it is mended.
+
+    Only for clusters that were started with kafka-zk up --proxies, or --web.
+    """
+    state = cluster.do("delay", broker_id, ms=ms, **{"from": links})
+    slow = " and ".join({"zookeeper": "ZooKeeper", "brokers": "the other brokers"}[each] for each in state["delay_ms"])
+    told = f"between broker {broker_id} and {slow} everything comes {ms} ms later, each way: {state['expected']}"
+    _tell(as_json, state, f"{told} kafka-zk break mend {broker_id} ends that")
+
+
+@command.command("fill-disk", short_help="Let no file of a broker grow any more.")
+@_on_a_broker
+def fill_disk(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
+    """Let no file of a broker's process grow any more (RLIMIT_FSIZE), as on a full disk; Linux only.
+
+    The error that its writes get is EFBIG instead of ENOSPC; what it does then is the same.
+    """
+    _tell_expected(as_json, cluster.do("fill-disk", broker_id), f"the disk of broker {broker_id} is full")
+
+
+@command.command("free-disk")
+@_on_a_broker
+def free_disk(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
+    """Let the files of a broker grow again."""
+    _tell_expected(as_json, cluster.do("free-disk", broker_id), f"the disk of broker {broker_id} has room again")
+
+
+@command.command("join", short_help="Start a member of a group.")
+@click.argument("group", metavar="GROUP")
+@click.option("--topic", default=TOPIC, show_default=True, help="What it reads; made if it is not there.")
+@click.option("--type", "kind", type=click.Choice([ZOOKEEPER, BROKER]), default=ZOOKEEPER, show_default=True)
+@click.option("--name", help="What it is called.  [default: anna, ben, cleo …]")
+@_on_a_cluster
+def join(
+    group: str, topic: str, kind: str, name: str | None, data: Path | None, zookeeper: str | None, as_json: bool
+) -> None:
+    """Start a member of a group: a kafka-zk consume, which ends with the cluster."""
+    request = {"action": "join", "group": group, "topic": topic, "type": kind, "name": name}
+    state = find_cluster(data, zookeeper).ask(request)
+    _tell_expected(as_json, state, f"{state['member']} starts as pid {state['pid']}")
+
+
+@command.command("leave")
+@click.argument("member", metavar="GROUP/NAME")
+@_on_a_cluster
+def leave(member: str, data: Path | None, zookeeper: str | None, as_json: bool) -> None:
+    """Let a member that was started here leave its group."""
+    state = find_cluster(data, zookeeper).ask({"action": "leave", "member": member})
+    _tell_expected(as_json, state, f"{member} leaves")
+
+
+@command.command("crash")
+@click.argument("member", metavar="GROUP/NAME")
+@_on_a_cluster
+def crash(member: str, data: Path | None, zookeeper: str | None, as_json: bool) -> None:
+    """Kill a member that was started here with SIGKILL."""
+    state = find_cluster(data, zookeeper).ask({"action": "crash", "member": member})
+    _tell_expected(as_json, state, f"{member} was killed")
+
+
+@command.command("produce", short_help="Have records written to a topic, so many a second.")
+@click.argument("topic", metavar="TOPIC", default=TOPIC)
+@click.option("--rate", type=click.IntRange(0, MOST_RATE), required=True, help="Records a second; 0 ends it.")
+@_on_a_cluster
+def produce(topic: str, rate: int, data: Path | None, zookeeper: str | None, as_json: bool) -> None:
+    """Have a producer write numbered records to a topic, which is made if it is not there; again for another rate."""
+    state = find_cluster(data, zookeeper).ask({"action": "produce", "topic": topic, "rate": rate})
+    _tell_expected(as_json, state, f"{rate} records a second to {topic}")
+
+
 @command.command("mend")
 @_on_a_broker
 def mend(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
-    """Let a broker that was cut off connect again."""
+    """Let a broker that was cut off, or slowed down, connect again."""
     state = cluster.do("mend", broker_id)
     told = f"broker {broker_id} can connect again; if its session is over it registers in a new one"
     _tell(as_json, state, f"{told}: {WATCH} shows it")
+
+
+def _tell_expected(as_json: bool, state: dict[str, Any], sentence: str) -> None:
+    _tell(as_json, state, f"{sentence}. {state['expected']}")
 
 
 def _tell(as_json: bool, document: dict[str, Any], sentence: str) -> None:

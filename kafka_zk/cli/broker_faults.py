@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kafka_zk.embedded.broker import BrokerProcess
     from kafka_zk.embedded.cluster import EmbeddedCluster
 
-DESCRIBE = "describe"
+MOST_DELAY_MS = 60_000
 
 Document = dict[str, Any]
 
@@ -31,22 +31,24 @@ class BrokerFaults:
         self._cluster = cluster
         self._did = did
         self._paused: set[int] = set()
+        self._full: set[int] = set()  # brokers whose files cannot grow
         self._actions: Mapping[str, Callable[[BrokerProcess, Document], None]] = {
             "kill": self._kill,
             "restart": self._restart,
             "pause": self._pause,
             "resume": self._resume,
             "cut": self._cut,
+            "delay": self._delay,
             "mend": self._mend,
+            "fill-disk": self._fill_disk,
+            "free-disk": self._free_disk,
         }
         self.killed: set[int] = set()
-        """The brokers that are dead because somebody asked for it."""
+        """The brokers that are dead, or may end, because somebody asked for it."""
 
     def answer(self, request: Document) -> Document:
         """Raises: EmbeddedError, which says why not."""
         name = request.get("action")
-        if name == DESCRIBE:
-            return self._description()
         action = self._actions.get(str(name))
         if action is None:
             raise Refused(f"{name!r} cannot be done: this kafka-zk up is of another version")
@@ -55,23 +57,23 @@ class BrokerFaults:
         self._did(str(name), broker)
         return self._state(broker)
 
-    def _description(self) -> Document:
-        cluster = self._cluster
-        return {
-            "data": str(cluster.data_dir),
-            "zookeeper": cluster.zookeeper_connect,
-            "bootstrap": cluster.bootstrap,
-            "trace": None if cluster.trace is None else str(cluster.trace.resolve()),
-            "session_timeout_ms": cluster.session_timeout_ms,
-            "supervised": cluster.supervised,
-            "brokers": [self._state(broker) for broker in cluster.brokers],
-        }
+    def states(self) -> list[Document]:
+        """Of all brokers."""
+        return [self._state(broker) for broker in self._cluster.brokers]
 
     def _state(self, broker: "BrokerProcess") -> Document:
         broker_id = broker.broker_id
         state = "ended" if not broker.alive else "paused" if broker_id in self._paused else "running"
-        links = self._cluster.cut_links(broker_id) if isinstance(self._cluster, ProxiedCluster) else ()
-        return {"id": broker_id, "pid": broker.pid, "port": broker.port, "state": state, "cut": sorted(links)}
+        proxied = self._cluster if isinstance(self._cluster, ProxiedCluster) else None
+        return {
+            "id": broker_id,
+            "pid": broker.pid,
+            "port": broker.port,
+            "state": state,
+            "cut": sorted(proxied.cut_links(broker_id)) if proxied else [],
+            "delay_ms": {link: round(s * 1000) for link, s in proxied.delays_s(broker_id).items()} if proxied else {},
+            "disk_full": broker_id in self._full,
+        }
 
     def _broker(self, broker_id: object) -> "BrokerProcess":
         for broker in self._cluster.brokers:
@@ -93,6 +95,7 @@ class BrokerFaults:
             raise Refused(f"port {broker.port} of broker {broker.broker_id} is in use: was it started by hand?")
         broker.start()
         self._paused.discard(broker.broker_id)
+        self._full.discard(broker.broker_id)
         self.killed.discard(broker.broker_id)
 
     def _pause(self, broker: "BrokerProcess", _: Document) -> None:
@@ -112,21 +115,56 @@ class BrokerFaults:
     def _cut(self, broker: "BrokerProcess", request: Document) -> None:
         cluster = self._proxied()
         _check_alive(broker)
-        links = {Link(name) for name in request.get("from", ()) if name in set(Link)} or set(Link)
+        links = _links(request)
         if links <= set(cluster.cut_links(broker.broker_id)):
             raise Refused(f"broker {broker.broker_id} is cut off already")
         cluster.cut(broker.broker_id, links)
 
+    def _delay(self, broker: "BrokerProcess", request: Document) -> None:
+        cluster = self._proxied()
+        delay_ms = request.get("ms")
+        if not isinstance(delay_ms, int) or not 0 < delay_ms <= MOST_DELAY_MS:
+            raise Refused(f"a delay of 1 to {MOST_DELAY_MS} ms is possible, not of {delay_ms!r}")
+        cluster.delay(broker.broker_id, _links(request), delay_ms / 1000)
+
     def _mend(self, broker: "BrokerProcess", _: Document) -> None:
         cluster = self._proxied()
-        if not cluster.cut_links(broker.broker_id):
+        if not cluster.cut_links(broker.broker_id) and not cluster.delays_s(broker.broker_id):
             raise Refused(f"broker {broker.broker_id} is not cut off")
         cluster.mend(broker.broker_id)
+
+    def _fill_disk(self, broker: "BrokerProcess", _: Document) -> None:
+        _check_alive(broker)
+        if broker.broker_id in self._full:
+            raise Refused(f"the disk of broker {broker.broker_id} is full already")
+        _limit_files(broker, 0)
+        self._full.add(broker.broker_id)
+        self.killed.add(broker.broker_id)
+
+    def _free_disk(self, broker: "BrokerProcess", _: Document) -> None:
+        if broker.broker_id not in self._full:
+            raise Refused(f"the disk of broker {broker.broker_id} is not full")
+        if broker.alive:
+            _limit_files(broker, None)
+            self.killed.discard(broker.broker_id)
+        self._full.discard(broker.broker_id)
 
     def _proxied(self) -> ProxiedCluster:
         if not isinstance(self._cluster, ProxiedCluster):
             raise Refused("brokers can be cut off only in a cluster that was started with kafka-zk up --proxies")
         return self._cluster
+
+
+def _links(request: Document) -> set[Link]:
+    """Those that are named; without any, both."""
+    return {Link(name) for name in request.get("from", ()) if name in set(Link)} or set(Link)
+
+
+def _limit_files(broker: "BrokerProcess", limit_bytes: int | None) -> None:
+    try:
+        broker.limit_files(limit_bytes)
+    except (OSError, AttributeError) as error:
+        raise Refused(f"the disk of broker {broker.broker_id} cannot be filled here: {error}") from error
 
 
 def _check_alive(broker: "BrokerProcess") -> None:

@@ -1,21 +1,35 @@
 """``kafka-zk lesson``: how groups and replicas work, on a live cluster, step by step."""
 
+import signal
 import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from kafka_zk.broker.signals import interrupt_at_the_end
+from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.options import json_option
-from kafka_zk.cli.output import print_json
+from kafka_zk.cli.output import note, print_json, say
+from kafka_zk.cli.up import WEB_PORT
+from kafka_zk.cli.web import URL
 
 
 @click.command("lesson", short_help="A guided lesson on groups and replicas, on a live cluster.")
 @click.option("--pause/--no-pause", default=True, help="Stop after each explanation and at each new kind of watch.")
 @click.option("--chapter", "chapters", type=click.IntRange(1, 9), multiple=True, help="Only this one; may be repeated.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every step of each rebalance, not only its summary.")
+@click.option(
+    "--web",
+    "web_port",
+    type=click.IntRange(0, 65535),
+    is_flag=False,
+    flag_value=WEB_PORT,
+    help=f"Read it in a browser, with pictures and questions, on this port (default {WEB_PORT}).",
+)
 @json_option
-def command(pause: bool, chapters: tuple[int, ...], verbose: bool, as_json: bool) -> None:
+def command(pause: bool, chapters: tuple[int, ...], verbose: bool, web_port: int | None, as_json: bool) -> None:
     """Start a small cluster and show how consumers share partitions, and what brokers do when one of them dies.
 
     \b
@@ -33,6 +47,9 @@ def command(pause: bool, chapters: tuple[int, ...], verbose: bool, as_json: bool
     to the one before), q ends the lesson. In chapters 1 to 4 the consumers are real members, in this process, so that
     each watch can be held back until you have read what it means; the time that you take is not counted. Nothing is
     left behind. --json prints the measurements instead, without stops.
+
+    With --web the chapters are on a page, step by step, with the cluster, its znodes and the timeline of each moment,
+    and with questions; the lesson is recorded meanwhile, and stays until Ctrl-C.
     """
     from kafka_zk.lesson import course
     from kafka_zk.lesson.chapters import CHAPTERS
@@ -40,6 +57,9 @@ def command(pause: bool, chapters: tuple[int, ...], verbose: bool, as_json: bool
     from kafka_zk.lesson.teacher import Teacher
 
     interrupt_at_the_end()
+    if web_port is not None:
+        _on_page(web_port, sorted(set(chapters) or CHAPTERS), as_json)
+        return
     teacher = Teacher(False, lambda line: None) if as_json else Teacher(pause)
     with (
         tempfile.TemporaryDirectory(prefix="kafka-zk-lesson-") as folder,
@@ -49,3 +69,32 @@ def command(pause: bool, chapters: tuple[int, ...], verbose: bool, as_json: bool
         teacher.tell("The cluster stops; nothing is left behind.")
     if as_json:
         print_json(report)
+
+
+def _on_page(port: int, chapters: Sequence[int], as_json: bool) -> None:
+    """Until Ctrl-C, even when all chapters are recorded."""
+    from twisted.internet.error import CannotListenError
+
+    from kafka_zk.lesson.chapters import CHAPTERS
+    from kafka_zk.lesson.page import LessonPage
+
+    def begun(url: str) -> None:
+        if as_json:
+            print_json({"event": "web", "url": url})
+        else:
+            say(f"{URL}{url}")
+
+    try:
+        page = LessonPage(port, begun)
+    except CannotListenError as error:
+        raise CommandFailed(f"port {port} is in use; choose another one with --web PORT") from error
+    note("a cluster starts for the lesson; its page will be there in a few seconds")
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="kafka-zk-lesson-", ignore_cleanup_errors=True) as folder,
+            suppress(KeyboardInterrupt),
+        ):
+            page.teach(Path(folder), CHAPTERS, chapters)
+            signal.pause()
+    finally:
+        page.stop()

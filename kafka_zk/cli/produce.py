@@ -1,14 +1,17 @@
 """``kafka-zk produce``: lines to records."""
 
+import itertools
 import sys
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from kafka_zk.broker.signals import interrupt_at_the_end
 from kafka_zk.cli import line_format
 from kafka_zk.cli.options import PARTITION, bootstrap_option, json_option
 from kafka_zk.cli.output import note, print_json
@@ -29,6 +32,7 @@ WATCHED_RECORDS = 10_000
 @click.option(
     "--file", "path", type=click.Path(path_type=Path, dir_okay=False), help="Read this file instead of stdin."
 )
+@click.option("--rate", type=click.IntRange(1, 10_000), help="Write numbered records instead, so many a second.")
 @click.option("--key-separator", help="Separates key and value in a line.  (implies parse.key=true)")
 @click.option("--header", "headers", type=KEY_VALUE, multiple=True, help="A header for every record; may be repeated.")
 @click.option("--partition", type=PARTITION, help="Write to this partition.")
@@ -49,6 +53,7 @@ def command(
     topic: str,
     bootstrap: str,
     path: Path | None,
+    rate: int | None,
     key_separator: str | None,
     headers: tuple[tuple[str, str], ...],
     partition: int | None,
@@ -59,7 +64,7 @@ def command(
     producer_properties: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> None:
-    """Write one record per line of stdin or of a file, and print the offsets.
+    """Write one record per line of stdin or of a file, and print the offsets; with --rate, until Ctrl-C.
 
     The key decides the partition, as in Java's producer (murmur2). --property takes the keys of Kafka's console
     producer: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, headers.key.separator,
@@ -69,6 +74,7 @@ def command(
     kafka-zk produce --topic t < lines.txt
     echo 'k1:hello' | kafka-zk produce --topic t --key-separator : --header source=shell
     kafka-zk produce --topic t --file events.jsonl --compression-codec lz4 --acks 1
+    kafka-zk produce --topic t --rate 10
     """
     from kafka_zk.cli.brokers import check_may_produce
     from kafka_zk.producer.blocking import BlockingProducer
@@ -86,17 +92,20 @@ def command(
         **dict(producer_properties),
     }
     always = tuple((name, value.encode()) for name, value in headers)
-    with _lines(path) as lines, BlockingProducer(None, **options) as producer:
+    if rate is not None and path is not None:
+        raise click.UsageError("--rate numbers its records itself: without --file")
+    with _lines(path) if rate is None else _numbered(rate) as lines, BlockingProducer(None, **options) as producer:
         servers = ",".join(f"{host}:{port}" for host, port in producer.config.bootstrap_addresses)
         check_may_produce(servers, topic)
         report = _Report(servers, producer.config)
-        for number, line in enumerate(lines, 1):
-            record = reader.parse(line, number)
-            if number == 1:
-                with waiting(f"topic {topic} at {shortened_list(servers)}", producer.config.max_block_ms / 1000):
-                    producer.partitions_for(topic)
-            future = producer.send(topic, record.value, record.key, partition, None, always + record.headers)
-            report.add(future, len(line))
+        with suppress(*() if rate is None else (KeyboardInterrupt,)):
+            for number, line in enumerate(lines, 1):
+                record = reader.parse(line, number)
+                if number == 1:
+                    with waiting(f"topic {topic} at {shortened_list(servers)}", producer.config.max_block_ms / 1000):
+                        producer.partitions_for(topic)
+                future = producer.send(topic, record.value, record.key, partition, None, always + record.headers)
+                report.add(future, len(line))
         report.finish()
     if as_json:
         print_json({"topic": topic, "records": report.count, "partitions": report.partitions})
@@ -147,6 +156,21 @@ class _Report:
             for partition, seen in sorted(self.partitions.items())
         ]
         return f" (offsets by partition: {', '.join(parts)})" if parts else ""
+
+
+@contextmanager
+def _numbered(rate: int) -> Iterator[Iterable[bytes]]:
+    """So many lines a second, until Ctrl-C or SIGTERM; what was missed in a stall of seconds is not made up for."""
+    interrupt_at_the_end()
+
+    def lines() -> Iterator[bytes]:
+        due_s = time.monotonic()
+        for number in itertools.count(1):
+            due_s = max(due_s + 1 / rate, time.monotonic() - 1)
+            time.sleep(max(0.0, due_s - time.monotonic()))
+            yield b"record %d" % number
+
+    yield lines()
 
 
 @contextmanager

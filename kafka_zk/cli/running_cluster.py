@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from kafka_zk.cli.broker_faults import DESCRIBE
+from kafka_zk.cli.cluster_actions import DESCRIBE, TOLD
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.options import zookeeper_properties
 from kafka_zk.cli.zk import zookeeper_client
@@ -19,6 +19,7 @@ from kafka_zk.system.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.testing.sessions import SessionUnknown, expire_session
 
 CONTROLLER = "controller"
+EXPIRE = "expire"
 
 Document = dict[str, Any]
 
@@ -78,7 +79,11 @@ class RunningCluster:
 
     def do(self, action: str, broker_id: int, **options: object) -> Document:
         """Have ``up`` do it; returns what the broker's state is then. Raises: Refused, NotReached."""
-        return control_socket.ask(self._socket, {"action": action, "broker": broker_id, **options})
+        return self.ask({"action": action, "broker": broker_id, **options})
+
+    def ask(self, request: Document) -> Document:
+        """What ``up`` answers (see ``cluster_actions``). Raises: Refused, NotReached."""
+        return control_socket.ask(self._socket, request)
 
     def expire(self, broker_id: int) -> int:
         """End the session in which a broker is registered; returns its id. Raises: CommandFailed, RegistryError."""
@@ -90,6 +95,7 @@ class RunningCluster:
         for host, port in connect_string.parse(self.zookeeper).servers:
             try:
                 expire_session(host, port, session_id)
+                self.ask({"action": TOLD, "what": EXPIRE, "broker": broker_id})
                 return session_id
             except (OSError, SessionUnknown) as error:
                 errors.append(str(error))

@@ -68,7 +68,10 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
     help="Directory that every broker writes its events into; for kafka-zk watch.",
 )
 @click.option(
-    "--proxies", is_flag=True, help="Put proxies between brokers and ZooKeeper, and between brokers: for break cut."
+    "--proxies/--no-proxies",
+    default=None,
+    help="Put proxies between brokers and ZooKeeper, and between brokers: for break cut and delay.  [default: with "
+    "--web, unless -o or --zookeeper is in the way]",
 )
 @click.option(
     "--web",
@@ -93,7 +96,7 @@ def command(
     zookeeper_port: int | None,
     overrides: tuple[tuple[str, str], ...],
     trace: Path | None,
-    proxies: bool,
+    proxies: bool | None,
     web_port: int | None,
     supervise: bool,
     as_json: bool,
@@ -125,6 +128,8 @@ def command(
         raise click.UsageError(f"{brokers} brokers from port {port} on exceed port 65535")
     properties = _checked({**zookeeper_properties(), **_replication(brokers), **dict(overrides)})
     may_choose = not zookeeper and not zookeeper_port
+    if proxies is None:
+        proxies = web_port is not None and zookeeper is None and not _proxy_keys(properties)
     with ExitStack() as cleanup:
         folder = data or _temporary_directory(cleanup)
         cluster = _kind_of_cluster(proxies, properties)(
@@ -146,10 +151,17 @@ def _kind_of_cluster(proxies: bool, properties: dict[str, str]) -> "type[Embedde
             from kafka_zk.embedded.cluster import EmbeddedCluster
 
             return EmbeddedCluster
-        from kafka_zk.testing.proxied_cluster import PROXY_KEYS, ProxiedCluster
-    if chosen := sorted(PROXY_KEYS & properties.keys()):
+        from kafka_zk.testing.proxied_cluster import ProxiedCluster
+    if chosen := _proxy_keys(properties):
         raise click.UsageError(f"-o {chosen[0]}: up --proxies sets it for each broker")
     return ProxiedCluster
+
+
+def _proxy_keys(properties: dict[str, str]) -> list[str]:
+    """The overrides that proxies are in the way of."""
+    from kafka_zk.testing.proxied_cluster import PROXY_KEYS
+
+    return sorted(PROXY_KEYS & properties.keys())
 
 
 def _replication(brokers: int) -> dict[str, str]:
@@ -195,7 +207,7 @@ def _run(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool, web_port: 
         with ExitStack() as cleanup:
             control = _listen(cluster, cleanup)
             _tell_ready(cluster, as_json)
-            _watch(cluster, control, _web_page(cluster, web_port, cleanup), as_json)
+            _watch(cluster, control, _web_page(cluster, web_port, cleanup), as_json, cleanup)
     except KeyboardInterrupt:
         _stop(cluster)
         if not ready:
@@ -302,30 +314,38 @@ def _web_page(cluster: "EmbeddedCluster", port: int | None, cleanup: ExitStack) 
     return page
 
 
-def _watch(cluster: "EmbeddedCluster", control: "ControlSocket | None", page: "WebPage | None", as_json: bool) -> None:
+def _watch(
+    cluster: "EmbeddedCluster",
+    control: "ControlSocket | None",
+    page: "WebPage | None",
+    as_json: bool,
+    cleanup: ExitStack,
+) -> None:
     """Tell of every process that ends, and do what ``kafka-zk break`` asks for, until a signal comes or no broker is
     left that did not end by request."""
-    from kafka_zk.cli.broker_faults import BrokerFaults
+    from kafka_zk.cli.cluster_actions import ClusterActions
 
-    def did(action: str, broker: "BrokerProcess") -> None:
+    def did(action: str, target: str, broker: "BrokerProcess | None") -> None:
         if as_json:
-            print_json({"event": action, "id": broker.broker_id, "pid": broker.pid})
+            print_json({"event": action, **({"id": broker.broker_id, "pid": broker.pid} if broker else {"of": target})})
         else:
-            note(f"kafka-zk break {action} {broker.broker_id}: done")
+            note(f"kafka-zk break {action} {target}: done")
 
-    faults = BrokerFaults(cluster, did)
+    actions = ClusterActions(cluster, did)
+    cleanup.callback(actions.stop)
+    killed = actions.faults.killed
     ended: set[BrokerProcess | EmbeddedZooKeeper] = set()
     while True:
         ended &= {each for each in (*cluster.brokers, cluster.zookeeper) if each and not each.alive}
-        ended |= _tell_ended(cluster, ended, faults.killed, as_json)
+        ended |= _tell_ended(cluster, ended, killed, as_json)
         if page is not None and (news := page.news()):
             _say(as_json, news, event="web", message=news)
-        if not faults.killed and not any(broker.alive for broker in cluster.brokers):
+        if not killed and not any(broker.alive for broker in cluster.brokers):
             raise CommandFailed("no broker is left")
         if control is None:
             time.sleep(WATCH_INTERVAL_S)
         else:
-            control.serve(WATCH_INTERVAL_S, faults.answer)
+            control.serve(WATCH_INTERVAL_S, actions.answer)
 
 
 def _tell_ended(

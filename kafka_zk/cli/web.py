@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kafka_zk.web.service import Cluster
     from kafka_zk.web.sources import Source
 
-EXPIRE = "expire"
 URL = "web page at "
 
 
@@ -168,7 +167,7 @@ def _record(
     if found is None:
         note("what brokers do is shown if they write it: kafka-zk up --web, or --trace DIR")
     traces = TraceSource(found, from_start=not recording.count) if found is not None else None
-    cluster = Cluster(source, traces, running.broker_ids, lambda action, broker: _break(running, action, broker))
+    cluster = Cluster(source, traces, running.broker_ids, lambda request: _break(running, request))
     _serve(recording, cluster, source.described, port, as_json)
 
 
@@ -188,7 +187,13 @@ def _watches(zookeeper: str) -> "Source":
     return WatchSource(zookeeper, zookeeper_security(zookeeper_properties()))
 
 
-def _break(running: "RunningCluster", action: str, broker_id: int) -> "Document":
-    if action == EXPIRE:
-        return {"state": f"without its session {running.expire(broker_id):#x}"}
-    return running.do(action, broker_id)
+def _break(running: "RunningCluster", request: "Document") -> "Document":
+    """What ``kafka-zk break`` does: most of it the running ``up``."""
+    from kafka_zk.cli.break_actions import expected
+    from kafka_zk.cli.running_cluster import EXPIRE
+
+    if request["action"] != EXPIRE:
+        return running.ask(request)
+    session_id = running.expire(running.broker_id(str(request.get("broker"))))
+    told = expected(EXPIRE, running.session_s, running.supervised)
+    return {"state": f"without its session {session_id:#x}", "expected": told}

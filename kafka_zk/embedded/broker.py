@@ -1,6 +1,7 @@
 """One broker as a process of its own: ``kafka-zk broker`` on a properties file in its folder."""
 
 import contextlib
+import resource
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -98,6 +99,12 @@ class BrokerProcess:
 
     def resume(self) -> None:
         self.process.resume()
+
+    def limit_files(self, limit_bytes: int | None) -> None:
+        """Let no file of the running process grow beyond this; None: as far as before. With 0 every write to a file
+        fails, as on a full disk, with another error number. The next start has no limit. Raises: OSError."""
+        hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)[1]
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (hard if limit_bytes is None else limit_bytes, hard))
 
 
 def _escape(value: str) -> str:

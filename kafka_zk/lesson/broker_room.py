@@ -63,6 +63,7 @@ class BrokerRoom:
     def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:
         self.teacher = teacher
         self.verbose = verbose
+        self._data_dir = data_dir
         self._trace = data_dir / "trace"
         self._cluster = EmbeddedCluster(
             data_dir,
@@ -93,6 +94,7 @@ class BrokerRoom:
             for _ in range(1, BROKERS):
                 self._cluster.add_broker()
             self.client = self._closing.enter_context(KazooBlockingClient(self.zookeeper))
+            self.teacher.room_opened(self._data_dir / "zookeeper" / "data", self._trace)
         except BaseException:
             self._closing.close()
             raise
@@ -105,6 +107,7 @@ class BrokerRoom:
 
     def dismiss(self) -> None:
         """Nobody is paused any more."""
+        self.teacher.all_seen()
         for broker_id in sorted(self._paused):
             self.resume(broker_id)
 

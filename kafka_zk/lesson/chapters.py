@@ -34,8 +34,7 @@ def idle_member(room: Classroom) -> dict[str, Any]:
     teacher.chapter(1, "Five consumers, four partitions")
     teacher.say(
         "Each consumer of a group creates an ephemeral znode under /consumers/<group>/ids and watches that list. "
-        "This is how it learns that others join and leave. A line with ⚡ is a watch that fires. It is held back while "
-        "you read; that time is not counted."
+        f"This is how it learns that others join and leave. {teacher.watches}"
     )
     topic = room.topic("lesson", 4)
     group = room.group("class", topic, 4, "cooperative")

@@ -171,6 +171,7 @@ class Classroom:
         self.teacher = teacher
         self.verbose = verbose
         self._thread = reactor_thread()
+        self._data_dir = data_dir
         self._trace = data_dir / "trace"
         self._cluster = EmbeddedCluster(
             data_dir,
@@ -181,6 +182,8 @@ class Classroom:
             trace=self._trace,
         )
         self.gate = Gate(teacher.watches_fire, self._thread.reactor.callFromThread, teacher.clock)
+        self.gate.closed = teacher.holds_watches
+        self.gate.observe = teacher.observe
         self._groups: list[Group] = []
         self._used: dict[str, int] = {}  # names of topics and groups
 
@@ -194,6 +197,7 @@ class Classroom:
 
     def __enter__(self) -> Self:
         self._cluster.start()
+        self.teacher.room_opened(self._data_dir / "zookeeper" / "data", self._trace)
         return self
 
     def __exit__(
@@ -260,6 +264,7 @@ class Classroom:
 
     def dismiss(self) -> None:
         """All members of all groups leave, and what fires passes unseen meanwhile."""
+        self.teacher.all_seen()
         self.gate.closed, self.gate.delay_s = False, 0.0
         self.gate.release()
         for group in self._groups:
@@ -267,7 +272,7 @@ class Classroom:
                 member.close()
         self._groups.clear()
         self.gate.release()
-        self.gate.closed = True
+        self.gate.closed = self.teacher.holds_watches
 
     def _zookeeper_member(self, group: Group, name: str) -> LessonMember:
         return ZookeeperMember(

@@ -16,6 +16,7 @@ from kafka_zk.client.waiting import run
 from kafka_zk.lesson.clock import LessonClock
 from kafka_zk.registry.client import EventType, Operation, RegistryClient, Watch, WatchedEvent, ZnodeStat
 from kafka_zk.registry.counted_client import CountedClient
+from kafka_zk.registry.events import Observe, ignore
 from kafka_zk.system.clock import Timers
 
 T = TypeVar("T")
@@ -51,6 +52,8 @@ class Gate:
         self._call_on_reactor = call_on_reactor
         self.clock = clock
         self._waiting: queue.SimpleQueue[Fire] = queue.SimpleQueue()
+        self.observe: Observe = ignore
+        """Hears what members tell, in the reactor's thread, by the wall clock."""
         self.closed = True
         """While it is closed, fires wait for ``open_until``; else they pass unseen."""
         self.delay_s = 0.0

@@ -71,6 +71,7 @@ class LessonMember(ABC):
             return
 
     def _happened(self, event: Event, request_count: int | None) -> None:
+        self._gate.observe(event)
         in_lesson = replace(event, time_ms=self._gate.clock.lesson_ms(event.time_ms))
         self.events.append(Traced(in_lesson, request_count))
 

@@ -27,7 +27,7 @@ class Rooms:
         """For chapters on consumer groups."""
         if not isinstance(self._open, Classroom):
             self._close()
-            self._teacher.show("A ZooKeeper and a broker start …")
+            self._teacher.aside("A ZooKeeper and a broker start …")
             self._open = self._closing.enter_context(
                 Classroom(self._data_dir / "groups", self._teacher, self._verbose)
             )
@@ -38,7 +38,7 @@ class Rooms:
         """For chapters on brokers: all of them run, whatever happened in the chapter before."""
         if not isinstance(self._open, BrokerRoom):
             self._close()
-            self._teacher.show("A ZooKeeper and three brokers start …")
+            self._teacher.aside("A ZooKeeper and three brokers start …")
             self._open = self._closing.enter_context(
                 BrokerRoom(self._data_dir / "brokers", self._teacher, self._verbose)
             )
@@ -64,5 +64,5 @@ class Rooms:
         self._closing.close()
 
     def _tell_where(self, zookeeper: str, path: str) -> None:
-        self._teacher.show("… and serve. In another terminal you can look at what this lesson does to the znodes:")
-        self._teacher.show(f"kafka-zk znodes --zookeeper {zookeeper} {path}")
+        self._teacher.aside("… and serve. In another terminal you can look at what this lesson does to the znodes:")
+        self._teacher.aside(f"kafka-zk znodes --zookeeper {zookeeper} {path}")

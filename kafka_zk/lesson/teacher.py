@@ -3,6 +3,7 @@
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import click
 
@@ -11,6 +12,7 @@ from kafka_zk.lesson.errors import ChapterLeft
 from kafka_zk.lesson.gate import Fire
 from kafka_zk.lesson.keys import Ask, Key, ask
 from kafka_zk.registry.client import EventType
+from kafka_zk.registry.events import Event
 
 _INDENT = "   "
 _MAX_WIDTH = 100
@@ -27,11 +29,16 @@ _VERBS = {EventType.CHILD: "changed"}
 class Teacher:
     """Says what happens; with ``pause`` it stops at the ends of thoughts, and at each kind of watch the first time.
 
+    ``watches``: how a reader sees one that fires. ``holds_watches``: they wait until that was read.
+
     Args:
         write: takes a line; a silent teacher's does nothing.
         clock: held while the reader reads.
         answer: waits for a key.
     """
+
+    watches = "A line with ⚡ is a watch that fires. It is held back while you read; that time is not counted."
+    holds_watches = True
 
     def __init__(
         self,
@@ -75,6 +82,19 @@ class Teacher:
         ) or [""]:
             self._write(part.rstrip())
 
+    def aside(self, line: str) -> None:
+        """What is no part of the lesson."""
+        self.show(line)
+
+    def room_opened(self, zookeeper_data: Path, trace: Path) -> None:
+        """A cluster has started; its ZooKeeper's data and its brokers' traces are in these folders."""
+
+    def all_seen(self) -> None:
+        """What a chapter has begun ends from now on."""
+
+    def observe(self, event: Event) -> None:
+        """A member tells this, in the reactor's thread."""
+
     def picture(self, lines: Iterable[str]) -> None:
         """Lines that must not be folded."""
         for line in lines:
@@ -108,6 +128,12 @@ class Teacher:
                 raise ChapterLeft(-1 if self._stops == 1 else 0)
             case Key.GO_ON:
                 return
+
+
+def meaning_of(path: str) -> tuple[str, str]:
+    """What kind of znode of a group that is, and what it means when a watch on it fires; "" for others."""
+    kind = next((part for part in reversed(path.split("/")) if part in _MEANINGS), "")
+    return kind, _MEANINGS.get(kind, "")
 
 
 def _told_together(fires: list[Fire]) -> Iterator[tuple[str, str]]:

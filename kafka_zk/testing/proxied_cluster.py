@@ -1,4 +1,4 @@
-"""A cluster whose brokers reach ZooKeeper, and each other, through proxies, so that each can be cut off.
+"""A cluster whose brokers reach ZooKeeper, and each other, through proxies, so that each can be cut off or slowed down.
 
 Clients still connect to the brokers directly: a broker that is cut off from the rest goes on answering them, which is
 what makes a broken network interesting. Each broker has a listener of its own for other brokers, ``REPLICATION``.
@@ -31,12 +31,13 @@ class Link(StrEnum):
 
 
 class ProxiedCluster(EmbeddedCluster):
-    """As ``EmbeddedCluster``, with ``cut`` and ``mend``. The proxies run in threads of this process."""
+    """As ``EmbeddedCluster``, with ``cut``, ``delay`` and ``mend``. The proxies run in threads of this process."""
 
     def __init__(self, data_dir: Path, **options: Any) -> None:
         super().__init__(data_dir, **options)
         self._proxies: dict[int, Mapping[Link, TcpProxy]] = {}
         self._cut: dict[int, set[Link]] = {}
+        self._delays_s: dict[tuple[int, Link], float] = {}
 
     def cut_links(self, broker_id: int) -> Collection[Link]:
         """What the broker is cut off from now."""
@@ -52,15 +53,27 @@ class ProxiedCluster(EmbeddedCluster):
             for proxies in self._proxies.values():
                 proxies[Link.BROKERS].drop_connections_from(ports)
 
+    def delays_s(self, broker_id: int) -> dict[Link, float]:
+        """How long everything on these connections of a broker is held back now, in each direction."""
+        return {link: delay_s for (number, link), delay_s in self._delays_s.items() if number == broker_id}
+
+    def delay(self, broker_id: int, links: Collection[Link], delay_s: float) -> None:
+        """Hold back everything on these connections of a broker, in both directions, until ``mend``."""
+        for link in links:
+            self._delays_s[broker_id, link] = delay_s
+            self._proxies[broker_id][link].delay_s = delay_s
+
     def mend(self, broker_id: int) -> None:
-        """Let it connect to everything again."""
+        """Let it connect to everything again, without delay."""
         self._cut.pop(broker_id, None)
-        for proxy in self._proxies[broker_id].values():
+        for link, proxy in self._proxies[broker_id].items():
+            self._delays_s.pop((broker_id, link), None)
+            proxy.delay_s = 0.0
             proxy.restore()
 
     def stop(self) -> list[str]:
         """As of EmbeddedCluster; the connections are mended first, so that brokers can end as they should."""
-        for broker_id in list(self._cut):
+        for broker_id in {*self._cut, *(number for number, _ in self._delays_s)}:
             self.mend(broker_id)
         complaints = super().stop()
         self._stop_proxies()
@@ -82,6 +95,7 @@ class ProxiedCluster(EmbeddedCluster):
         zookeeper = TcpProxy(*servers[0]).start()
         others = TcpProxy(LOCALHOST, inner_port).start()
         others.refuses = self._comes_from_a_cut_broker
+        others.delay_s_from = self._delay_s_from
         self._proxies[broker_id] = {Link.ZOOKEEPER: zookeeper, Link.BROKERS: others}
         client_listener = f"PLAINTEXT://{LOCALHOST}:{port}"
         properties = {
@@ -97,3 +111,8 @@ class ProxiedCluster(EmbeddedCluster):
     def _comes_from_a_cut_broker(self, port: int) -> bool:
         cut = [broker_id for broker_id, links in self._cut.items() if Link.BROKERS in links]
         return any(port in local_ports(self.brokers[broker_id].pid) for broker_id in cut)
+
+    def _delay_s_from(self, port: int) -> float:
+        """Of the broker that made this connection to another one."""
+        slow = [(number, delay_s) for (number, link), delay_s in list(self._delays_s.items()) if link is Link.BROKERS]
+        return max((s for number, s in slow if port in local_ports(self.brokers[number].pid)), default=0.0)

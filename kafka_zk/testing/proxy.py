@@ -25,6 +25,8 @@ class TcpProxy:
         self.port = 0
         self.delay_s = 0.0
         """Every chunk is held back this long, in both directions."""
+        self.delay_s_from: Callable[[int], float] = lambda port: 0.0
+        """The same for connections from that local port; asked for each chunk, in the proxy's thread."""
         self.on_first_chunk: Callable[[bytes], bytes] = bytes
         """What the target gets to see of the first chunk that a new connection sends."""
         self.refuses: Callable[[int], bool] = lambda port: False
@@ -133,20 +135,25 @@ class TcpProxy:
             return
         pair = {writer, target_writer}
         self._writers |= pair
+        port = writer.get_extra_info("peername")[1]
         await asyncio.gather(
-            self._pump(reader, target_writer, self.on_first_chunk), self._pump(target_reader, writer, bytes)
+            self._pump(reader, target_writer, port, self.on_first_chunk),
+            self._pump(target_reader, writer, port, bytes),
         )
         self._writers -= pair
 
     async def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, change: Callable[[bytes], bytes]
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int, change: Callable[[bytes], bytes]
     ) -> None:
-        """Forward until either side ends; then end the other side as well. The first chunk goes through ``change``."""
+        """Forward until either side ends; then end the other side as well. The first chunk goes through ``change``.
+
+        ``port``: where the connection comes from.
+        """
         with contextlib.suppress(OSError):
             while chunk := await reader.read(CHUNK_BYTES):
                 chunk, change = change(chunk), bytes
-                if self.delay_s:
-                    await asyncio.sleep(self.delay_s)
+                if (delay_s := max(self.delay_s, self.delay_s_from(port))) > 0:
+                    await asyncio.sleep(delay_s)
                 await self._flowing.wait()
                 writer.write(chunk)
                 await writer.drain()

@@ -44,3 +44,12 @@ class LeadershipSeen(ClusterSeen):
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorActed(ClusterSeen):
+    """Somebody did this to the cluster with ``kafka-zk break`` or on the web page; ``expected`` is what should come."""
+
+    action: str
+    target: str
+    expected: str

@@ -70,6 +70,10 @@ class ClusterNarrator:
     def _(self, event: seen.LeadershipSeen) -> Phrase | None:
         return Phrase("state of {}", (_state(event.partition, event.leader, event.leader_epoch, event.isr),))
 
+    @phrase.register
+    def _(self, event: seen.OperatorActed) -> Phrase | None:
+        return Phrase(f"{event.action} {{}}", (event.target,))
+
     # --- watches and sessions ---
 
     @phrase.register

@@ -126,7 +126,10 @@ class RecordingApi:
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         steps = [_group_step(each) for each in self._recording.group_steps(from_ms, to_ms, MOST_MOVES)]
         found = episodes(self._recording.moves(from_ms, to_ms, MOST_MOVES), steps, to_ms)
-        return {"count": len(found), "episodes": [self._priced(each) for each in found[-MOST_EPISODES:]]}
+        told = [_act(each) for each in self._recording.operator_acts(from_ms, to_ms, MOST_EPISODES)]
+        told += [self._priced(each) for each in found[-MOST_EPISODES:]]
+        told.sort(key=lambda each: int(each["from_ms"]))
+        return {"count": len(found) + len(told) - len(found[-MOST_EPISODES:]), "episodes": told[-MOST_EPISODES:]}
 
     def samples(self, query: Query) -> Document:
         """How far partitions and groups are at ``time_ms``, and by topic, and by group and topic, between two times."""
@@ -230,6 +233,14 @@ class RecordingApi:
             chain.append(found)
             cause = found.cause
         return chain
+
+
+def _act(entry: Entry) -> Document:
+    """What somebody did to the cluster, as an episode."""
+    document, at_ms = entry.document, entry.time_ms
+    text = f"{document.get('action')} {document.get('target')}. Expect: {document.get('expected')}"
+    episode = Episode("you", text, at_ms, at_ms, 0, lasts=False)._asdict()
+    return {**episode, "seq": entry.seq, "writes": None, "watches": None}
 
 
 def _group_step(entry: Entry) -> GroupStep:

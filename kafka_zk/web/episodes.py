@@ -151,7 +151,8 @@ def _of_steps(steps: Iterable[GroupStep], now_ms: int) -> list[Episode]:
             began.setdefault(step.group, step)
             continue
         first = began.pop(step.group, step)
-        text = f"rebalanced: generation {step.generation}, {_counted(step.member_count, 'member')}"
+        generation = f"generation {step.generation}, " if step.generation >= 0 else ""
+        text = f"rebalanced: {generation}{_counted(step.member_count, 'member')}"
         found.append(Episode(f"{IN_BROKER} {step.group}", text, first.time_ms, step.time_ms, 0, lasts=False))
     for step in began.values():
         text = f"rebalances since generation {step.generation}"

@@ -15,12 +15,15 @@ from kafka_zk.web.znode_tree import Znode
 KEY = "lesson"
 """Of the recording's notes."""
 NOBODY = "nobody"
+NOTE, TOLD = "note", "told"
+"""Kinds of steps: a thought, and what happens next."""
 
 
 class Step(NamedTuple):
     """``text`` is done, said or expected after entry ``from_seq``; ``seq`` is the last entry before the next step.
 
-    ``kind``: command, note, held, failed or violation. ``happened``: what it led to, in sentences.
+    ``play``: the part of the lesson, such as a chapter. ``kind``: command, note, told, held, failed or violation.
+    ``happened``: what it led to, in sentences; ``picture``: lines that must not be folded.
     """
 
     play: str
@@ -29,14 +32,16 @@ class Step(NamedTuple):
     from_seq: int
     seq: int
     happened: tuple[str, ...]
+    picture: tuple[str, ...] = ()
 
 
 class Lesson(NamedTuple):
-    """``said``: what one learns from it."""
+    """``said``: what one learns from it. ``finished``: no more steps will come."""
 
     title: str
     said: str
     steps: tuple[Step, ...]
+    finished: bool = True
 
 
 class Question(NamedTuple):
@@ -52,8 +57,11 @@ def encode(lesson: Lesson) -> str:
 def decode(text: str) -> Lesson:
     """Raises: ValueError, KeyError, TypeError."""
     document = json.loads(text)
-    steps = tuple(Step(**{**each, "happened": tuple(each["happened"])}) for each in document["steps"])
-    return Lesson(document["title"], document["said"], steps)
+    lines = ("happened", "picture")
+    steps = tuple(
+        Step(**{**each, **{name: tuple(each.get(name, ())) for name in lines}}) for each in document["steps"]
+    )
+    return Lesson(document["title"], document["said"], steps, document.get("finished", True))
 
 
 def question(before: Mapping[str, Znode], after: Mapping[str, Znode]) -> Question | None:

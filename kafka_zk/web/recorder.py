@@ -12,7 +12,7 @@ from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.events import Event
 from kafka_zk.registry.transaction_log import Transaction
 from kafka_zk.web.recording import Recording
-from kafka_zk.web.sources import Source, TraceSource
+from kafka_zk.web.sources import Source, Traces
 
 INTERVAL_S = 0.1
 RETRY_POLLS = 10
@@ -35,7 +35,7 @@ class Recorder:
         reactor: Any,
         recording: Recording,
         source: Source,
-        traces: TraceSource | None,
+        traces: Traces | None,
         on_news: Callable[[], None] = lambda: None,
     ) -> None:
         self._recording = recording

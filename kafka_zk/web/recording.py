@@ -55,6 +55,7 @@ create table if not exists entries (
 create index if not exists by_time on entries (time_ms, actor);
 create index if not exists by_group_step on entries (time_ms)
     where kind in ('RebalancePrepared', 'AssignmentCompleted');
+create index if not exists by_operator on entries (time_ms) where kind = 'OperatorActed';
 create index if not exists by_change on entries (seq) where kind in ('created', 'changed', 'deleted');
 create index if not exists by_path on entries (path, seq) where path != '';
 create index if not exists by_cause on entries (cause);
@@ -464,6 +465,13 @@ class Recording:
         """The latest of what coordinators told of rebalances in this time, in order."""
         return self._entries(
             f"where kind in ({_GROUP_STEPS}) and time_ms between ? and ? order by time_ms desc, seq desc limit ?",
+            from_ms, to_ms, limit,
+        )[::-1]  # fmt: skip
+
+    def operator_acts(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
+        """The latest of what somebody did to the cluster in this time, in order."""
+        return self._entries(
+            "where kind = 'OperatorActed' and time_ms between ? and ? order by time_ms desc, seq desc limit ?",
             from_ms, to_ms, limit,
         )[::-1]  # fmt: skip
 

@@ -14,12 +14,15 @@ from kafka_zk.client.list_offsets import LATEST
 from kafka_zk.client.waiting import run
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import wall_ms
+from kafka_zk.web.asked_groups import AskedGroups
 
 INTERVAL_S = 1.0
 TIMEOUT_MS = 1_500
 """A broker that has not answered by then does not answer."""
 MOST_PARTITIONS = 1_000
 MOST_GROUPS = 20
+ROUNDS_BETWEEN_GROUPS = 3
+"""Groups that do not tell by traces are asked who has what so much more seldom."""
 
 _log = Logger()
 
@@ -54,12 +57,19 @@ class Sampler:
     Args:
         wanted: asked each time.
         take: takes a time in ms and values by series; it may fail.
+        asked: the groups that are found by asking; None: those that are wanted are all.
     """
 
     def __init__(
-        self, reactor: Any, wanted: Callable[[], Wanted], take: Callable[[int, Mapping[str, int | None]], object]
+        self,
+        reactor: Any,
+        wanted: Callable[[], Wanted],
+        take: Callable[[int, Mapping[str, int | None]], object],
+        asked: AskedGroups | None = None,
     ) -> None:
         self._reactor = reactor
+        self._asked = asked
+        self._round = 0
         self._wanted = wanted
         self._take = take
         self._admin: Admin | None = None
@@ -83,12 +93,21 @@ class Sampler:
             wanted = self._wanted()
             admin = await self._connected(wanted.brokers)
             if admin is not None and wanted.leaders:
+                wanted = await self._with_asked(admin, wanted)
                 ends, committed = await _ends(admin, wanted), await _committed(admin, wanted)
                 if self._stopped:
                     return
                 self._take(wall_ms(), series(ends, committed))
         except Exception:
             _log.failure("no sample of partitions and groups")
+
+    async def _with_asked(self, admin: Admin, wanted: Wanted) -> Wanted:
+        if self._asked is None:
+            return wanted
+        if self._round % ROUNDS_BETWEEN_GROUPS == 0:
+            await self._asked.ask(admin.groups)
+        self._round += 1
+        return wanted._replace(groups=self._asked.names)
 
     async def _connected(self, brokers: tuple[str, ...]) -> Admin | None:
         """One that knows brokers that are alive."""

@@ -37,9 +37,9 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 
-Break = Callable[[str, int], Document]
-"""Does an action to a broker, in a thread; returns what its state is then. Raises: an exception whose text says why
-not."""
+Break = Callable[[Document], Document]
+"""Does what a request with an ``action`` says, in a thread; returns what the state is then. Raises: an exception whose
+text says why not."""
 
 _log = Logger()
 
@@ -175,19 +175,33 @@ class _Break(_Resource):
             return _answer(request, {"error": "the token is missing or wrong: open the URL that was printed"}, 403)
         if self._break is None:
             return _answer(request, {"error": "only a cluster of kafka-zk up can be broken from here"}, 409)
-        body = request.content.read(_MOST_BODY_BYTES)
-        try:
-            wanted = json.loads(body)
-            action, broker = str(wanted["action"]), int(wanted["broker"])
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            return _answer(request, {"error": "an action and a broker are expected"}, 400)
-        done: Any = deferToThread(self._break, action, broker)
+        wanted = _order(request.content.read(_MOST_BODY_BYTES))
+        if wanted is None:
+            return _answer(request, {"error": "an object with an action is expected"}, 400)
+        done: Any = deferToThread(self._break, wanted)
         done.addCallbacks(
             lambda state: (state, 200), lambda failure: ({"error": failure.getErrorMessage()}, 409)
         )  # fmt: skip
         done.addCallback(lambda outcome: _finish(request, *outcome))
         done.addErrback(lambda failure: _log.failure("an answer was not sent", failure=failure))
         return NOT_DONE_YET
+
+
+def _order(body: bytes) -> Document | None:
+    """An action, and texts, whole numbers and lists of texts that say more of it; None: it is no such thing."""
+    try:
+        wanted = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(wanted, dict) or not isinstance(wanted.get("action"), str):
+        return None
+    return wanted if all(map(_is_plain, wanted.values())) else None
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(each, str) for each in value)
+    return isinstance(value, str) or type(value) is int
 
 
 class _News(_Resource):

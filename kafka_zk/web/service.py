@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_zk.registry.events import Event
 from kafka_zk.web.api import RecordingApi
+from kafka_zk.web.asked_groups import AskedGroups
 from kafka_zk.web.documents import Document
 from kafka_zk.web.recorder import Recorder
 from kafka_zk.web.recording import Recording
 from kafka_zk.web.sampled import to_ask
-from kafka_zk.web.sampler import Sampler
+from kafka_zk.web.sampler import MOST_GROUPS, Sampler
 from kafka_zk.web.server import LOOPBACK, Break, WebServer
-from kafka_zk.web.sources import Source, TraceSource
+from kafka_zk.web.sources import Source, Traces
 
 HEARTBEAT_S = 1.0
 """So often the page is told what time it is, even if nothing happens."""
@@ -24,12 +26,14 @@ class Cluster:
     """A live cluster that is recorded.
 
     ``broker_ids``: those of a cluster of ``kafka-zk up``, dead or alive. ``break_broker``: None where it cannot be.
+    ``in_lesson``: the page begins at the beginning, and shows what its reader has come to.
     """
 
     source: Source
-    traces: TraceSource | None
+    traces: Traces | None
     broker_ids: tuple[int, ...] = ()
     break_broker: Break | None = None
+    in_lesson: bool = False
 
 
 class WebService:
@@ -57,9 +61,17 @@ class WebService:
                 reactor, self._recording, self._cluster.source, self._cluster.traces, self._server.tell_news
             )
             self._recorder.start()
-            self._sampler = Sampler(reactor, lambda: to_ask(self._recording), self._recording.samples.add)
+            asked = AskedGroups(self._tell, MOST_GROUPS) if self._cluster.traces is None else None
+            samples = self._recording.samples
+            self._sampler = Sampler(reactor, lambda: to_ask(self._recording), samples.add, asked)
             self._sampler.start()
             self._every(reactor, self._server.tell_news)
+
+    def record_now(self) -> int:
+        """Take what the cluster has told until now; returns the last entry."""
+        if self._recorder is not None:
+            self._recorder.poll()
+        return self._recording.count
 
     def stop(self) -> None:
         if self._recorder is not None:
@@ -80,13 +92,17 @@ class WebService:
             "first_ms": first_ms,
             "last_ms": last_ms,
             "now_ms": int(time.time() * 1000),
-            "live": cluster is not None,
+            "live": cluster is not None and not cluster.in_lesson,
             "source": self._described,
             "misses": "; ".join(filter(None, (cluster.source.misses if cluster else "", self._recording.misses))),
             "known_brokers": list(cluster.broker_ids) if cluster is not None else [],
             "can_break": cluster is not None and cluster.break_broker is not None,
             "problem": problem,
         }
+
+    def _tell(self, events: list[Event]) -> None:
+        self._recording.add(events, [])
+        self._server.tell_news()
 
     def _every(self, reactor: Any, function: Callable[[], None]) -> None:
         function()

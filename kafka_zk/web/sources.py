@@ -42,6 +42,13 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
+class Traces(Protocol):
+    """What processes tell of themselves."""
+
+    def read(self) -> list[Event]:
+        """What is new. Raises: OSError."""
+
+
 class LogSource:
     """The transaction log of a server on this machine: every change since the beginning, and whose it is.
 

@@ -61,7 +61,7 @@ def assigned(event: AssignmentCompleted | MemberDeparted, held: Mapping[str, str
     now = {
         f"{assigned_lanes(event.group_id)}{tp}": member for member, tps in event.assignments.items() for tp in tps
     }
-    note = f"generation {event.generation}"
+    note = f"generation {event.generation}" if event.generation >= 0 else ""
     given = [Hold("assigned", lane, member, note) for lane, member in now.items()]
     return [*given, *(Hold("assigned", lane, NOBODY) for lane in held if lane not in now)]
 

@@ -47,6 +47,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.produce import PartitionData, ProduceRequest, TopicData, write_produce_request
 from kafka_zk.protocol.request import request_header
+from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from tests.bench.group_wire import Member
 from tests.bench.partition_wire import Wire
@@ -86,10 +87,10 @@ class _Reactor(LocalReactor):
 
 
 class OneBroker:
-    """A listener with all handlers behind it, and one client."""
+    """A listener with all handlers behind it, and one client; ``events``: who observes it."""
 
-    def __init__(self, folder: Path) -> None:
-        harness = build_harness(folder)
+    def __init__(self, folder: Path, events: EventSource = SILENT) -> None:
+        harness = build_harness(folder, events)
         self._topic_id = harness.lead(_TOPIC).bytes
         harness.lead(_COMMITTED_TOPIC, _COMMITTED_PARTITIONS)
         harness.lead(OFFSETS_TOPIC, _OFFSETS_TOPIC_PARTITIONS)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.registry.events import EventSource, harmless
+from kafka_zk.timeline.trace_file import TraceWriter
 from tests.bench import request_cost
 from tests.bench.request_cost import KINDS, Cost, OneBroker, complaints
 
@@ -40,6 +42,18 @@ def test_the_same_request_costs_the_same_again(broker: OneBroker, kind: str) -> 
     assert second.opcodes == pytest.approx(first.opcodes, rel=0.02)
     assert second.system_calls == first.system_calls
     assert second.peak_bytes == pytest.approx(first.peak_bytes, rel=0.05)
+
+
+@pytest.mark.parametrize("kind", ["produce 1 KB", "heartbeat"])
+def test_a_broker_that_is_recorded_pays_at_most_three_percent(kind: str, broker: OneBroker, tmp_path: Path) -> None:
+    """It writes what it decides, not what every request does."""
+    (tmp_path / "recorded").mkdir()
+    writer = TraceWriter(tmp_path / "trace.jsonl", "broker-0")
+    recorded = OneBroker(tmp_path / "recorded", EventSource("broker-0", harmless(writer)))
+    assert recorded.cost(kind).opcodes <= broker.cost(kind).opcodes * 1.03
+    recorded.close()
+    writer.close()
+    assert (tmp_path / "trace.jsonl").read_text(), "it is recorded"
 
 
 def test_a_tenth_more_python_is_noticed(broker: OneBroker) -> None:

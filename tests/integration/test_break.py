@@ -60,6 +60,12 @@ class Cluster:
         nodes = kafka_zk_json("znodes", "/brokers/ids", "--zookeeper", self.zookeeper)
         return next((node["ephemeralOwner"] for node in nodes if node["path"] == f"/brokers/ids/{broker_id}"), None)
 
+    def members(self, group: str) -> list[str]:
+        """Who is registered in a group of ZooKeeper."""
+        path = f"/consumers/{group}/ids"
+        nodes = kafka_zk_json("znodes", path, "--zookeeper", self.zookeeper)
+        return sorted(node["path"].rpartition("/")[2] for node in nodes if node["path"] != path)
+
     def wait_registered(self, broker_id: int, other_than: str | None = None) -> None:
         wait_for(lambda: self.session(broker_id) not in (None, other_than), f"broker {broker_id} in a session")
 
@@ -141,6 +147,66 @@ def test_a_broker_that_is_cut_off_answers_its_clients_and_loses_its_session(clus
     cluster.wait_registered(0, old)
     assert cluster.refusal("mend", "0") == "Error: broker 0 is not cut off"
     assert [cluster.next_event()["event"] for _ in range(2)] == ["cut", "mend"]
+
+
+def test_a_slow_connection_is_mended(cluster: Cluster) -> None:
+    """Its answers come late until then; what was done is in the trace."""
+    told = cluster.broken("delay", "1", "--ms", "300", "--from", "brokers")
+    assert told.startswith("between broker 1 and the other brokers everything comes 300 ms later, each way: ")
+    cluster.broken("mend", "1")
+    assert cluster.refusal("mend", "1") == "Error: broker 1 is not cut off"
+    assert [cluster.next_event()["event"] for _ in range(2)] == ["delay", "mend"]
+    lines = (cluster.data.parent / "trace" / "operator.jsonl").read_text().splitlines()
+    acts = [(each["action"], each["target"]) for each in map(json.loads, lines)]
+    assert acts[-2:] == [("delay", "broker 1"), ("mend", "broker 1")]
+
+
+def test_a_broker_whose_disk_is_full_gives_up_its_log_directory(cluster: Cluster) -> None:
+    """With the next record; that was its only directory, so it ends, and can be started again."""
+    told = cluster.broken("fill-disk", "1")
+    assert told.startswith("the disk of broker 1 is full. No file of it can grow any more")
+    assert cluster.refusal("fill-disk", "1") == "Error: the disk of broker 1 is full already"
+    old = cluster.pids[1]
+    address = f"127.0.0.1:{cluster.ports[1]}"
+    producer = start("produce", "--topic", "full", "--rate", "50", "--bootstrap-server", address)
+    try:
+        wait_for(lambda: not running(old), "its end")
+    finally:
+        producer.kill()
+        producer.communicate()
+    wait_for(lambda: cluster.session(1) is None, "the end of its session")
+    cluster.broken("restart", "1")
+    cluster.wait_registered(1)
+    assert cluster.refusal("free-disk", "1") == "Error: the disk of broker 1 is not full"
+    told_events = [cluster.next_event() for _ in range(2)]
+    assert [each["event"] for each in told_events] == ["fill-disk", "restart"]
+    cluster.pids[1] = told_events[1]["pid"]
+
+
+def test_members_and_producers_come_and_go(cluster: Cluster) -> None:
+    """Of both types of groups; they are processes of ``up``."""
+    assert cluster.broken("produce", "--rate", "20").startswith("20 records a second to flights. Records come in")
+    assert cluster.broken("join", "board").startswith("board/anna starts as pid ")
+    assert cluster.broken("join", "board").startswith("board/ben starts as pid ")
+    joined = json.loads(cluster.broken("join", "loader", "--type", "broker", "--json"))
+    assert (joined["member"], joined["topic"], joined["state"]) == ("loader/anna", "flights", "running")
+    wait_for(lambda: cluster.members("board") == ["board_anna", "board_ben"], "both members")
+    bootstrap = f"127.0.0.1:{cluster.ports[0]}"
+
+    def lag() -> bool:
+        done = kafka_zk("groups", "describe", "--group", "loader", "--bootstrap-server", bootstrap)
+        return "anna" in done.stdout
+
+    wait_for(lag, "the member of the broker's group")
+    assert cluster.broken("leave", "board/anna").startswith("board/anna leaves. It commits")
+    wait_for(lambda: cluster.members("board") == ["board_ben"], "one to leave")
+    assert cluster.broken("crash", "board/ben").startswith("board/ben was killed. It says goodbye to nobody")
+    assert cluster.refusal("leave", "board/ben").startswith("Error: board/ben was not started by kafka-zk break join")
+    assert cluster.refusal("join", "a/b").startswith("Error: 'a/b' cannot be the group: letters, digits")
+    assert cluster.broken("produce", "flights", "--rate", "0").startswith("0 records a second to flights")
+    cluster.broken("leave", "loader/anna")
+    events = [cluster.next_event() for _ in range(8)]
+    assert [(each["event"], each["of"]) for each in events[:2]] == [("produce", "flights"), ("join", "board/anna")]
 
 
 def test_the_controller_is_a_broker_too(cluster: Cluster) -> None:

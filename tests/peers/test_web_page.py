@@ -1,93 +1,25 @@
 """The flight recorder's page in a real Chromium: what people see, and what happens when they press a button."""
 
-import re
-import shutil
+import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from os import environ
 from pathlib import Path
-from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import Select
+from selenium.webdriver.common.keys import Keys
 
 from kafka_zk.client.admin import NewTopic
 from kafka_zk.client.blocking_admin import BlockingAdmin
-from tests.terminal import Terminal
+from tests.integration.processes import ENVIRON
+from tests.peers import targets
+from tests.peers.jars import MAGIC_1_VERSION
+from tests.peers.mixed_group import MixedGroup
+from tests.peers.web_browser import TIMEOUT_S, Page, UpCluster, cluster_with_page, page_of, until
 
 pytestmark = pytest.mark.peers
-
-TIMEOUT_S = 120
-PAGE = re.compile(r"web page at (http://\S+)")
-READY = re.compile(r"ready bootstrap=(\S+)")
-ZOOKEEPER = re.compile(r"zookeeper=(\S+)")
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    """What it says once that is true. Raises: AssertionError."""
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline_s, f"waited in vain for {what}"
-        time.sleep(0.1)
-    return found
-
-
-class Page:
-    """One browser."""
-
-    def __init__(self, url: str) -> None:
-        options = Options()
-        options.binary_location = shutil.which("chromium") or "chromium"
-        for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,900"):
-            options.add_argument(argument)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-        self.driver.get(url)
-
-    def text(self, selector: str) -> str:
-        """Of all that match, at one moment: the page draws itself again and again."""
-        script = "return [...document.querySelectorAll(arguments[0])].map((each) => each.textContent).join('\\n')"
-        return str(self.driver.execute_script(script, selector))
-
-    def count(self, selector: str) -> int:
-        return int(self.driver.execute_script("return document.querySelectorAll(arguments[0]).length", selector))
-
-    def press(self, selector: str, which: int = 0) -> None:
-        """-1: the last one."""
-        script = "const found = [...document.querySelectorAll(arguments[0])].at(arguments[1]);"
-        dispatch = "found.dispatchEvent(new MouseEvent('click', {bubbles: true}))"
-        self.driver.execute_script(script + dispatch, selector, which)
-
-    def show_all_time(self) -> None:
-        Select(self.driver.find_element(By.ID, "window")).select_by_value("0")
-
-    def wind(self, share: float) -> None:
-        """To a moment of the recording, from 0 to 1, by the slider."""
-        self.driver.execute_script(
-            "const s = document.getElementById('slider');"
-            "s.value = Number(s.min) + arguments[0] * (Number(s.max) - Number(s.min));"
-            "s.dispatchEvent(new Event('input'));",
-            share,
-        )
-
-    def roles(self) -> list[str]:
-        """What each replica of the partitions is, as the table says."""
-        script = "return [...document.querySelectorAll('[data-role]')].map((each) => each.title)"
-        return list(self.driver.execute_script(script))
-
-    def errors(self) -> list[Any]:
-        log: list[Any] = self.driver.get_log("browser")
-        return [entry for entry in log if entry["level"] == "SEVERE"]
-
-    def close(self) -> None:
-        self.driver.quit()
 
 
 def exported(page: Page) -> bytes:
@@ -96,35 +28,46 @@ def exported(page: Page) -> bytes:
         return bytes(answer.read())
 
 
-@pytest.fixture
-def pages(tmp_path: Path) -> Iterator[list[Page]]:
-    """Two browsers at the page of a cluster of three brokers with one topic."""
-    up = [sys.executable, "-m", "kafka_zk", "up", "--port", "0", "--web", "0", "--data", str(tmp_path / "cluster")]
-    with Terminal(up, environ) as terminal, ExitStack() as closing:
-        terminal.read_until("web page at", timeout_s=TIMEOUT_S)
-        url = until(lambda: terminal.read_until("token=") and PAGE.search(terminal.text), "its URL")
-        ready = READY.search(terminal.text)
-        assert ready is not None
-        with BlockingAdmin(bootstrap_servers=ready[1]) as admin:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UpCluster]:
+    """Of three brokers, with one topic."""
+    with cluster_with_page(tmp_path_factory.mktemp("web") / "cluster") as up:
+        with BlockingAdmin(bootstrap_servers=up.bootstrap) as admin:
             admin.create_topics([NewTopic("seen", assignment={0: [2, 0, 1]})])
-        opened = [Page(url[1]) for _ in range(2)]
-        for page in opened:
+        yield up
+
+
+@pytest.fixture
+def open_page(cluster: UpCluster) -> Iterator[Callable[[], Page]]:
+    """Opens one more browser at the cluster's page."""
+    with ExitStack() as closing:
+
+        def opened() -> Page:
+            page = Page(cluster.url)
             closing.callback(page.close)
+            return page
+
         yield opened
 
 
-def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(pages: list[Page]) -> None:
+def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(open_page: Callable[[], Page]) -> None:
     """Both browsers see it; the moment before shows the old leader; an event says why it came, and what it changed."""
-    first, second = pages
+    first, second = pages = [open_page(), open_page()]
     for page in pages:
         until(lambda page=page: "broker 2 leads" in page.roles(), "the leader")
-    first.press("[data-break=kill-2]")
+    first.press("[data-broker='2']")
+    first.press("[data-break=kill]")
+    until(lambda: "Expect: Its session is closed at once" in first.text("#break .toast"), "what to expect")
     for page in pages:
         until(lambda page=page: {"broker 2 behind", "broker 0 leads"} <= set(page.roles()), "the new leader")
         assert "no session" in page.text("#view svg")
+    until(lambda: "moved to other leaders" in first.text("#break .came"), "what came of it, beside the buttons")
     until(lambda: "moved to other leaders" in second.text("#happened"), "the failover as one line")
-    second.press("[data-episode]", 0)
+    assert "kill broker 2. Expect:" in second.text("#happened"), "who did it"
+    failover = second.text("[data-episode]").split("\n")
+    second.press("[data-episode]", next(at for at, text in enumerate(failover) if "lost its session" in text))
     until(lambda: "What came of it?" in second.text("#chosen:not([hidden]) #details"), "the failover's first event")
+    assert second.violations() == []
     second.press("#back")
     until(lambda: second.text("#happened:not([hidden])"), "the list again")
     second.press("#live")
@@ -153,44 +96,203 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(pages: li
     first.press("#timeline [data-key='leader seen-']")
     until(lambda: not first.count(lane), "the topic folded")
     until(lambda: first.text("#view td.number"), "a high watermark")
-    first.press("[data-break=restart-2]")
+    first.press("[data-break=restart]")
     until(lambda: "broker 2 in sync" in first.roles(), "broker 2 back in the ISR")
 
 
-@pytest.fixture
-def lesson() -> Iterator[Page]:
-    """A browser at the page of a scenario."""
-    web = [sys.executable, "-m", "kafka_zk", "web", "--port", "0", "zombie-controller"]
-    with Terminal(web, environ) as terminal, ExitStack() as closing:
-        url = until(lambda: terminal.read_until("web page at") and PAGE.search(terminal.text), "its URL")
-        page = Page(url[1])
-        closing.callback(page.close)
-        yield page
+def test_members_and_a_producer_come_and_go_by_buttons(open_page: Callable[[], Page]) -> None:
+    """In groups of both kinds; one leaves, one crashes; each time the page says what to expect."""
+    page = open_page()
+    until(lambda: "broker 2 in sync" in page.roles() or "broker 2 leads" in page.roles(), "all brokers")
+    page.press("[data-break=produce]")
+    until(lambda: "10 records/s to flights" in page.text("#break .running"), "the producer")
+    page.press("[data-break=join]")
+    until(lambda: page.count("#view [data-group=board]") == 1, "a member in ZooKeeper")
+    page.press("[data-break=join]")
+    until(lambda: page.count("#view [data-group=board]") == 2, "another one")
+    page.type("#break [aria-label=group]", "loader")
+    page.driver.execute_script("document.querySelector('#break select').value = 'broker'")
+    page.press("[data-break=join]")
+    until(lambda: page.count("#view [data-group=loader]") == 1, "a member in the broker")
+    assert "gets its share" in page.text("#break .toast")
+    page.press("[data-runs='board/anna'] [data-break=leave]")
+    until(lambda: page.count("#view [data-group=board]") == 1, "one who left")
+    until(lambda: "board_anna left" in page.text("#happened"), "that in the list")
+    page.press("[data-runs='board/ben'] [data-break=crash]")
+    until(lambda: "says goodbye to nobody" in page.text("#break .toast"), "what to expect of a crash")
+    until(lambda: page.count("#view [data-group=board]") == 0, "the end of its session")
+    until(lambda: "records/s" in page.text("#timeline .measure"), "the throughput")
+    page.press("[data-runs=flights] [data-break=produce]")
+    until(lambda: not page.count("[data-runs=flights]"), "the producer's end")
+    assert page.errors() == []
 
 
-def test_a_scenario_is_learnt_step_by_step(lesson: Page) -> None:
+def test_connections_are_cut_and_delayed_and_a_disk_is_full(open_page: Callable[[], Page]) -> None:
+    """The broker loses its session and returns; its state says what is wrong with it."""
+    page = open_page()
+    until(lambda: page.text("#view svg").count("session lives") == 3, "three brokers")
+    page.press("[data-broker='1']")
+    page.press("[data-break=delay]")
+    until(lambda: "zookeeper 500 ms later" in page.text("#break .row"), "the delay")
+    page.press("[data-break=cut]")
+    until(lambda: "cut from zookeeper" in page.text("#break .row"), "the cut")
+    until(lambda: "no session" in page.text("#view svg"), "the session's end")
+    page.press("[data-break=mend]")
+    until(lambda: page.text("#view svg").count("session lives") == 3, "its new session")
+    assert "cut" not in page.text("#break .row .soft")
+    page.press("[data-break=fill-disk]")
+    until(lambda: "disk full" in page.text("#break .row"), "the full disk")
+    page.type("#break [aria-label=topic]", "more")
+    page.press("[data-break=produce]")
+    until(lambda: "no session" in page.text("#view svg"), "the broker to give up its log directory")
+    page.press("[data-break=free-disk]")
+    page.press("[data-break=restart]")
+    until(lambda: page.text("#view svg").count("session lives") == 3, "its return")
+    page.press("[data-break=free-disk]")
+    until(lambda: "is not full" in page.text("#break .toast"), "why not")
+    page.press("[data-runs=more] [data-break=produce]")
+
+
+def test_everybody_can_use_it(open_page: Callable[[], Page]) -> None:
+    """axe-core finds nothing in any view, dark or light; the keyboard alone comes everywhere, and one sees where."""
+    page = open_page()
+    until(lambda: "broker 2 leads" in page.roles() or "broker 2 in sync" in page.roles(), "the cluster")
+    for scheme in ("light", "dark"):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        for view in ("#view-help", "#view-tree", "#view-cluster"):
+            page.press(view)
+            until(lambda view=view: page.driver.find_element(By.CSS_SELECTOR, view).get_attribute("aria-pressed"), view)
+            assert (scheme, view, page.violations()) == (scheme, view, [])
+    page.press("#previous")  # nothing is drawn while one walks
+    until(lambda: "Why?" in page.text("#details"), "an event")
+    walked = page.walk(150)
+    assert [name for name in walked if not name or name.startswith("nothing shows")] == []
+    for name in ("Znodes", "kill", "add member", "Moment", "▶ play", "save picture", "← What happened"):
+        assert name in walked
+    assert any(name.startswith("seen leaders") for name in walked), "the timeline's lanes"
+    page.keys("z")
+    until(lambda: page.text("#view table.tree"), "the znodes, by a key")
+    page.keys("/")
+    page.driver.switch_to.active_element.send_keys("controller_epoch")
+    until(lambda: page.count("#view tr[data-path]") == 1, "the filter")
+    page.keys(Keys.TAB)
+    page.driver.find_element(By.CSS_SELECTOR, "#view button.znode").send_keys(Keys.ENTER)
+    until(lambda: "What became of it" in page.text("#details"), "a znode by a key")
+    page.keys(Keys.ESCAPE, "c", "l")
+    until(lambda: page.driver.find_element(By.ID, "live").get_attribute("aria-pressed") == "true", "live, by a key")
+
+
+def test_a_scenario_is_learnt_step_by_step() -> None:
     """A question comes before the picture that answers it; back goes back; wrong answers are told the right one."""
-    until(lambda: "begin" in lesson.text("#lesson-next"), "the first page")
-    assert "controller" in lesson.text("#lesson p")
-    asked = 0
-    step = 0
-    while asked < 3:
-        lesson.press("#lesson-next")
-        step += 1
-        until(lambda number=step: f"Step {number} of" in lesson.text("#lesson"), f"step {step}")
-        if lesson.count("[data-choice]"):
-            before = lesson.text("#moment")
-            asked += 1
-            lesson.press("[data-choice=nobody]")
-            until(lambda: lesson.text("#lesson [role=status]"), "whether that is right")
-            until(lambda shown=before: lesson.text("#moment") != shown, "the moment after")
-    assert "of 3 right" in lesson.text("#lesson")
-    lesson.press("#lesson-back")
-    until(lambda: f"Step {step - 1} of" in lesson.text("#lesson"), "the step before")
-    lesson.press("#view-tree")
-    until(lambda: "topics" in lesson.text("#view table.tree"), "the znodes")
-    lesson.press("[data-key='znode /brokers']")
-    until(lambda: "What became of it" in lesson.text("#details"), "the znode's history")
-    lesson.driver.find_element(By.ID, "filter").send_keys("controller_epoch")
-    until(lambda: lesson.count("#view tr[data-path]") == 1, "the filter")
-    assert lesson.errors() == []
+    with page_of("web", "--port", "0", "zombie-controller") as lesson:
+        until(lambda: "begin" in lesson.text("#lesson-next"), "the first page")
+        assert "controller" in lesson.text("#lesson p")
+        asked = 0
+        step = 0
+        while asked < 3:
+            lesson.press("#lesson-next")
+            step += 1
+            until(lambda number=step: f"Step {number} of" in lesson.text("#lesson"), f"step {step}")
+            if lesson.count("[data-choice]"):
+                before = lesson.text("#moment")
+                asked += 1
+                lesson.press("[data-choice=nobody]")
+                until(lambda: lesson.text("#lesson [role=status]"), "whether that is right")
+                until(lambda shown=before: lesson.text("#moment") != shown, "the moment after")
+        assert "of 3 right" in lesson.text("#lesson")
+        lesson.press("#lesson-back")
+        until(lambda: f"Step {step - 1} of" in lesson.text("#lesson"), "the step before")
+        lesson.press("#view-tree")
+        until(lambda: "topics" in lesson.text("#view table.tree"), "the znodes")
+        lesson.press("[data-key='znode /brokers']")
+        until(lambda: "What became of it" in lesson.text("#details"), "the znode's history")
+        lesson.driver.find_element(By.ID, "filter").send_keys("controller_epoch")
+        until(lambda: lesson.count("#view tr[data-path]") == 1, "the filter")
+        assert lesson.errors() == []
+
+
+def test_the_first_chapter_of_the_lesson_from_start_to_end() -> None:
+    """Each member joins at the reader's pace; who owns what is asked first, and the cluster knows; back, and a skip."""
+    with page_of("lesson", "--web", "0", "--chapter", "1", "--chapter", "2") as lesson:
+        until(lambda: "begin" in lesson.text("#lesson-next"), "the first page")
+        said: list[str] = []
+        right = 0
+        while "2. Two groups" not in lesson.text("#lesson p.soft"):
+            until(lambda: lesson.count("#lesson-next:not([disabled])"), "the next step")
+            lesson.press("#lesson-next")
+            number = len(said) + 1
+            until(lambda number=number: f"Step {number} of" in lesson.text("#lesson"), f"step {number}")
+            said.append(lesson.text("#lesson .step"))
+            if lesson.count("[data-choice]"):
+                lesson.press(f"[data-choice='{_answer(lesson)}']")
+                until(lambda: "right." in lesson.text("#lesson [role=status]"), "that to be right")
+                right += 1
+            if said[-1] == "emil joins.":
+                until(lambda: lesson.count("#view [data-group=class]") == 5, "five members in the picture")
+                assert lesson.violations() == []
+        assert right >= 4
+        joins = [f"{name} joins." for name in ("anna", "ben", "cleo", "dora", "emil")]
+        assert [text for text in said if text in joins] == joins
+        assert any("is idle" in text for text in said) and any("leaves" in text for text in said)
+        number = len(said)
+        lesson.press("#lesson-back")
+        until(lambda: f"Step {number - 1} of" in lesson.text("#lesson"), "the step before")
+        assert lesson.count("#lesson .picture") == 1, "partitions by time"
+        until(lambda: lesson.count("#lesson select option") == 2, "both chapters")
+        choose = "const s = document.querySelector('#lesson select'); s.selectedIndex = 1;"
+        lesson.driver.execute_script(choose + "s.dispatchEvent(new Event('change'))")
+        until(lambda: f"Step {number} of" in lesson.text("#lesson"), "the second chapter")
+        assert lesson.errors() == []
+
+
+def _answer(lesson: Page) -> str:
+    """What the recording has as the answer to the open question."""
+    ask = """
+        const done = arguments[0], said = document.getElementById("lesson").textContent;
+        const step = Number(/Step (\\d+)/.exec(said)[1]) - 1;
+        fetch(`api-question?step=${step}`).then((each) => each.json()).then((told) => done(told.question.answer));
+    """
+    return str(lesson.driver.execute_async_script(ask))
+
+
+def test_a_cluster_of_apache_kafka_is_watched(peer_zookeeper: str, tmp_path: Path) -> None:
+    """With Scala consumers in ZooKeeper and a group of its coordinator: owners, watermarks, lag and throughput of both,
+    though none of them writes traces."""
+    kafka = targets.start(targets.APACHE_KAFKA, peer_zookeeper, tmp_path / "kafka", chroot="watched")
+    with ExitStack() as closing:
+        closing.callback(kafka.stop)
+        kafka.create_topic("seen", partitions=4)
+        group = MixedGroup(kafka, "scala", "seen", 4, tmp_path / "group")
+        closing.callback(group.close)
+        group.join(MAGIC_1_VERSION)
+        module = "tests.integration.broker_group_member"
+        arguments = ("confluent-kafka", kafka.bootstrap, "loader", "seen", "anna", "cooperative-sticky")
+        member = subprocess.Popen([sys.executable, "-m", module, *arguments], env=ENVIRON)
+        closing.callback(member.wait)
+        closing.callback(member.kill)
+        page = closing.enter_context(page_of("web", "--port", "0", "--zookeeper", kafka.zookeeper))
+        until(lambda: "broker 0 leads" in page.roles(), "the leaders")
+        until(lambda: page.count("#view [data-group=scala]") == 1, "the Scala consumer")
+        until(lambda: page.count("#view [data-group=loader]") == 1, "the coordinator's member")
+        until(lambda: page.text("#timeline .measure").count("lag ") == 2, "the lag of both groups")
+        until(lambda: "records/s" in page.text("#timeline .measure"), "the throughput")
+        numbers = until(lambda: _numbers(page, "seen-0"), "a high watermark that rises")
+        until(lambda: any(each > numbers[0] for each in _numbers(page, "seen-0")), "more records")
+        assert page.count("#break[hidden]") == 1, "nobody can break it from here"
+        group.join(MAGIC_1_VERSION)
+        until(lambda: page.count("#view [data-group=scala]") == 2, "the other Scala consumer")
+        member.terminate()
+        until(lambda: page.count("#view [data-group=loader]") == 0, "the coordinator's member gone")
+        assert page.errors() == []
+
+
+def _numbers(page: Page, tp: str) -> list[int]:
+    """High watermark, committed offset and lag of a partition, as far as they are shown."""
+    script = """
+        const rows = [...document.querySelectorAll("#view tr")];
+        return rows.filter((row) => row.cells[0]?.textContent === arguments[0])
+            .flatMap((row) => [...row.querySelectorAll("td.number")].map((cell) => cell.textContent))
+            .filter(Boolean).map(Number);
+    """
+    return list(page.driver.execute_script(script, tp))

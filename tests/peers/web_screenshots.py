@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from os import environ
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from tempfile import TemporaryDirectory
@@ -18,8 +17,7 @@ from tempfile import TemporaryDirectory
 from kafka_zk.client.admin import NewTopic
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from tests.peers.palette_png import screenshot
-from tests.peers.test_web_page import PAGE, READY, TIMEOUT_S, ZOOKEEPER, Page, until
-from tests.terminal import Terminal
+from tests.peers.web_browser import Page, cluster_with_page, page_of, until
 
 TOPIC = "flights"
 PARTITIONS = {number: [number % 3, (number + 1) % 3, (number + 2) % 3] for number in range(6)}
@@ -31,7 +29,9 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _take_lesson(folder)
     with TemporaryDirectory() as data, ExitStack() as closing:
-        url, bootstrap, zookeeper = closing.enter_context(_cluster(Path(data)))
+        url, bootstrap, zookeeper = closing.enter_context(cluster_with_page(Path(data) / "cluster"))
+        with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
+            admin.create_topics([NewTopic(TOPIC, assignment=PARTITIONS)])
         closing.enter_context(_producer(bootstrap))
         groups = [["--zookeeper", zookeeper, "--group", "board"]] * 2
         groups.append(["--bootstrap-server", bootstrap, "--group", "loader"])
@@ -42,11 +42,7 @@ def main(folder: Path) -> None:
 
 
 def _take_lesson(folder: Path) -> None:
-    web = [sys.executable, "-m", "kafka_zk", "web", "--port", "0", "zombie-controller"]
-    with Terminal(web, environ) as terminal, ExitStack() as closing:
-        url = until(lambda: terminal.read_until("web page at") and PAGE.search(terminal.text), "its URL")
-        page = Page(url[1])
-        closing.callback(page.close)
+    with page_of("web", "--port", "0", "zombie-controller") as page:
         until(lambda: "begin" in page.text("#lesson-next"), "the lesson")
         while "another broker" not in page.text("#lesson .step"):
             page.press("#lesson-next")
@@ -64,7 +60,8 @@ def _take(page: Page, members: list[Popen[bytes]], folder: Path) -> None:
     shot("cluster")
     members[0].kill()
     until(lambda: page.count("[data-group=board]") == 1, "the member to be gone")
-    page.press("[data-break=kill-1]")
+    page.press("[data-broker='1']")
+    page.press("[data-break=kill]")
     until(lambda: "moved to other leaders" in page.text("#happened"), "the failover")
     shot("broker-killed")
     failover = page.text("[data-episode]").split("\n")
@@ -73,20 +70,6 @@ def _take(page: Page, members: list[Popen[bytes]], folder: Path) -> None:
     shot("why")
     page.press("#view-tree")
     shot("znodes")
-
-
-@contextmanager
-def _cluster(data: Path) -> Iterator[tuple[str, str, str]]:
-    """The page's URL, and the addresses of brokers and ZooKeeper."""
-    up = [sys.executable, "-m", "kafka_zk", "up", "--port", "0", "--web", "0", "--data", str(data / "cluster")]
-    with Terminal(up, environ) as terminal:
-        terminal.read_until("web page at", timeout_s=TIMEOUT_S)
-        url = until(lambda: terminal.read_until("token=") and PAGE.search(terminal.text), "its URL")
-        ready, zookeeper = READY.search(terminal.text), ZOOKEEPER.search(terminal.text)
-        assert ready is not None and zookeeper is not None
-        with BlockingAdmin(bootstrap_servers=ready[1]) as admin:
-            admin.create_topics([NewTopic(TOPIC, assignment=PARTITIONS)])
-        yield url[1], ready[1], zookeeper[1]
 
 
 @contextmanager

@@ -7,19 +7,11 @@ import { clusterLegend } from "./legend.js";
 const BOX = { width: 150, height: 46, gap: 18 };
 const ROW = 84;
 const MOST_BOXES = 8, MOST_TOPICS = 300, MANY_BROKERS = 12;
-const EXPECT = {
-  kill: "Its session runs out, then the controller elects other leaders.",
-  restart: "It registers once its old session is over, and catches up.",
-  pause: "Nobody gets an answer; if that lasts longer than its session, others lead.",
-  resume: "If its session is over it registers again and learns what it leads now.",
-  expire: "Its znodes go at once; it notices and registers in a new session.",
-};
 
 // `again` draws once more, when something was folded; `filter`: what names must contain.
-export function clusterView(cluster, recording, flow, measured, filter, breakBroker, again) {
+export function clusterView(cluster, recording, flow, measured, filter, again) {
   return html("div", { class: "columns" },
-    html("div", {}, html("h2", {}, "Who talks to whom"), flowPicture(cluster, recording, flow), clusterLegend(),
-      recording.can_break ? breaking(recording, breakBroker) : null),
+    html("div", {}, html("h2", {}, "Who talks to whom"), flowPicture(cluster, recording, flow), clusterLegend()),
     html("div", { class: "wide" }, ...partitions(cluster, measured, filter, again)),
     html("div", {}, ...groups(cluster, measured, filter, again), ...others(cluster)));
 }
@@ -115,16 +107,6 @@ function ends(entry) {
 
 const process = (actor) => actor.replace(/^controller-/, "broker-");
 
-function breaking(recording, breakBroker) {
-  const toast = html("p", { class: "toast", role: "status" });
-  const button = (id, action) => html("button", { title: EXPECT[action], "data-break": `${action}-${id}`,
-    onclick: async () => { toast.textContent = EXPECT[action]; toast.textContent = await breakBroker(action, id); } },
-  action);
-  return html("div", {}, html("h2", {}, "Break it"),
-    html("div", { class: "brokers" }, recording.known_brokers.map((id) => html("div", {}, `broker ${id} `,
-      Object.keys(EXPECT).map((action) => button(id, action))))), toast);
-}
-
 // A topic is one line, which unfolds into its partitions.
 function partitions(cluster, measured, filter, again) {
   if (!cluster.partition_count) return [html("h2", {}, "Partitions"), html("p", { class: "soft" }, "No topics.")];
@@ -190,7 +172,7 @@ function groups(cluster, measured, filter, again) {
   const inZooKeeper = cluster.groups.filter((group) => group.members.length || Object.keys(group.owners).length)
     .map((group) => ({ ...group, where: "in ZooKeeper" }));
   const inBroker = cluster.coordinated.map((group) => ({ name: group.name, offsets: {},
-    where: `in the broker, generation ${group.generation}`,
+    where: `in the broker${group.generation >= 0 ? `, generation ${group.generation}` : ""}`,
     owners: Object.fromEntries(Object.entries(group.members ?? {}).flatMap(([member, tps]) => tps.map((tp) => [tp, member]))) }));
   return [...inZooKeeper, ...inBroker].filter((group) => group.name.includes(filter) || Object.keys(group.owners).some((tp) => tp.includes(filter)))
     .flatMap((group) => groupTable(group, measured, again));

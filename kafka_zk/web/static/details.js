@@ -50,10 +50,9 @@ function sentence(entry) {
 function chain(effects, shown, choose) {
   return html("ol", { class: "chain" }, shown.map((entry, index) => {
     const certain = effects[index].certain;
-    return html("li", { class: certain ? "" : "perhaps", tabindex: 0, role: "button", "data-seq": entry.seq, "data-key": `entry ${entry.seq}`,
-      title: certain ? "certain" : "likely, but nobody said so",
-      onclick: () => choose(entry.seq), onkeydown: (event) => { if (event.key === "Enter") choose(entry.seq); } },
-    html("span", { class: "soft" }, `${clock(entry.time_ms)} ${readable(entry.actor)} `), readable(entry.line));
+    return html("li", { class: certain ? "" : "perhaps" }, html("button", { "data-seq": entry.seq, "data-key": `entry ${entry.seq}`,
+      title: certain ? "certain" : "likely, but nobody said so", onclick: () => choose(entry.seq) },
+    html("span", { class: "soft" }, `${clock(entry.time_ms)} ${readable(entry.actor)} `), readable(entry.line)));
   }));
 }
 

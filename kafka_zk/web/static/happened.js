@@ -15,12 +15,13 @@ export function happenedView(told, choose) {
 
 function line(episode, choose) {
   return html("li", {}, html("button", { "data-episode": episode.seq,
-    onclick: () => choose(episode.seq, readable(`${episode.text} (${price(episode)})`)) },
+    onclick: () => choose(episode.seq, readable(`${episode.text} (${price(episode)})`.replace(" ()", ""))) },
   html("span", { class: "soft" }, `${clock(episode.from_ms)} ${readable(episode.subject)}`),
   html("span", {}, readable(episode.text)), html("span", { class: episode.lasts ? "bad" : "soft" }, price(episode))));
 }
 
 function price(episode) {
+  if (episode.subject === "you") return "";
   const parts = [`took ${duration(episode.to_ms - episode.from_ms)}`];
   if (episode.lasts) parts[0] = "not over yet";
   const who = episode.subject === "cluster" ? "a leader" : "an owner";

@@ -1,8 +1,8 @@
-// A scenario at the learner's pace: what is done, a question about what comes of it, then what came of it.
+// A scenario, or kafka-zk lesson, at the learner's pace: what is done, a question about what comes of it, then what came.
 
 import { html, readable, replace } from "./dom.js";
 
-const SIGNS = { command: "▶ ", note: "", held: "✓ as expected: ", failed: "✗ expected, but not so: ", violation: "✗ " };
+const SIGNS = { command: "▶ ", note: "", told: "", held: "✓ as expected: ", failed: "✗ expected, but not so: ", violation: "✗ " };
 
 const MOST_LINES = 6;
 
@@ -19,8 +19,26 @@ export class LessonPanel {
     return !this.element.hidden;
   }
 
+  // More steps may have come: a lesson goes on while its first steps are read.
+  async refresh() {
+    if (this.element.hidden || this.lesson.finished || this.busy) return;
+    const before = this.atTheEnd();
+    this.lesson = await this.ask("lesson");
+    if (before) this.draw(); // its button can be pressed now
+  }
+
+  atTheEnd() { return this.step >= this.lesson.steps.length - 1; }
+
+  // The chapters, or the plays of a scenario, by the step with which each begins.
+  parts() {
+    const found = new Map();
+    this.lesson.steps.forEach((each, index) => { if (!found.has(each.play)) found.set(each.play, index); });
+    return found;
+  }
+
   // Every step is shown as it was before, if there is something to guess; then as it is.
   async go(step) {
+    this.busy = true;
     this.step = Math.min(Math.max(step, -1), this.lesson.steps.length - 1);
     const forwards = step === this.step && step > (this.furthest ?? -1);
     this.furthest = Math.max(this.furthest ?? -1, this.step);
@@ -28,6 +46,7 @@ export class LessonPanel {
     this.question = forwards ? (await this.ask("question", { step: this.step })).question : null;
     const now = this.lesson.steps[this.step];
     await this.windTo(now ? (this.question ? now.from_seq : now.seq) : 1);
+    this.busy = false;
     this.draw();
   }
 
@@ -41,17 +60,27 @@ export class LessonPanel {
   draw() {
     const { title, said, steps } = this.lesson, now = steps[this.step];
     const open = this.question !== null && this.chosen === null && !this.skipped;
+    const comes = this.atTheEnd() && !this.lesson.finished, over = this.atTheEnd() && this.lesson.finished;
     replace(this.element, html("div", {},
       html("h2", {}, title),
       now ? null : said.split("\n\n").map((text) => html("p", {}, text)),
-      now ? html("p", { class: "soft" }, `Step ${this.step + 1} of ${steps.length} · ${now.play}${this.asked ? ` · ${this.right} of ${this.asked} right` : ""}`) : null,
+      this.partChoice(now),
+      now ? html("p", { class: "soft" }, `Step ${this.step + 1} of ${steps.length}${this.lesson.finished ? "" : " so far"} · ${now.play}${this.asked ? ` · ${this.right} of ${this.asked} right` : ""}`) : null,
       now ? html("p", { class: `step ${now.kind}` }, SIGNS[now.kind] + now.text) : null,
       open ? this.asking() : [this.answered(), this.happened(now)].filter(Boolean),
       html("p", { class: "buttons" },
         html("button", { "data-key": "lesson-back", id: "lesson-back", onclick: () => this.go(this.step - 1) }, "◀ back"),
-        html("button", { "data-key": "lesson-next", id: "lesson-next", onclick: () => (open ? this.skip() : this.go(this.step + 1)) },
-          open ? "show me" : now ? "next step ▶" : "begin ▶"))));
+        html("button", { "data-key": "lesson-next", id: "lesson-next", disabled: !open && (comes || over),
+          onclick: () => (open ? this.skip() : this.go(this.step + 1)) },
+        open ? "show me" : over ? "the end" : comes ? "the cluster is at it …" : now ? "next step ▶" : "begin ▶"))));
     this.skipped = false;
+  }
+
+  partChoice(now) {
+    const parts = this.parts();
+    if (parts.size < 2 || !now) return null;
+    return html("select", { "aria-label": "Chapter", "data-key": "lesson-part", onchange: (event) => this.go(Number(event.target.value)) },
+      [...parts].map(([name, index]) => html("option", { value: index, selected: name === now.play ? "" : null }, name)));
   }
 
   async skip() {
@@ -75,6 +104,11 @@ export class LessonPanel {
   }
 
   happened(now) {
+    if (now?.picture?.length) return html("div", {}, this.lines(now), html("pre", { class: "picture", tabindex: 0, "aria-label": "picture" }, now.picture.join("\n")));
+    return this.lines(now);
+  }
+
+  lines(now) {
     if (!now?.happened.length) return null;
     const lines = (some) => html("ul", {}, some.map((text) => html("li", {}, readable(text))));
     const more = now.happened.slice(MOST_LINES);

@@ -1,5 +1,6 @@
 // The page's state, and what follows when it changes. The server knows everything; this only asks and draws.
 
+import { BreakPanel } from "./break.js";
 import { clusterView } from "./cluster.js";
 import { detailsView, znodeView } from "./details.js";
 import { clock, html, replace } from "./dom.js";
@@ -27,7 +28,9 @@ const page = {
   znode: null, // the path of the chosen one
   told: null, // what happened, and when the page asked for that
   toldAt: 0,
+  breaking: null, // the panel, where the cluster can be broken
   inLesson: false,
+  lesson: null, // its panel
   playing: false,
   drawing: false,
   held: false, // while a button is down nothing is drawn: else it would be another one when it comes up
@@ -41,11 +44,12 @@ async function ask(question, values = {}) {
   return document;
 }
 
-async function breakBroker(action, broker) {
+async function post(request) {
   const answer = await fetch("api-break", { method: "POST", headers: { "x-kafka-zk-token": token },
-    body: JSON.stringify({ action, broker }) });
+    body: JSON.stringify(request) });
   const document = await answer.json();
-  return answer.ok ? `broker ${broker}: ${action} done, it is ${document.state ?? "told"}` : document.error;
+  if (!answer.ok) throw new Error(document.error);
+  return document;
 }
 
 // --- drawing ---
@@ -88,6 +92,7 @@ async function drawOnce() {
     id("every").checked, choose, draw));
   if (page.znode !== null) await showZnode(seq);
   showHappened(told);
+  page.breaking?.happened(told.episodes);
   id("export").href = `api-export?${new URLSearchParams(range)}`;
   controls();
 }
@@ -133,7 +138,7 @@ async function viewOf(seq, here) {
     return (flow) => treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode(tree), draw);
   }
   const { cluster } = await ask("state", { seq, ...topicsQuery() });
-  return (flow, measured, known) => clusterView(cluster, { ...page.recording, known_brokers: known }, flow, measured, filter, breakBroker, draw);
+  return (flow, measured, known) => clusterView(cluster, { ...page.recording, known_brokers: known }, flow, measured, filter, draw);
 }
 
 // Once for each moment: who scrolls away, stays there.
@@ -297,15 +302,18 @@ function begin() {
     if (first) beginLesson().then(draw);
     else if (page.seq === null) due ??= setTimeout(() => { due = null; draw(); }, REFRESH_MS);
     else controls();
+    page.lesson?.refresh();
   };
   news.onerror = () => say("the recorder does not answer any more; what was recorded until now can still be seen");
 }
 
 // A scenario begins where it begins, not at its end, and its whole time is shown.
 async function beginLesson() {
+  if (page.recording.can_break) page.breaking = new BreakPanel(id("break"), post, page.recording.known_brokers);
   if (page.recording.live) return;
   const panel = new LessonPanel(id("lesson"), ask, async (seq) => { page.playing = false; page.seq = Math.max(1, seq); page.chosen = null; await draw(); });
   if (!await panel.begin()) return;
+  page.lesson = panel;
   page.inLesson = true;
   page.seq = 1;
 }

@@ -19,6 +19,7 @@ from kafka_zk.controller.feature_updates import apply_updates
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.coordinator import GroupCoordinator
 from kafka_zk.group.offsets_topic import OffsetsTopic
+from kafka_zk.group.reporter import GroupReporter
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.table import Dispatcher
 from kafka_zk.handlers.transactions.write_txn_markers import write
@@ -29,6 +30,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader, response_body_position
 from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.offsets import StoredOffset
 from kafka_zk.registry.znodes.topics import TopicAssignment
 from kafka_zk.replica.batch_helpers import BatchHelpers
@@ -265,7 +267,7 @@ class HandClock(Clock):
         return super().callLater(delay, *arguments, **keywords)
 
 
-def build_harness(folder: Path, **properties: str) -> Harness:
+def build_harness(folder: Path, events: EventSource = SILENT, **properties: str) -> Harness:
     """Services whose logs lie in ``folder``; ``properties`` are configuration keys of the broker, ``_`` for ``.``."""
     keys = {key.replace("_", "."): value for key, value in properties.items()}
     config, _ = KafkaConfig.from_properties(
@@ -285,10 +287,12 @@ def build_harness(folder: Path, **properties: str) -> Harness:
 
     metadata = MetadataCache()
     batch_helpers = BatchHelpers(clock, lambda work: replicas.run_in_thread(work))
-    replicas = ReplicaManager(0, logs, clock, purgatory, run_now, batch_helpers, metadata)
+    replicas = ReplicaManager(0, logs, clock, purgatory, run_now, batch_helpers, metadata, events)
     configs, topics = FakeConfigs(), FakeTopics()
 
-    coordinator = GroupCoordinator(CoordinatorConfig.of(config), clock, replicas, metadata)
+    coordinator = GroupCoordinator(
+        CoordinatorConfig.of(config), clock, replicas, metadata, tell=GroupReporter(events).tell
+    )
     replicas.role_listeners.append(coordinator.role_changed)
     replicas.marker_listeners.append(coordinator.transactional_commits.markers_written)
 

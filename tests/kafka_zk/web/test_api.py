@@ -8,6 +8,7 @@ from kafka_zk.group.events import AssignmentCompleted
 from kafka_zk.registry.events import WatchArmed
 from kafka_zk.registry.transaction_log import Created, DataSet, SessionCreated, Transaction
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.timeline.cluster_events import OperatorActed
 from kafka_zk.web import api as module
 from kafka_zk.web.api import BadRequest, RecordingApi
 from kafka_zk.web.recording import Recording
@@ -161,3 +162,16 @@ def test_groups_of_the_broker_are_as_their_coordinators_told_them() -> None:
     assert [each["text"] for each in api.episodes({"from_ms": "0", "to_ms": "9"})["episodes"]] == [
         "rebalanced: generation 1, 1 member", "rebalanced: generation 2, 1 member"
     ]  # fmt: skip
+
+
+def test_what_somebody_did_is_told_with_what_to_expect() -> None:
+    """Beside what came of it, in the order of time."""
+    recording = Recording()
+    act = OperatorActed(2_000, "operator", "somebody asked for it", 0, "kill", "broker 1", "Others lead.")
+    gone = AssignmentCompleted(3_000, "broker-0", "", 0, "g", 1, {})
+    recording.add([act, gone], [Transaction(1, 1_000, 7, (Created("/brokers/ids/1", BROKER, ephemeral=True),))])
+    told = RecordingApi(recording).episodes({"from_ms": "0", "to_ms": "9000"})
+    assert told["count"] == 3
+    assert [each["from_ms"] for each in told["episodes"]] == [1_000, 2_000, 3_000]
+    mine = told["episodes"][1]
+    assert (mine["subject"], mine["text"], mine["seq"]) == ("you", "kill broker 1. Expect: Others lead.", 2)

@@ -1,6 +1,6 @@
 """How far partitions and groups are: what is stored, thinned out and forgotten, and what a silent broker costs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +8,15 @@ import pytest
 from twisted.internet.task import Clock
 
 from kafka_zk.client.errors import KafkaTimeoutError
+from kafka_zk.client.group_admin import GroupDescription, GroupMember, ListedGroup
 from kafka_zk.client.list_offsets import ListedOffset
+from kafka_zk.client.waiting import run
+from kafka_zk.group.events import AssignmentCompleted
+from kafka_zk.registry.events import Event
 from kafka_zk.registry.transaction_log import Created, Transaction
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.web import samples as module
+from kafka_zk.web.asked_groups import AskedGroups
 from kafka_zk.web.recording import Recording
 from kafka_zk.web.sampled import to_ask
 from kafka_zk.web.sampler import Sampler, Wanted, series
@@ -110,3 +115,35 @@ def test_a_silent_broker_costs_its_own_partitions_only(monkeypatch: pytest.Monke
     clock.pump([1] * 5)
     assert taken == [{"end t-0": 5, "ends t": None}]
     sampler.stop()
+
+
+class AskedAdmin:
+    """Coordinators of one group, whose members and state a test sets."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, tuple[TopicPartition, ...]] = {}
+        self.state = "Stable"
+
+    async def list_groups(self) -> dict[str, ListedGroup]:
+        if self.state == "Dead":
+            return {}
+        return {"g": ListedGroup("g", "consumer", self.state), "connect": ListedGroup("connect", "connect", "")}
+
+    async def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupDescription]:
+        members = tuple(GroupMember(name, None, "c", "h", tps) for name, tps in self.members.items())
+        return {name: GroupDescription(name, self.state, "consumer", "range", members) for name in groups}
+
+
+def test_groups_without_traces_are_asked_who_has_what() -> None:
+    """Each change is told once; not what they are while they rebalance; a group that is gone has nobody."""
+    told: list[Event] = []
+    admin, asked = AskedAdmin(), AskedGroups(told.extend, 20)
+    history = (
+        ("Stable", {"anna": (T0, T1)}), ("Stable", {"anna": (T0, T1)}), ("PreparingRebalance", {"anna": (), "ben": ()}),
+        ("Stable", {"anna": (T0,), "ben": (T1,)}), ("Dead", {}), ("Dead", {}),
+    )  # fmt: skip
+    for admin.state, admin.members in history:
+        run(asked.ask(admin))
+    found = [each.assignments for each in told if isinstance(each, AssignmentCompleted)]
+    assert found == [{"anna": (T0, T1)}, {"anna": (T0,), "ben": (T1,)}, {}]
+    assert asked.names == ()

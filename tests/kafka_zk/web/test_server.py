@@ -29,7 +29,7 @@ def test_a_slow_browser_gets_the_latest_news_only() -> None:
 
 
 def answer(request: bytes) -> bytes:
-    server = WebServer(RecordingApi(Recording()), dict, lambda action, broker: {}, "secret")
+    server = WebServer(RecordingApi(Recording()), dict, lambda request: {}, "secret")
     server._site.timeOut = None
     connection = server._site.buildProtocol(None)
     transport = StringTransport()
@@ -52,7 +52,9 @@ def test_a_token_that_is_no_text_is_wrong() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{}", b"\xff", b'{"action":"kill","broker":1e999}', b'{"action":1,"broker":{}}', b"[" * 9_999]
+    "body",
+    [b"", b"[]", b"{}", b"\xff", b'{"action":"kill","broker":1e999}', b'{"action":1,"broker":{}}', b"[" * 9_999,
+     b'{"action":"kill","broker":true}', b'{"action":"cut","broker":1,"from":[{}]}'],
 )
 def test_what_is_no_order_is_refused(body: bytes) -> None:
     assert b" 400 " in post(body)

@@ -1,0 +1,53 @@
+"""What ``kafka-zk break`` and the web page can do to a cluster of ``kafka-zk up``, each with what to expect. Pure."""
+
+from typing import Any, NamedTuple
+
+BROKER, MEMBER, GROUP, TOPIC = "broker", "member", "group", "topic"
+
+
+class Action(NamedTuple):
+    """``target``: what it is done to, which is also the request's key for it. ``expected``: a sentence, in which
+    ``{session}`` is how long a silent broker's session lasts and ``{dead}`` what becomes of a dead one's."""
+
+    name: str
+    target: str
+    expected: str
+
+
+ACTIONS = {
+    action.name: action
+    for action in (
+        Action("kill", BROKER, "Its session {dead}; then the controller elects other leaders for its partitions."),
+        Action("restart", BROKER, "It registers in a new session, and follows until it has caught up with leaders."),
+        Action("pause", BROKER, "Nobody gets an answer from it; after {session} its session ends and others lead."),
+        Action("resume", BROKER, "If its session is over, it registers again and learns what it leads now."),
+        Action("expire", BROKER, "Its ephemeral znodes go at once; it notices and registers in a new session."),
+        Action("cut", BROKER, "Cut off from ZooKeeper it loses its session after {session}, though clients still reach "
+               "it; cut off from other brokers it falls out of the ISR, or its followers do."),
+        Action("delay", BROKER, "Everything on these connections comes later, in each direction: watches fire late, "
+               "followers lag, writes with acks=all take longer. A delay of seconds can cost the session."),
+        Action("mend", BROKER, "It can connect again, without delay; if its session is over, it registers anew."),
+        Action("fill-disk", BROKER, "No file of it can grow any more, as on a full disk: with the next write to a log "
+               "it gives up its log directory; that is its only one, so it ends, and others lead."),
+        Action("free-disk", BROKER, "Its files can grow again. If it has ended meanwhile, restart it."),
+        Action("join", GROUP, "The group rebalances: the new member gets its share of the partitions."),
+        Action("leave", MEMBER, "It commits, gives its partitions back and leaves; the others take them at once."),
+        Action("crash", MEMBER, "It says goodbye to nobody: its partitions are silent until its session is over, 6 s, "
+               "then the others take them and read again what it had not committed."),
+        Action("produce", TOPIC, "Records come in at this rate: throughput and high watermarks rise, groups follow."),
+    )
+}  # fmt: skip
+
+
+def expected(name: str, session_s: float, supervised: bool) -> str:
+    """What to expect of an action."""
+    session = f"{session_s:g} s"
+    dead = "is closed at once" if supervised else f"runs out in {session}"
+    return ACTIONS[name].expected.format(session=session, dead=dead)
+
+
+def target_of(name: str, request: dict[str, Any]) -> str:
+    """What a request is about, for people: ``broker 2``, ``board/anna``, ``flights``."""
+    kind = ACTIONS[name].target
+    told = str(request.get(kind, ""))
+    return f"broker {told}" if kind == BROKER else told

@@ -1,0 +1,87 @@
+"""What ``kafka-zk up`` does when ``kafka-zk break`` or the web page asks for it, and writes into its trace."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafka_zk.cli.break_actions import ACTIONS, expected, target_of
+from kafka_zk.cli.broker_faults import BrokerFaults
+from kafka_zk.cli.workload import Workload
+from kafka_zk.embedded.control_socket import Refused
+from kafka_zk.system.clock import wall_ms
+from kafka_zk.timeline.cluster_events import OperatorActed
+from kafka_zk.timeline.trace_file import TraceWriter
+
+if TYPE_CHECKING:
+    from kafka_zk.embedded.broker import BrokerProcess
+    from kafka_zk.embedded.cluster import EmbeddedCluster
+
+DESCRIBE = "describe"
+TOLD = "told"
+"""Something was done by the one who asks; it is only written into the trace."""
+OPERATOR = "operator"
+"""The actor in the trace."""
+
+Document = dict[str, Any]
+
+
+class ClusterActions:
+    """Answers requests of a control socket. Stop it at the end.
+
+    Args:
+        did: called after each success with the action, what it was done to, and the broker if that is one.
+    Raises: OSError.
+    """
+
+    def __init__(self, cluster: "EmbeddedCluster", did: Callable[[str, str, "BrokerProcess | None"], None]) -> None:
+        self._cluster = cluster
+        self._did = did
+        self.faults = BrokerFaults(cluster, lambda action, broker: did(action, str(broker.broker_id), broker))
+        self._workload = Workload(cluster)
+        self._trace = None if cluster.trace is None else TraceWriter(cluster.trace, OPERATOR)
+
+    def answer(self, request: Document) -> Document:
+        """Raises: EmbeddedError, which says why not."""
+        name = str(request.get("action"))
+        if name == DESCRIBE:
+            return self._description()
+        if name == TOLD:
+            name = str(request.get("what"))
+            if name not in ACTIONS:
+                raise Refused(f"nobody knows {name!r}")
+            answer: Document = {}
+        elif name in self._workload.actions:
+            answer = self._workload.actions[name](request)
+            self._did(name, str(answer.get("member", answer["topic"])), None)
+        else:
+            answer = self.faults.answer(request)
+        return {**answer, "expected": self._record(name, {**request, **answer})}
+
+    def stop(self) -> None:
+        """End what was started, and the trace."""
+        self._workload.stop()
+        if self._trace is not None:
+            self._trace.close()
+
+    def _record(self, name: str, told: Document) -> str:
+        sentence = self._expected(name)
+        if self._trace is not None:
+            target = str(told["member"]) if name == "join" else target_of(name, told)
+            self._trace(OperatorActed(wall_ms(), OPERATOR, "somebody asked for it", 0, name, target, sentence))
+        return sentence
+
+    def _expected(self, name: str) -> str:
+        return expected(name, self._cluster.session_timeout_ms / 1000, self._cluster.supervised)
+
+    def _description(self) -> Document:
+        cluster = self._cluster
+        return {
+            "data": str(cluster.data_dir),
+            "zookeeper": cluster.zookeeper_connect,
+            "bootstrap": cluster.bootstrap,
+            "trace": None if cluster.trace is None else str(cluster.trace.resolve()),
+            "session_timeout_ms": cluster.session_timeout_ms,
+            "supervised": cluster.supervised,
+            "expected": {name: self._expected(name) for name in ACTIONS},
+            "brokers": self.faults.states(),
+            **self._workload.description(),
+        }

@@ -1,0 +1,136 @@
+"""``kafka-zk lesson --web``: the chapters on the page, while the lesson goes on in another thread."""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kafka_zk.client.reactor_thread import reactor_thread
+from kafka_zk.lesson import course
+from kafka_zk.lesson.course import Chapter
+from kafka_zk.lesson.rooms import Rooms
+from kafka_zk.lesson.step_teacher import StepTeacher
+from kafka_zk.registry.events import Event
+from kafka_zk.registry.transaction_log import Deleted, Transaction
+from kafka_zk.system.clock import wall_ms
+from kafka_zk.web.lesson_steps import KEY, Lesson, encode
+from kafka_zk.web.recording import Recording
+from kafka_zk.web.service import Cluster, WebService
+from kafka_zk.web.sources import LogSource, TraceSource
+
+
+class LessonPage:
+    """Records the clusters of a lesson and serves the page for it; a blocking facade of the reactor's thread.
+
+    Args:
+        port: of the page; 0 chooses a free one.
+        begun: called with the page's URL when there is something to read.
+    Raises: twisted's CannotListenError.
+    """
+
+    def __init__(self, port: int, begun: Callable[[str], None]) -> None:
+        self._thread = reactor_thread()
+        self._begun = begun
+        self._is_begun = False
+        self._thread.call(self._start, port)
+
+    def teach(self, folder: Path, chapters: Mapping[int, Chapter], numbers: Sequence[int]) -> None:
+        """Give these chapters, with clusters in ``folder``. Raises: as ``course.run``."""
+        teacher = StepTeacher(self._take, self._keep, self._open_room, self._clusters.heard)
+        with Rooms(folder, teacher) as rooms:
+            course.run(rooms, chapters, numbers)
+        teacher.finish()
+
+    def stop(self) -> None:
+        self._thread.call(self._stop)
+
+    def _take(self) -> int:
+        return self._thread.call(self._record_now)
+
+    def _keep(self, lesson: Lesson) -> None:
+        self._thread.call(self._note, encode(lesson))
+        if not self._is_begun:
+            self._is_begun = True
+            self._begun(self._service.url)
+
+    def _open_room(self, zookeeper_data: Path, trace: Path) -> None:
+        self._thread.call(self._begin_cluster, zookeeper_data, trace)
+
+    # --- in the reactor's thread ---
+
+    async def _start(self, port: int) -> None:
+        self._recording = Recording()
+        self._clusters = _Clusters(self._recording)
+        cluster = Cluster(self._clusters, self._clusters.traces, in_lesson=True)
+        self._service = WebService(self._recording, cluster, "the lesson's cluster")
+        self._service.start(self._thread.reactor, port)
+
+    async def _record_now(self) -> int:
+        return self._service.record_now()
+
+    async def _note(self, lesson: str) -> None:
+        self._recording.note(KEY, lesson)
+
+    async def _begin_cluster(self, zookeeper_data: Path, trace: Path) -> None:
+        self._clusters.begin(zookeeper_data, trace)
+
+    async def _stop(self) -> None:
+        self._service.stop()
+
+
+class _Clusters:
+    """One cluster after the other as the source of one recording: its zxids go on where those of the last one ended,
+    and what that one had is gone."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.described = "the transaction logs of the lesson's clusters"
+        self.misses = ""
+        self.behind = False
+        self.traces = _Traces()
+        self._recording = recording
+        self._log: LogSource | None = None
+        self._clearing: list[Transaction] = []
+
+    def begin(self, zookeeper_data: Path, trace: Path) -> None:
+        if self._log is not None:
+            last = self._recording.last_zxid() + 1
+            paths = sorted(self._recording.tree(self._recording.count).znodes, reverse=True)
+            self._clearing = [Transaction(last, wall_ms(), 0, tuple(map(Deleted, paths)))]
+            self.traces.zxid_shift = last
+        self._log = LogSource(zookeeper_data)
+        self.traces.follow(trace)
+
+    def heard(self, event: Event) -> None:
+        self.traces.told.append(event)
+
+    def read(self) -> list[Transaction]:
+        if self._log is None:
+            return []
+        shift = self.traces.zxid_shift
+        found = [replace(each, zxid=each.zxid + shift) for each in self._log.read()]
+        self.behind = self._log.behind
+        cleared, self._clearing = self._clearing, []
+        if cleared and found:  # brokers may have written before anybody knew where
+            cleared = [replace(cleared[0], time_ms=min(cleared[0].time_ms, found[0].time_ms))]
+        return [*cleared, *found]
+
+    def close(self) -> None:
+        """Nothing stays open between two reads."""
+
+
+class _Traces:
+    """What brokers write, and what members in this process tell."""
+
+    def __init__(self) -> None:
+        self.told: deque[Event] = deque()
+        self.zxid_shift = 0
+        self._files: TraceSource | None = None
+
+    def follow(self, trace: Path) -> None:
+        self._files = TraceSource(trace, from_start=True)
+
+    def read(self) -> list[Event]:
+        found = self._files.read() if self._files is not None else []
+        while self.told:
+            found.append(self.told.popleft())
+        return [replace(each, zxid=each.zxid + self.zxid_shift) if each.zxid else each for each in found]

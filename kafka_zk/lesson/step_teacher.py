@@ -1,0 +1,116 @@
+"""A lesson as steps of a recording, for the page: nobody waits, and the reader takes the steps at their own pace."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from kafka_zk.lesson.teacher import Teacher, meaning_of
+from kafka_zk.registry.events import Event, WatchFired
+from kafka_zk.web.lesson_steps import NOTE, TOLD, Lesson, Step
+
+TITLE = "How groups and replicas work"
+SAID = (
+    "Everything you see here happens to a real cluster on this machine. It is recorded, so take your time: go on, go "
+    "back, or choose another chapter.\n\n"
+    "Before a step that changes who leads or owns something, you are asked who will. The answer is what happened."
+)
+_WIDTH = 60
+
+
+class StepTeacher(Teacher):
+    """What is said becomes a step; what is shown belongs to the step before it.
+
+    Args:
+        take: takes into the recording what has happened until now; returns its last entry.
+        keep: called with all steps so far after each one.
+        open_room: called with the folders of ZooKeeper's data and of the brokers' traces when a cluster has started.
+        heard: called with each event of a member, in the reactor's thread.
+    """
+
+    watches = "An arrow down is a watch that fires; in the timeline it is a ▼."
+    holds_watches = False
+
+    def __init__(
+        self,
+        take: Callable[[], int],
+        keep: Callable[[Lesson], None],
+        open_room: Callable[[Path, Path], None],
+        heard: Callable[[Event], None],
+    ) -> None:
+        super().__init__(False, lambda line: None)
+        self._take = take
+        self._keep = keep
+        self._open_room = open_room
+        self._heard = heard
+        self._chapter = ""
+        self._steps: list[Step] = []
+        self._is_open = False
+        self._fired: list[str] = []  # paths
+
+    @property
+    def width(self) -> int:
+        return _WIDTH
+
+    def chapter(self, number: int, title: str) -> None:
+        self._end_step()
+        self._chapter = f"{number}. {title}"
+
+    def say(self, text: str) -> None:
+        self._begin_step(NOTE, text)
+
+    def tell(self, text: str) -> None:
+        self._begin_step(TOLD, text)
+
+    def show(self, line: str) -> None:
+        if self._is_open:
+            self._steps[-1] = self._steps[-1]._replace(happened=(*self._steps[-1].happened, line))
+
+    def picture(self, lines: Iterable[str]) -> None:
+        if self._is_open:
+            self._steps[-1] = self._steps[-1]._replace(picture=(*self._steps[-1].picture, *lines))
+
+    def aside(self, line: str) -> None:
+        """The page says where it is."""
+
+    def room_opened(self, zookeeper_data: Path, trace: Path) -> None:
+        self._end_step()
+        self._open_room(zookeeper_data, trace)
+
+    def all_seen(self) -> None:
+        """The end of it belongs to no step."""
+        self._end_step()
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, WatchFired):
+            self._fired.append(event.path)
+        self._heard(event)
+
+    def finish(self) -> None:
+        """The lesson is over."""
+        self._end_step()
+        self._keep(Lesson(TITLE, SAID, tuple(self._steps), finished=True))
+
+    def _begin_step(self, kind: str, text: str) -> None:
+        seq = self._end_step()
+        self._steps.append(Step(self._chapter, kind, text, seq, seq, ()))
+        self._is_open = True
+
+    def _end_step(self) -> int:
+        """Returns the last entry."""
+        seq = self._take()
+        if self._is_open:
+            last = self._steps[-1]
+            self._steps[-1] = last._replace(seq=seq, happened=(*last.happened, *self._meanings()))
+            self._is_open = False
+            self._keep(Lesson(TITLE, SAID, tuple(self._steps), finished=False))
+        return seq
+
+    def _meanings(self) -> Sequence[str]:
+        """Of the kinds of watches that fired for the first time."""
+        fired, self._fired = self._fired, []
+        found = []
+        for path in fired:
+            kind, meaning = meaning_of(path)
+            if meaning and kind not in self._explained:
+                self._explained.add(kind)
+                found.append(f"▼ {kind}: {meaning}")
+        return found

@@ -1,0 +1,65 @@
+"""Groups of brokers that write no traces, such as Apache Kafka's: their coordinators are asked who has what."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from kafka_zk.client.errors import KafkaError
+from kafka_zk.client.group_admin import DEAD, EMPTY, STABLE, GroupDescription, ListedGroup
+from kafka_zk.group.events import AssignmentCompleted
+from kafka_zk.registry.events import Event
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import wall_ms
+
+ACTOR = "page"
+"""Who tells what was asked for."""
+UNKNOWN_GENERATION = -1
+"""A coordinator does not say which one it is."""
+_CONSUMERS = ("consumer", "")
+_SETTLED = (STABLE, EMPTY, DEAD)
+
+Assignments = Mapping[str, tuple[TopicPartition, ...]]
+
+
+class Groups(Protocol):
+    """What is asked of a ``GroupAdmin``."""
+
+    async def list_groups(self) -> Mapping[str, ListedGroup]: ...
+
+    async def describe_groups(self, groups: Iterable[str]) -> Mapping[str, GroupDescription]: ...
+
+
+class AskedGroups:
+    """Knows who had what when it asked last.
+
+    Args:
+        take: takes an ``AssignmentCompleted`` for each group of which that is another now.
+        most: no more groups than this are asked about.
+    """
+
+    def __init__(self, take: Callable[[list[Event]], object], most: int) -> None:
+        self._take = take
+        self._most = most
+        self._assigned: dict[str, Assignments] = {}
+        self.names: tuple[str, ...] = ()
+
+    async def ask(self, groups: Groups) -> None:
+        """Asks, and tells what has changed; a coordinator that does not answer costs this time."""
+        try:
+            listed = await groups.list_groups()
+            names = [name for name, each in listed.items() if each.protocol_type in _CONSUMERS][: self._most]
+            gone = [name for name, members in self._assigned.items() if members and name not in listed]
+            described = await groups.describe_groups([*names, *gone])
+        except (KafkaError, OSError):
+            return
+        self.names = tuple(names)
+        now = {name: _assignments(each) for name, each in described.items() if each.state in _SETTLED}
+        changed = {name: each for name, each in now.items() if self._assigned.get(name, {}) != each}
+        self._assigned.update(now)
+        if changed:
+            at_ms, cause = wall_ms(), "the coordinator was asked"
+            self._take([AssignmentCompleted(at_ms, ACTOR, cause, 0, name, UNKNOWN_GENERATION, each)
+                        for name, each in changed.items()])  # fmt: skip
+
+
+def _assignments(described: GroupDescription) -> Assignments:
+    return {each.member_id: tuple(sorted(each.partitions)) for each in described.members}

@@ -1,0 +1,158 @@
+"""The flight recorder's page in a real Chromium, for tests and pictures."""
+
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from os import environ
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
+
+from tests.peers.foreign_programs import node_folder
+from tests.terminal import Terminal
+
+TIMEOUT_S = 120
+PAGE = re.compile(r"web page at (http://\S+)")
+READY = re.compile(r"ready bootstrap=(\S+)")
+ZOOKEEPER = re.compile(r"zookeeper=(\S+)")
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """What it says once that is true. Raises: AssertionError."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline_s, f"waited in vain for {what}"
+        time.sleep(0.1)
+    return found
+
+
+class Page:
+    """One browser."""
+
+    def __init__(self, url: str) -> None:
+        options = Options()
+        options.binary_location = shutil.which("chromium") or "chromium"
+        for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,900"):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+        self.driver.get(url)
+
+    def text(self, selector: str) -> str:
+        """Of all that match, at one moment: the page draws itself again and again."""
+        script = "return [...document.querySelectorAll(arguments[0])].map((each) => each.textContent).join('\\n')"
+        return str(self.driver.execute_script(script, selector))
+
+    def count(self, selector: str) -> int:
+        return int(self.driver.execute_script("return document.querySelectorAll(arguments[0]).length", selector))
+
+    def press(self, selector: str, which: int = 0) -> None:
+        """-1: the last one."""
+        script = "const found = [...document.querySelectorAll(arguments[0])].at(arguments[1]);"
+        dispatch = "found.dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+        self.driver.execute_script(script + dispatch, selector, which)
+
+    def show_all_time(self) -> None:
+        Select(self.driver.find_element(By.ID, "window")).select_by_value("0")
+
+    def wind(self, share: float) -> None:
+        """To a moment of the recording, from 0 to 1, by the slider."""
+        self.driver.execute_script(
+            "const s = document.getElementById('slider');"
+            "s.value = Number(s.min) + arguments[0] * (Number(s.max) - Number(s.min));"
+            "s.dispatchEvent(new Event('input'));",
+            share,
+        )
+
+    def roles(self) -> list[str]:
+        """What each replica of the partitions is, as the table says."""
+        script = "return [...document.querySelectorAll('[data-role]')].map((each) => each.title)"
+        return list(self.driver.execute_script(script))
+
+    def type(self, selector: str, text: str) -> None:
+        """Instead of what stands in a field."""
+        field = self.driver.find_element(By.CSS_SELECTOR, selector)
+        field.clear()
+        field.send_keys(text)
+
+    def keys(self, *keys: str) -> None:
+        """Pressed one after the other, wherever the focus is."""
+        for key in keys:
+            self.driver.switch_to.active_element.send_keys(key)
+
+    def walk(self, most: int) -> list[str]:
+        """What the Tab key comes to one after the other, by what a screen reader says of it; "" for nothing."""
+        self.driver.execute_script("document.activeElement.blur(); window.scrollTo(0, 0)")
+        found: list[str] = []
+        script = """
+            const at = document.activeElement;
+            if (at === document.body) return null;
+            const seen = getComputedStyle(at).outlineStyle !== "none";
+            const labels = [...(at.labels ?? [])].map((each) => each.textContent.trim());
+            const name = at.getAttribute("aria-label") || labels[0] || at.textContent.trim() || at.value || at.title;
+            return seen ? name : "nothing shows where the focus is: " + name;
+        """
+        for _ in range(most):
+            self.driver.switch_to.active_element.send_keys(Keys.TAB)
+            name = self.driver.execute_script(script)
+            if name is None:
+                break
+            found.append(name)
+        return found
+
+    def violations(self) -> list[str]:
+        """What axe-core finds wrong with what is shown now."""
+        source = (node_folder("axe") / "node_modules" / "axe-core" / "axe.min.js").read_text()
+        self.driver.execute_script(f"if (!window.axe) {{ {source} }}")
+        run = "const done = arguments[0]; axe.run().then((found) => done(found.violations), (e) => done([String(e)]))"
+        found = self.driver.execute_async_script(run)
+        return [
+            f"{each['id']} ({each['impact']}): {each['help']}: {node['html'][:200]} {node['failureSummary'][:300]}"
+            for each in found for node in each["nodes"][:3]
+        ]  # fmt: skip
+
+    def errors(self) -> list[Any]:
+        log: list[Any] = self.driver.get_log("browser")
+        return [entry for entry in log if entry["level"] == "SEVERE"]
+
+    def close(self) -> None:
+        self.driver.quit()
+
+
+class UpCluster(NamedTuple):
+    """A ``kafka-zk up --web``: the page's URL, and where brokers and ZooKeeper are."""
+
+    url: str
+    bootstrap: str
+    zookeeper: str
+
+
+@contextmanager
+def cluster_with_page(data: Path) -> Iterator[UpCluster]:
+    """A new one of three brokers."""
+    up = [sys.executable, "-m", "kafka_zk", "up", "--port", "0", "--web", "0", "--data", str(data)]
+    with Terminal(up, environ) as terminal:
+        terminal.read_until("web page at", timeout_s=TIMEOUT_S)
+        url = until(lambda: terminal.read_until("token=") and PAGE.search(terminal.text), "its URL")
+        ready, zookeeper = READY.search(terminal.text), ZOOKEEPER.search(terminal.text)
+        assert ready is not None and zookeeper is not None
+        yield UpCluster(url[1], ready[1], zookeeper[1])
+
+
+@contextmanager
+def page_of(*command: str) -> Iterator[Page]:
+    """A browser at the page that a ``kafka-zk`` command serves."""
+    with Terminal([sys.executable, "-m", "kafka_zk", *command], environ) as terminal, ExitStack() as closing:
+        url = until(lambda: terminal.read_until("web page at") and PAGE.search(terminal.text), "its URL")
+        page = Page(url[1])
+        closing.callback(page.close)
+        yield page
