@@ -48,7 +48,7 @@ class KafkaZkDataSource(DataSource):
 
         with reason_only():
             if overwrite:
-                raise OptionError("a topic cannot be overwritten: the mode is append")
+                raise OptionError("a topic cannot be overwritten: write with mode append")
             return TopicWriter(self._write_options(schema))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:

@@ -68,7 +68,6 @@ def spark_session(app_name: str, master: str | None = None, config: Mapping[str,
     prepare_environment()
     from pyspark.sql import SparkSession
 
-    from kafka_zk.spark_jobs.append_mode import append_by_default
     from kafka_zk.spark_jobs.datasource import KafkaZkDataSource
 
     builder = SparkSession.builder.appName(app_name)
@@ -78,7 +77,6 @@ def spark_session(app_name: str, master: str | None = None, config: Mapping[str,
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.dataSource.register(KafkaZkDataSource)
-    append_by_default()
     return session
 
 

@@ -13,6 +13,14 @@ _OPTIONS = (
         "--partition-by", multiple=True, metavar="TERM", help="A column, or days(COLUMN) and the like; may be repeated."
     ),
     click.option("--merge-schema", is_flag=True, help="New columns are added to the table (delta, iceberg)."),
+    click.option(
+        "--target-file-size",
+        "target_file_bytes",
+        type=click.IntRange(1),
+        callback=lambda context, parameter, mebibytes: mebibytes and mebibytes << 20,
+        metavar="MIB",
+        help="Write files of about this size; costs a shuffle.  [default: a file for each task]",
+    ),
     packages_option,
 )
 

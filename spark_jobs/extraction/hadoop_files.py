@@ -7,12 +7,17 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+
+_NOT_TO_BE_RENAMED = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.io.FileNotFoundException")
+
 
 class HadoopFiles:
     """Over one Spark session: its configuration names the file systems, and holds their keys."""
 
     def __init__(self, spark: Any) -> None:
         self._jvm = spark._jvm
+        self._gateway = spark.sparkContext._gateway
         self._configuration = spark._jsc.hadoopConfiguration()
 
     def qualified(self, uri: str) -> str:
@@ -37,6 +42,21 @@ class HadoopFiles:
         """False where the file system refuses."""
         path, files = self._found(source)
         return bool(files.rename(path, self._path(target)))
+
+    def rename_folder(self, source: str, target: str) -> bool:
+        """At once, where the file system can; False if the target is there already, or the source is not.
+
+        ``rename`` would move the folder into the one that is there."""
+        files = self._jvm.org.apache.hadoop.fs
+        path = self._path(source)
+        context = files.FileContext.getFileContext(path.toUri(), self._configuration)
+        try:
+            context.rename(path, self._path(target), self._gateway.new_array(files.Options.Rename, 0))
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getName() not in _NOT_TO_BE_RENAMED:
+                raise
+            return False
+        return True
 
     def make_folder(self, uri: str) -> None:
         path, files = self._found(uri)

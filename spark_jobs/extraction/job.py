@@ -16,7 +16,7 @@ from kafka_zk.registry.errors import ConnectionLoss, ConnectionTimeout, SessionL
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.registration import ghost_life_ms
 from kafka_zk.spark_jobs.errors import DataLoss
-from kafka_zk.spark_jobs.extraction import dead_letters, decoding, partitioning
+from kafka_zk.spark_jobs.extraction import dead_letters, decoding, file_sizes, partitioning
 from kafka_zk.spark_jobs.extraction import manifest as manifests
 from kafka_zk.spark_jobs.extraction.connections import Connections
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
@@ -88,6 +88,7 @@ class Lake(Protocol):
 def check(extraction: Extraction) -> None:
     """What can be known to be wrong without asking anybody. Raises: WronglyAsked."""
     check_table(extraction.format, extraction.target, extraction.merge_schema)
+    file_sizes.check(extraction.target_file_bytes, extraction.format)
     check_store(extraction.target)
     partitioning.check(extraction.partition_by, extraction.format)
     decoding.check(
@@ -334,8 +335,8 @@ class ExtractionRun:
         )
         if self._lake.is_published(manifest):
             raise ExtractionFailed(
-                f"{self._lake.published(manifest)} is there already: the group's offsets were set back, so this range "
-                "would be extracted twice; choose another target or move the folder away"
+                f"{self._lake.published(manifest)} is there already: the group's offsets were set back, or another "
+                "group has extracted this range, so it would be there twice; choose another target or move the folder away"
             )
         starts = {each.tp: each.from_offset for each in ranges}
         moves = {tp: start for tp, start in starts.items() if offsets[tp] != start}

@@ -8,7 +8,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from kafka_zk.spark_jobs.extraction import partitioning
+from kafka_zk.spark_jobs.extraction import file_sizes, partitioning
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
@@ -76,13 +76,16 @@ class SparkLake:
         self._progress(0, sum(piece.size for piece in pieces))  # Spark takes seconds before its first task begins
         frame, counted = self._frames.to_write(manifest.ranges, bootstrap_servers)
         terms = () if is_table(self._extraction.format) else self._extraction.partition_by
-        writer = partitioning.with_columns(frame, terms).write.format(manifest.format)
+        writer = frame.write.format(manifest.format)
         if terms:
             writer = writer.partitionBy(*partitioning.columns(terms))
         if publication(manifest.target) is Publication.COPY:  # where a rename is a copy, one less
             writer = writer.option(_COMMITTER, "2")
         staging = self._folders.staging(manifest)
-        with JobProgress(self._spark, staging, pieces, self._progress):
+        with (
+            file_sizes.aiming_at(self._spark, self._extraction.target_file_bytes),
+            JobProgress(self._spark, staging, pieces, self._progress),
+        ):
             writer.save(staging)
         staged = counted()
         self._folders.complete(manifest, self._extraction.group, staged.records)

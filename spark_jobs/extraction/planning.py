@@ -53,6 +53,7 @@ class Extraction:
     where: str | None = None
     partition_by: tuple[str, ...] = ()
     merge_schema: bool = False
+    target_file_bytes: int | None = None
     max_records: int | None = None
     max_records_per_task: int | None = None
     until_ms: int | None = None

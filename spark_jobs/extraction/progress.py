@@ -65,15 +65,14 @@ class JobProgress:
         return min(self._total, max(finished, self._rows(job_ids)))
 
     def _finished_tasks(self, job_ids: Sequence[int]) -> set[int]:
-        store = self._context._jsc.sc().statusStore()
-        finished = set()
-        for job_id in job_ids:
-            job = self._context.statusTracker().getJobInfo(job_id)
-            for stage_id in job.stageIds if job else ():
-                tasks = store.taskList(stage_id, 0, _MOST_TASKS)
-                listed = [tasks.apply(number) for number in range(tasks.size())]
-                finished |= {task.partitionId() for task in listed if task.status() == _SUCCESS}
-        return finished
+        """Those of the first stage, which reads; after a shuffle others write."""
+        jobs = filter(None, map(self._context.statusTracker().getJobInfo, job_ids))
+        stages = [stage_id for job in jobs for stage_id in job.stageIds]
+        if not stages:
+            return set()
+        tasks = self._context._jsc.sc().statusStore().taskList(min(stages), 0, _MOST_TASKS)
+        listed = [tasks.apply(number) for number in range(tasks.size())]
+        return {task.partitionId() for task in listed if task.status() == _SUCCESS}
 
     def _rows(self, job_ids: Sequence[int]) -> int:
         """What the scan has read: no other part of the plan has more rows."""

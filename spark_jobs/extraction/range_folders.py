@@ -26,6 +26,8 @@ class Files(Protocol):
 
     def rename(self, source: str, target: str) -> bool: ...
 
+    def rename_folder(self, source: str, target: str) -> bool: ...
+
     def make_folder(self, uri: str) -> None: ...
 
     def delete(self, uri: str) -> None: ...
@@ -94,13 +96,18 @@ class RangeFolders:
         return f"{self.staging(manifest)}.json"
 
     def _rename(self, manifest: Manifest) -> None:
-        if self.is_published(manifest):
-            return
+        """Raises: ExtractionFailed. Another group may have published the same range, even in between: that stays."""
         source, target = self.staging(manifest), self.published(manifest)
-        if not self.files.exists(source):
-            raise ExtractionFailed(f"the offsets of {manifest.name} have moved, but its folder {source} is not there")
-        if not self.files.rename(source, target):
-            raise ExtractionFailed(f"{source} could not be renamed to {target}")
+        if not self.is_published(manifest):
+            if not self.files.exists(source):
+                raise ExtractionFailed(
+                    f"the offsets of {manifest.name} have moved, but its folder {source} is not there"
+                )
+            if self.files.rename_folder(source, target):
+                return
+            if not self.is_published(manifest):
+                raise ExtractionFailed(f"{source} could not be renamed to {target}")
+        self.files.delete(source)
 
     def _copy(self, manifest: Manifest) -> None:
         """File by file: the rename of a folder that meets another one there moves it into that one."""

@@ -11,11 +11,12 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from kafka_zk.spark_jobs.extraction import columns, decoding, partitioning
+from kafka_zk.spark_jobs.extraction import columns, decoding, file_sizes, partitioning
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
+from kafka_zk.spark_jobs.extraction.table_formats import is_table
 from kafka_zk.spark_jobs.extraction.undecodable import Staged, meaning
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.offset_specs import format_offsets
@@ -72,8 +73,8 @@ class RecordFrames:
 
         judged = self._judged(self._read(ranges, bootstrap_servers, headers=self._with_headers))
         read, counts = Observation(), _counts(judged.columns)
-        rows = self._columns(self._rows(judged.observe(read, *counts)))
-        if not self._changes_rows:
+        rows = self._with_partitions(self._columns(self._rows(judged.observe(read, *counts))))
+        if not self._counts_again:
             return rows, lambda: _staged(read.get, read.get["records"])
         written, count = Observation(), f.count(f.lit(1)).alias("records")
 
@@ -98,11 +99,20 @@ class RecordFrames:
     def _with_headers(self) -> bool:
         return columns.HEADERS in self._extraction.include
 
-    @property
-    def _changes_rows(self) -> bool:
-        """Whether it may be others that are written than were read, or not as many."""
+    def _with_partitions(self, rows: Any) -> Any:
+        """In the columns, and for --target-file-size in the tasks, in which files are written; a table has its own."""
         asked = self._extraction
-        return any(each is not None for each in (asked.where, asked.select, asked.dead_letter_topic))
+        terms = () if is_table(asked.format) else asked.partition_by
+        rows = partitioning.with_columns(rows, terms)
+        return rows if asked.target_file_bytes is None else file_sizes.rebalanced(rows, partitioning.columns(terms))
+
+    @property
+    def _counts_again(self) -> bool:
+        """Whether other records may be written than were read. After a shuffle they are counted again, too: a task
+        before it whose executor dies later is repeated, and Spark observes its records twice."""
+        asked = self._extraction
+        changing = (asked.where, asked.select, asked.dead_letter_topic, asked.target_file_bytes)
+        return any(each is not None for each in changing)
 
     def _read(self, ranges: Sequence[OffsetRange], bootstrap_servers: str, *, headers: bool) -> Any:
         reader = self._spark.read.format("kafka_zk").option("kafka.bootstrap.servers", bootstrap_servers)

@@ -44,8 +44,11 @@ class Point(NamedTuple):
 
 READING = Point(Step.STAGE, MIDDLE)
 KILL_POINTS = (*(Point(step, phase.value) for step, phase in POINTS), READING)
-JAVA_IS_NEEDED = {*KILL_POINTS[: KILL_POINTS.index(Point(Step.PUBLISH, Phase.END.value))], READING}
-"""A run whose Java has died here cannot end well; after them nothing is asked of Spark."""
+
+
+def java_needed_until(last: Point) -> frozenset[Point]:
+    """The points before this one: a run whose Java has died there cannot end well."""
+    return frozenset({*KILL_POINTS[: KILL_POINTS.index(last)], READING, Point(Step.PUBLISH, MIDDLE)})
 
 
 class KilledExtraction:
@@ -54,6 +57,7 @@ class KilledExtraction:
     format = "json"
     environ: Mapping[str, str] = {}
     """Of the processes, beside this one's."""
+    java_is_needed = java_needed_until(Point(Step.PUBLISH, Phase.END.value))
 
     def __init__(
         self, cluster: EmbeddedCluster, folder: Path, topic: str, master: str = ONE_ATTEMPT, **conf: str
@@ -107,7 +111,7 @@ class KilledExtraction:
         assert "Traceback" not in done.stderr, done.stderr
         if victim == DRIVER:
             assert done.returncode == -signal.SIGKILL
-        elif victim == JAVA and point in JAVA_IS_NEEDED:
+        elif victim == JAVA and point in self.java_is_needed:
             assert done.returncode == 1, done.stderr
             assert done.stderr.splitlines()[-1].startswith(JAVA_DIED), done.stderr
         elif victim == WORKER and self._master == ONE_ATTEMPT:
@@ -127,12 +131,20 @@ class KilledExtraction:
 
     def check(self) -> None:
         """Target, registry and what was written agree."""
-        expected = sorted((number % PARTITIONS, number // PARTITIONS, str(number)) for number in range(self._written))
-        assert sorted(self._records()) == expected
+        assert sorted(self._records()) == self._expected
         partitions = [TopicPartition(self._topic, number) for number in range(PARTITIONS)]
         with KazooBlockingClient(self._cluster.zookeeper_connect) as client:
             stored = run_blocking(OffsetRegistry(client, f"group-{self._topic}").fetch(partitions))
         assert sum(each.offset for each in stored.values()) == self._written
+
+    def check_nothing_twice(self) -> None:
+        """What holds at any moment."""
+        found = list(self._records())
+        assert len(set(found)) == len(found) and set(found) <= set(self._expected)
+
+    @property
+    def _expected(self) -> list[tuple[int, int, str]]:
+        return sorted((number % PARTITIONS, number // PARTITIONS, str(number)) for number in range(self._written))
 
     def _records(self) -> Iterator[tuple[int, int, str]]:
         for path in Path(self._target).glob("range=*/part-*.json"):

@@ -1,6 +1,8 @@
 """Folders of real extractions, compacted and verified: partitions by a time, files that were lost."""
 
+import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,31 @@ def test_three_runs_become_one_folder_with_every_record(
     next(target.glob("range=*/timestamp_day=*/*.parquet")).unlink()
     (fault,) = found_in(spark, target).faults
     assert fault.endswith(".parquet is not there")
+
+
+def test_files_get_the_size_that_is_wanted(
+    spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path  # noqa: F811
+) -> None:
+    """Of many small tasks, and of a few large ones; by a folder for each value."""
+    topic = make_topic(partitions=2)
+    target = tmp_path / "lake"
+    wanted = Extraction(
+        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=topic, target=str(target),
+        max_records_per_task=5, select="value, topic, partition, offset, offset % 2 AS half", partition_by="half",
+        target_file_bytes=MEBIBYTE,
+    )  # fmt: skip
+    records = [bytes([number]) for number in range(40)]
+    write(kafka_zk_cluster, topic, records)
+    assert extract(spark, wanted).records == 40
+    assert len(list(target.glob("range=*/half=*/*.parquet"))) == 2, "eight tasks, two folders"
+    large = [random.Random(number).randbytes(50_000) for number in range(80)]
+    write(kafka_zk_cluster, topic, large)
+    assert extract(spark, replace(wanted, max_records_per_task=None)).records == 80
+    sizes = [path.stat().st_size for path in target.glob("range=*/half=*/*.parquet")]
+    assert len(sizes) >= 2 + 4 and max(sizes) < 2 * MEBIBYTE, sizes
+    assert sorted(bytes(row.value) for row in spark.read.parquet(str(target)).collect()) == sorted([*records, *large])
+    assert found_in(spark, target).faults == ()
+    assert spark.conf.get("spark.sql.adaptive.advisoryPartitionSizeInBytes", None) is None, "as it was"
 
 
 def test_a_column_called_range_is_kept_or_refused(spark: Any, tmp_path: Path) -> None:  # noqa: F811

@@ -42,13 +42,14 @@ def test_the_columns_of_sparks_sink(
         (None, None, other, 0, None, 2),
     ]
     frame = spark.createDataFrame(rows, f"key string, value string, topic string, partition int, {HEADERS}, more int")
-    frame.write.format("kafka_zk").option("zookeeper.connect", kafka_zk_cluster.zookeeper_connect).save()
+    writer = frame.write.format("kafka_zk").mode("append")
+    writer.option("zookeeper.connect", kafka_zk_cluster.zookeeper_connect).save()
     [first], [second] = read(kafka_zk_cluster, topic), read(kafka_zk_cluster, other)
     assert (first.key, first.value, first.partition) == (b"k", b"to one", 1)
     assert list(first.headers) == [("h", b"v"), ("n", None)]
     assert (second.key, second.value, second.partition, list(second.headers)) == (None, None, 0, [])
     both = spark.createDataFrame([("x", None)], "value string, topic string").write.format("kafka_zk")
-    both = both.option("kafka.bootstrap.servers", kafka_zk_cluster.bootstrap)
+    both = both.mode("append").option("kafka.bootstrap.servers", kafka_zk_cluster.bootstrap)
     with pytest.raises(PySparkException, match="a row has no topic"):
         both.save()
     both.option("topic", topic).save()
@@ -59,13 +60,34 @@ def test_the_columns_of_sparks_sink(
     assert values(kafka_zk_cluster, topic) == [b"to one", b"x"]
 
 
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        ("overwrite", "a topic cannot be overwritten: write with mode append"),
+        (None, "use either the .Append. or .Overwrite. mode"),
+        ("ignore", "use either the .Append. or .Overwrite. mode"),
+    ],
+)
+def test_any_mode_but_append_is_refused(
+    spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, mode: str | None, told: str  # noqa: F811
+) -> None:
+    """Whether it is given before the format or after it; the second is what Spark says of every source in Python."""
+    topic = make_topic(partitions=2)
+    frame = spark.createDataFrame([("x",)], "value string")
+    for writer in (frame.write.mode(mode).format("kafka_zk"), frame.write.format("kafka_zk").mode(mode)):
+        writer = writer.option("kafka.bootstrap.servers", kafka_zk_cluster.bootstrap).option("topic", topic)
+        with pytest.raises(PySparkException, match=told):
+            writer.save()
+    assert read(kafka_zk_cluster, topic, "read_uncommitted") == []
+
+
 def test_a_stream(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path  # noqa: F811
 ) -> None:
     source, target = make_topic(partitions=2), make_topic(partitions=2)
     servers = {"kafka.bootstrap.servers": kafka_zk_cluster.bootstrap}
     numbers = spark.range(20).selectExpr("CAST(id AS STRING) AS value")
-    numbers.write.format("kafka_zk").options(**servers, topic=source).save()
+    numbers.write.format("kafka_zk").mode("append").options(**servers, topic=source).save()
     stream = spark.readStream.format("kafka_zk").options(**servers, subscribe=source, startingOffsets="earliest").load()
     writer = stream.select("key", "value").writeStream.format("kafka_zk").options(**servers, topic=target)
     writer = writer.option("transactionalIdPrefix", target).option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -85,7 +107,7 @@ def test_in_a_transaction_nothing_is_visible_of_a_job_that_fails(
     def write(last_topic: str) -> None:
         rows = spark.range(0, 100, 1, 1)
         frame = rows.selectExpr("CAST(id AS STRING) AS value", f"IF(id < 99, '{topic}', {last_topic}) AS topic")
-        frame.write.format("kafka_zk").options(**options).save()
+        frame.write.format("kafka_zk").mode("append").options(**options).save()
 
     with pytest.raises(PySparkException, match="a row has no topic"):
         write("NULL")

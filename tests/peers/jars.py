@@ -29,7 +29,11 @@ SPARK_KAFKA = "spark-kafka"
 APPLICATIONS = "applications"
 #: S3 for Hadoop, with the parts of Amazon's SDK that it uses instead of the bundle of 650 MB; Delta Lake; Iceberg.
 SPARK_S3, SPARK_DELTA, SPARK_ICEBERG = "spark-s3", "spark-delta", "spark-iceberg"
-OTHERS = (SPARK_KAFKA, APPLICATIONS, SPARK_S3, SPARK_DELTA, SPARK_ICEBERG)
+#: S3 for the Hadoop of the older Spark with which Iceberg runs.
+SPARK_4_1_S3 = "spark-4.1-s3"
+#: Hadoop's mini cluster.
+HDFS = "hdfs"
+OTHERS = (SPARK_KAFKA, APPLICATIONS, SPARK_S3, SPARK_4_1_S3, SPARK_DELTA, SPARK_ICEBERG, HDFS)
 VERSIONS = tuple(sorted(folder.name for folder in POMS.iterdir() if folder.name not in OTHERS))
 
 _RESOLVE_TIMEOUT_S = 900

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.peers import jars
-from tests.peers.processes import wait_until
+from tests.peers.processes import free_port, wait_until
 
 _START_S = 60
 KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
@@ -21,16 +21,16 @@ REGION = "us-east-1"
 class S3:
     """``client`` is boto3's, over this server."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, host: str, port: int) -> None:
         import boto3
 
-        self.endpoint = f"http://127.0.0.1:{port}"
+        self.endpoint = f"http://{host}:{port}"
         self.client: Any = boto3.client("s3", endpoint_url=self.endpoint, region_name=REGION, **KEYS)
 
-    def conf(self) -> dict[str, str]:
+    def conf(self, jars_of: str = jars.SPARK_S3) -> dict[str, str]:
         """Spark's configuration for ``s3a://`` on this server."""
         return {
-            "spark.jars": ",".join(map(str, sorted(jars.jars(jars.SPARK_S3).glob("*.jar")))),
+            "spark.jars": ",".join(map(str, sorted(jars.jars(jars_of).glob("*.jar")))),
             "spark.hadoop.fs.s3a.endpoint": self.endpoint,
             "spark.hadoop.fs.s3a.endpoint.region": REGION,
             "spark.hadoop.fs.s3a.path.style.access": "true",
@@ -49,24 +49,23 @@ class S3:
 
 
 @contextmanager
-def s3_server(log: Path) -> Iterator[S3]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+def s3_server(log: Path, host: str = "127.0.0.1") -> Iterator[S3]:
+    port = free_port()
+    command = [sys.executable, "-m", "moto.server", "-H", host, "-p", str(port)]
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
     try:
-        wait_until(lambda: process.poll() is not None or _answers(port), _START_S, "the S3 server")
+        wait_until(lambda: process.poll() is not None or _answers(host, port), _START_S, "the S3 server")
         assert process.poll() is None, log.read_text()
-        yield S3(port)
+        yield S3(host, port)
     finally:
         process.terminate()
         process.wait()
 
 
-def _answers(port: int) -> bool:
+def _answers(host: str, port: int) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
+        socket.create_connection((host, port), 1).close()
     except OSError:
         return False
     return True

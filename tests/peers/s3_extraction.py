@@ -12,7 +12,7 @@ import pytest
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.spark_jobs.extraction.steps import Step
 from tests.integration.extraction_process import MIDDLE
-from tests.integration.killed_extraction import KilledExtraction, Point
+from tests.integration.killed_extraction import ONE_ATTEMPT, KilledExtraction, Point
 from tests.peers.s3 import S3, s3_server
 
 BUCKET = "lake"
@@ -22,8 +22,10 @@ BETWEEN_FILES = Point(Step.PUBLISH, MIDDLE)
 class IntoS3(KilledExtraction):
     format = "parquet"
 
-    def __init__(self, cluster: EmbeddedCluster, folder: Path, topic: str, s3: S3) -> None:
-        super().__init__(cluster, folder, topic, **s3.conf())
+    def __init__(
+        self, cluster: EmbeddedCluster, folder: Path, topic: str, s3: S3, master: str = ONE_ATTEMPT, **conf: str
+    ) -> None:
+        super().__init__(cluster, folder, topic, master, **{**s3.conf(), **conf})
         self._s3 = s3
         self._target = f"s3a://{BUCKET}/{topic}"
 

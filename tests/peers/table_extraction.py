@@ -12,13 +12,15 @@ from typing import ClassVar
 import pyarrow as pa
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from tests.integration.killed_extraction import KilledExtraction
+from kafka_zk.spark_jobs.extraction.steps import Phase, Step
+from tests.integration.killed_extraction import ONE_ATTEMPT, KilledExtraction, Point, java_needed_until
 from tests.peers import jars, spark_versions
 
 
 class IntoTable(KilledExtraction):
     """Into a table whose files another engine reads."""
 
+    java_is_needed = java_needed_until(Point(Step.CLOSE, Phase.END.value))
     jars_of: str
     conf_of_table: ClassVar[dict[str, str]]
 
@@ -29,13 +31,20 @@ class IntoTable(KilledExtraction):
         conf = {name: value.format(warehouse=warehouse) for name, value in cls.conf_of_table.items()}
         return {**conf, "spark.jars": found}
 
-    def __init__(self, cluster: EmbeddedCluster, folder: Path, topic: str) -> None:
-        super().__init__(cluster, folder, topic, **self.spark_conf(folder))
+    def __init__(
+        self, cluster: EmbeddedCluster, folder: Path, topic: str, master: str = ONE_ATTEMPT, **conf: str
+    ) -> None:
+        super().__init__(cluster, folder, topic, master, **{**self.spark_conf(folder), **conf})
         self.environ = spark_versions.environ(spark_versions.WITH_TABLES)
 
     def _records(self) -> Iterator[tuple[int, int, str]]:
+        if not self._is_there():
+            return
         for record in self.read().select(["partition", "offset", "value"]).to_pylist():
             yield record["partition"], record["offset"], record["value"]
+
+    def _is_there(self) -> bool:
+        raise NotImplementedError
 
     def read(self) -> pa.Table:
         raise NotImplementedError
@@ -49,10 +58,11 @@ class IntoDelta(IntoTable):
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }
 
-    def read(self) -> pa.Table:
-        import deltalake
+    def _is_there(self) -> bool:
+        return any(Path(self._target).glob("_delta_log/*.json"))
 
-        return deltalake.DeltaTable(self._target).to_pyarrow_table()
+    def read(self) -> pa.Table:
+        return read_delta(self._target)
 
 
 class IntoIceberg(IntoTable):
@@ -64,14 +74,31 @@ class IntoIceberg(IntoTable):
         "spark.sql.catalog.lake.warehouse": "{warehouse}",
     }
 
-    def __init__(self, cluster: EmbeddedCluster, folder: Path, topic: str) -> None:
-        super().__init__(cluster, folder, topic)
-        self._metadata = folder / "warehouse" / "db" / "records" / "metadata"
+    def __init__(
+        self, cluster: EmbeddedCluster, folder: Path, topic: str, master: str = ONE_ATTEMPT, **conf: str
+    ) -> None:
+        super().__init__(cluster, folder, topic, master, **conf)
+        self._folder_of_table = folder / "warehouse" / "db" / "records"
         self._target = "lake.db.records"
 
-    def read(self) -> pa.Table:
-        from pyiceberg.table import StaticTable
+    def _is_there(self) -> bool:
+        return self._folder_of_table.exists()
 
-        versions = self._metadata.glob("v*.metadata.json")
-        newest = max(versions, key=lambda path: int(path.name[1:].split(".")[0]))
-        return StaticTable.from_metadata(str(newest)).scan().to_arrow()
+    def read(self) -> pa.Table:
+        return read_iceberg(self._folder_of_table)
+
+
+def read_delta(folder: str | Path) -> pa.Table:
+    """By delta-rs."""
+    import deltalake
+
+    return deltalake.DeltaTable(str(folder)).to_pyarrow_table()
+
+
+def read_iceberg(folder: Path) -> pa.Table:
+    """By PyIceberg, of a table in a catalog of folders."""
+    from pyiceberg.table import StaticTable
+
+    versions = (folder / "metadata").glob("v*.metadata.json")
+    newest = max(versions, key=lambda path: int(path.name[1:].split(".")[0]))
+    return StaticTable.from_metadata(str(newest)).scan().to_arrow()

@@ -1,6 +1,6 @@
-"""Extractions into a real S3 by Spark's own client, killed between the steps; read back by pyarrow.
+"""Extractions into a real S3 and a real HDFS by Spark's own clients, killed between the steps; read back by pyarrow.
 
-moto's server is the S3. More kills: tests/soak/test_lake_kill.py.
+moto's server is the S3, Hadoop's mini cluster the HDFS. More kills: tests/soak/test_lake_kill.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from tests.integration.extraction_process import DRIVER
+from tests.integration.killed_extraction import Point
+from tests.peers.hdfs import Hdfs
+from tests.peers.hdfs_extraction import IntoHdfs, hdfs  # noqa: F401
 from tests.peers.s3 import S3
 from tests.peers.s3_extraction import BETWEEN_FILES, IntoS3, s3  # noqa: F401
 
@@ -28,3 +32,16 @@ def test_driver_is_killed_between_two_files(
     extraction.recover()
     extraction.check()
     assert extraction.hidden() == [], "nothing is left of the staging"
+
+
+def test_driver_is_killed_before_the_rename_in_hdfs(
+    kafka_zk_cluster: EmbeddedCluster, hdfs: Hdfs, tmp_path: Path  # noqa: F811
+) -> None:
+    extraction = IntoHdfs(kafka_zk_cluster, tmp_path, "into-hdfs", hdfs)
+    extraction.write(20)
+    extraction.kill(Point(Step.COMMIT, Phase.END.value), DRIVER)
+    assert extraction.staged() and extraction.shown() == [], "the offsets have moved, the folder has not"
+    extraction.write(20)
+    assert extraction.recover() == ["its folder is published", "nothing"]
+    extraction.check()
+    assert extraction.staged() == [], "nothing is left of the staging"

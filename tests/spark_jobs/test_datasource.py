@@ -5,10 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.sql.readwriter import DataFrameWriter
 from pyspark.util import handle_worker_exception
 
-from kafka_zk.spark_jobs.append_mode import append_by_default
 from kafka_zk.spark_jobs.datasource import KafkaZkDataSource
 from kafka_zk.spark_jobs.errors import DataLoss, OptionError, SourceError
 from kafka_zk.spark_jobs.extraction.spark_failure import reason
@@ -53,24 +51,5 @@ def test_that_of_a_task_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_topic_is_not_overwritten() -> None:
-    with pytest.raises(OptionError, match="the mode is append"):
+    with pytest.raises(OptionError, match="a topic cannot be overwritten: write with mode append"):
         KafkaZkDataSource({}).writer(None, overwrite=True)
-
-
-class Writer:
-    """Stands for a ``DataFrameWriter``."""
-
-    modes: tuple[str, ...] = ()
-
-    def mode(self, name: str) -> "Writer":
-        self.modes = (*self.modes, name)
-        return self
-
-
-def test_a_write_without_a_mode_appends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DataFrameWriter, "format", lambda writer, source: writer)
-    append_by_default()
-    append_by_default()
-    formatted: Any = DataFrameWriter.format
-    assert formatted(Writer(), "Kafka_ZK").modes == ("append",)
-    assert formatted(Writer(), "parquet").modes == ()

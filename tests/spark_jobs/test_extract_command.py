@@ -72,6 +72,8 @@ def test_without_spark_it_says_what_to_install(
         (["--to", "s3://bucket/lake"], "Hadoop has no file system s3://, only s3a://"),
         (["--format", "iceberg", "--to", "lake"], "CATALOG.NAMESPACE.TABLE is needed"),
         (["--merge-schema"], "files have no common schema"),
+        (["--target-file-size", "0"], "--target-file-size"),
+        (["--target-file-size", "64", "--format", "delta"], "a table has its own property, delta.targetFileSize"),
         (["--partition-by", "nope"], "--partition-by: there is no column nope, only key, value, topic"),
         (["--decode", "json", "--schema", '{"type": "struct"}'], "neither DDL nor the JSON of a Spark StructType"),
         (["--decode", "json", "--schema", JSON_SCHEMA, "--format", "csv"], "l is array<int>, which CSV cannot hold"),
@@ -116,13 +118,13 @@ def test_who_was_in_the_way_is_an_exit_code_and_one_sentence(
     assert (captured.out, captured.err) == ("", f"Error: {error}\n")
 
 
-def test_wait_is_given_in_seconds(extraction_does: Any) -> None:
-    waits: list[float] = []
+def test_waits_are_given_in_seconds_and_sizes_in_mebibytes(extraction_does: Any) -> None:
+    asked: list[Extraction] = []
 
     def look(extraction: Extraction) -> None:
-        waits.append(extraction.wait_ms)
+        asked.append(extraction)
         raise GroupBusy("c is a live member")
 
     extraction_does(look)
-    assert run([*ARGUMENTS, "--wait", "2.5"]) == 3
-    assert waits == [2500]
+    assert run([*ARGUMENTS, "--wait", "2.5", "--target-file-size", "64"]) == run(ARGUMENTS) == 3
+    assert [(each.wait_ms, each.target_file_bytes) for each in asked] == [(2500, 64 << 20), (0, None)]

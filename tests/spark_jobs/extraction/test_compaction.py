@@ -10,20 +10,10 @@ from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.manifest import planned
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from tests.spark_jobs.extraction.test_range_folders import Killed, ObjectStore
+from tests.spark_jobs.extraction.test_range_folders import Disk, Killed, ObjectStore
 
 OBJECTS, DISK = "s3a://bucket/lake", "file:/lake"
 LARGE = 1000
-
-
-class Disk(ObjectStore):
-    """Folders are renamed at once."""
-
-    def rename(self, source: str, target: str) -> bool:
-        self._operate()
-        for name in [name for name in self.objects if name.startswith(f"{source}/")]:
-            self.objects[target + name.removeprefix(source)] = self.objects.pop(name)
-        return True
 
 
 class Records:

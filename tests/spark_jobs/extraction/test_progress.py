@@ -30,11 +30,11 @@ def metric(number: int, name: str) -> Any:
 
 
 class Spark:
-    """Job 7 of one stage and one execution, and the execution of somebody else's job."""
+    """Job 7, of a stage that reads and one that writes, its execution, and the execution of somebody else's job."""
 
-    def __init__(self, tasks: tuple[Any, ...], values: Mapping[int, str]) -> None:
+    def __init__(self, reading: tuple[Any, ...], writing: tuple[Any, ...], values: Mapping[int, str]) -> None:
         self.sparkContext = self._jsparkSession = self
-        task_store = SimpleNamespace(taskList=lambda *_: scala(*tasks))
+        task_store = SimpleNamespace(taskList=lambda stage_id, *_: scala(*(writing if stage_id else reading)))
         self._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(statusStore=lambda: task_store))
         metrics = scala(metric(1, ROWS), metric(2, "data returned from Python workers"), metric(3, ROWS))
         executions = [
@@ -54,17 +54,21 @@ class Spark:
         return self
 
     def getJobInfo(self, _: int) -> Any:
-        return SimpleNamespace(stageIds=[0])
+        return SimpleNamespace(stageIds=[1, 0])
 
 
-def read(*tasks: Any, values: Mapping[int, str] | None = None) -> int:
-    return JobProgress(Spark(tasks, values or {}), "group", PIECES, lambda *_: None)._read([7])
+def read(*tasks: Any, writing: tuple[Any, ...] = (), values: Mapping[int, str] | None = None) -> int:
+    return JobProgress(Spark(tasks, writing, values or {}), "group", PIECES, lambda *_: None)._read([7])
 
 
 def test_finished_tasks_count_whole() -> None:
     assert read(task(0, "SUCCESS"), task(1, "RUNNING"), task(2, "SUCCESS")) == 30
     assert read(task(0, "FAILED"), task(0, "RUNNING")) == 0
     assert read(task(2, "FAILED"), task(2, "SUCCESS")) == 10
+
+
+def test_tasks_that_write_after_a_shuffle_have_read_nothing() -> None:
+    assert read(task(0, "SUCCESS"), writing=(task(1, "SUCCESS"), task(7, "SUCCESS"))) == 20
 
 
 def test_rows_that_running_tasks_have_read_count_too() -> None:

@@ -74,6 +74,18 @@ class ObjectStore:
         self.objects[uri] = json.dumps(document).encode()
 
 
+class Disk(ObjectStore):
+    """Folders are renamed at once."""
+
+    def rename_folder(self, source: str, target: str) -> bool:
+        if self.exists(target) or not self.exists(source):
+            return False
+        self._operate()
+        for name in [name for name in self.objects if name.startswith(f"{source}/")]:
+            self.objects[target + name.removeprefix(source)] = self.objects.pop(name)
+        return True
+
+
 class SleepsOnce:
     """A store in which something happens before the question or operation number ``when``."""
 
@@ -100,8 +112,8 @@ def _rows(paths: Sequence[str]) -> int:
     return len(paths)
 
 
-def _staged(store: ObjectStore) -> tuple[RangeFolders, Manifest]:
-    manifest = planned([OffsetRange("t", 0, 0, 3)], TARGET, "parquet", "attempt", 0)
+def _staged(store: ObjectStore, target: str = TARGET, attempt: str = "attempt") -> tuple[RangeFolders, Manifest]:
+    manifest = planned([OffsetRange("t", 0, 0, 3)], target, "parquet", attempt, 0)
     folders = RangeFolders(store, _rows)
     for path, data in FILES.items():
         store.objects[f"{folders.staging(manifest)}/{path}"] = data
@@ -181,6 +193,22 @@ def test_two_runs_that_publish_the_same_range_at_once_lose_nothing(when: int) ->
     found = _published(store, manifest)
     assert awake.has_slept
     assert FILES.items() <= found.items() and folders.is_published(manifest)
+
+
+@pytest.mark.parametrize("when", range(3))
+def test_of_two_groups_that_publish_the_same_range_at_once_one_is_seen(when: int) -> None:
+    """A folder that is renamed to one that is there would be moved into it."""
+    store = Disk()
+    folders, one = _staged(store, "file:/lake", "one")
+    other = _staged(store, "file:/lake", "other")[1]
+    for manifest in (one, other):
+        folders.complete(manifest, manifest.attempt, 3)
+    awake = SleepsOnce(store, when, lambda: folders.publish(one))
+    RangeFolders(awake, _rows).publish(other)
+    assert awake.has_slept
+    shown = {name.removeprefix(f"{folders.published(one)}/"): data for name, data in store.objects.items()}
+    assert inventories.decode("w", shown.pop(inventories.FILE_NAME)).group == "one"
+    assert shown.pop("_SUCCESS") == b"" and shown == FILES, "and nothing is left of the staging"
 
 
 def test_folders_are_listed_with_what_they_hold() -> None:

@@ -1,0 +1,55 @@
+"""Machines for tests: network namespaces of this one on a bridge, which do not see the test's folders.
+
+Needs root and iproute2. A machine that a test leaves behind when it is killed: ``ip netns list``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+
+class Machine(NamedTuple):
+    """``before`` stands before a command that is to run on it; the folder that is hidden there is empty for each."""
+
+    address: str
+    before: tuple[str, ...]
+
+
+@contextmanager
+def machines(count: int, hidden: Path) -> Iterator[tuple[str, list[Machine]]]:
+    """The address of this machine for them, and that many others."""
+    if os.geteuid() != 0 or not shutil.which("ip"):
+        pytest.fail("network namespaces need root and iproute2", pytrace=False)
+    name, network = f"kz{os.getpid()}", f"10.213.{os.getpid() % 250}"
+    with ExitStack() as made:
+
+        def make(command: str, undo: str | None = None) -> None:
+            subprocess.run(command.split(), check=True, capture_output=True)
+            if undo is not None:
+                made.callback(subprocess.run, undo.split(), check=False, capture_output=True)
+
+        make(f"ip link add {name} type bridge", f"ip link del {name}")
+        make(f"ip addr add {network}.1/24 dev {name}")
+        make(f"ip link set {name} up")
+        found = []
+        for number in range(2, count + 2):
+            there, link = f"{name}-{number}", f"{name}v{number}"
+            make(f"ip netns add {there}", f"ip netns del {there}")
+            make(f"ip link add {link} type veth peer name eth0 netns {there}", f"ip link del {link}")
+            make(f"ip link set {link} master {name} up")
+            make(f"ip -n {there} addr add {network}.{number}/24 dev eth0")
+            for device in ("lo", "eth0"):
+                make(f"ip -n {there} link set {device} up")
+            mount = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
+            found.append(
+                Machine(f"{network}.{number}", ("ip", "netns", "exec", there, "sh", "-c", mount, str(hidden)))
+            )
+        yield f"{network}.1", found
