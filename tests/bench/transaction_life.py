@@ -11,10 +11,9 @@ import confluent_kafka
 
 from kafka_zk.protocol.api_keys import ApiKey
 from tests.bench import measure
-from tests.bench.group_life import Figure, Measured
+from tests.bench.pairs import BrokerLife, Figure, Measured
 from tests.bench.partition_wire import Wire
 from tests.bench.transaction_wire import TransactionalProducer, await_coordinator, init_body, transact
-from tests.peers.targets import Target
 
 TOPIC = "bench"
 PARTITIONS = 10
@@ -59,28 +58,12 @@ FIGURES = {
 }
 
 
-class Transactions:
-    """The transactions of one broker. Every method measures something; round numbers make names that are used once."""
-
-    def __init__(self, target: Target, scale: float = 1.0) -> None:
-        """``scale``: how much of each; below 1 only to see that everything works."""
-        self._target = target
-        self._scale = scale
-
-    @property
-    def _pid(self) -> int:
-        return self._target.brokers[0].pid
-
-    def _wires(self, stack: ExitStack, count: int) -> list[Wire]:
-        (port,) = self._target.ports
-        return [stack.enter_context(Wire(port)) for _ in range(count)]
-
-    def _count(self, count: int) -> int:
-        return max(1, round(count * self._scale))
+class Transactions(BrokerLife):
+    """The transactions of one broker."""
 
     def prepare(self) -> Measured:
         """Make the topics."""
-        idle_bytes = measure.memory(self._pid).resident_bytes
+        idle_bytes = self._memory_bytes()
         self._target.create_topic(TOPIC, partitions=PARTITIONS)
         with ExitStack() as stack:
             [wire] = self._wires(stack, 1)
@@ -147,14 +130,14 @@ class Transactions:
     def ids(self, number: int) -> Measured:
         """Producers that begin, and never write."""
         count = self._count(_IDS)
-        before_bytes, begun_s = measure.memory(self._pid).resident_bytes, time.perf_counter()
+        before_bytes, begun_s = self._memory_bytes(), time.perf_counter()
         bodies = (init_body(f"an-application-{number}-{each}") for each in range(count))
         with ExitStack() as stack:
             wires = self._wires(stack, _CONNECTIONS)
             while part := list(islice(bodies, _CONNECTIONS)):
                 _ask_all(wires, part)
         took_s = time.perf_counter() - begun_s
-        grown_bytes = measure.memory(self._pid).resident_bytes - before_bytes
+        grown_bytes = self._memory_bytes() - before_bytes
         return {"ids_per_s": count / took_s, "id_bytes": max(0, grown_bytes) / count}
 
 

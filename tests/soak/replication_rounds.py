@@ -5,6 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -15,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from tests.peers.processes import wait_until
 from tests.soak import replication_clients, zookeeper_log
-from tests.soak.replicated_cluster import SESSION_TIMEOUT_S, START_S, Broker, ReplicatedCluster
+from tests.soak.replicated_cluster import OURS, SESSION_TIMEOUT_S, START_S, Broker, Kind, ReplicatedCluster
 from tests.soak.replication_history import Evidence, faults, summary
 
 TOPIC = "replicated"
@@ -301,3 +302,22 @@ class ReplicationRounds:
         """End the clients."""
         for client in self.clients:
             client.end()
+
+
+def play_campaign(
+    make: Callable[[ReplicatedCluster], ReplicationRounds],
+    rounds: int,
+    folder: Path,
+    kinds: Sequence[Kind] = (OURS, OURS, OURS),
+    properties: Mapping[str, str] | None = None,
+) -> None:
+    """New brokers, so many rounds on them, and the verdict. Raises: AssertionError with what was found."""
+    with ReplicatedCluster(folder, kinds, properties) as cluster:
+        campaign = make(cluster)
+        try:
+            campaign.run(rounds)
+            found = campaign.judge()
+        finally:
+            campaign.close()
+    print(campaign.story())
+    assert not found, "\n".join(found)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.replicated_cluster import OURS, ReplicatedCluster
-from tests.soak.replication_rounds import ReplicationRounds
+from tests.soak.replicated_cluster import OURS
+from tests.soak.replication_rounds import ReplicationRounds, play_campaign
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
@@ -20,12 +20,4 @@ def test_nothing_acknowledged_is_lost_whatever_happens(
 ) -> None:
     seed, count = process_campaign_seed, min(ROUNDS, pytestconfig.getoption("rounds"))
     brokers = 5 if seed % FIVE_EVERY == FIVE_EVERY - 1 else 3
-    with ReplicatedCluster(tmp_path, [OURS] * brokers) as cluster:
-        rounds = ReplicationRounds(cluster, seed)
-        try:
-            rounds.run(count)
-            found = rounds.judge()
-        finally:
-            rounds.close()
-    print(rounds.story())
-    assert not found, "\n".join(found)
+    play_campaign(lambda cluster: ReplicationRounds(cluster, seed), count, tmp_path, [OURS] * brokers)
