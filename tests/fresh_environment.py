@@ -5,7 +5,6 @@ those that they need in turn, are not downloaded again: they are linked from the
 Nothing else is there, so what is imported but not declared fails as it would for a user.
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -17,6 +16,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests.locks import alone
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("kafka_zk", "rebalance", "registry", "spark_jobs", "storage")
@@ -45,9 +46,7 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 def build_wheel(folder: Path) -> Path:
     """Build the wheel of this tree in ``folder``, unless it lies there; safe for processes that do so together."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(folder):
         if not list(folder.glob("*.whl")):
             source = folder / "source"
             for package in PACKAGES:

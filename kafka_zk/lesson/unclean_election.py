@@ -53,6 +53,7 @@ def unclean_election(room: BrokerRoom) -> dict[str, Any]:
     with room.producer("all") as producer:
         offset = producer.send(tp.topic, b"d", partition=0).result().offset
     teacher.show(f"acks=all: d is acknowledged, offset {offset}")
+    room.wait_in_isr(tp, THIRD)
     teacher.tell("The old leader comes back. It is a follower now, and has b and c where the leader has d:")
     room.restart(LEADER)
     whole = room.wait_in_isr(tp, LEADER)

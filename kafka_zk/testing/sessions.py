@@ -9,6 +9,7 @@ expired" when it connects again. No pause of the process and no waiting is neede
 import socket
 import struct
 import time
+from enum import Enum
 
 from kafka_zk.registry.close_session import CLOSE_REQUEST, PASSWORD_BYTES, connect_request, resumed_session
 
@@ -16,7 +17,8 @@ _SECRET = 0xB3415C00
 _JAVA_RANDOM_MULTIPLIER = 0x5DEECE66D
 _JAVA_RANDOM_MASK = (1 << 48) - 1
 _TIMEOUT_MS = 10_000
-
+_ATTEMPTS = 5
+"""Within the time of a call, however silent ZooKeeper is."""
 
 
 class SessionUnknown(Exception):
@@ -36,40 +38,49 @@ def session_password(session_id: int) -> bytes:
 def expire_session(host: str, port: int, session_id: int, timeout_s: float = 10) -> None:
     """End a session on the server at ``host:port``; returns once its ephemerals are gone.
 
-    Its owner notices that the session was taken and may take it back before it is closed: then once more.
+    Its owner notices that the session was taken and may take it back before it is closed, or somebody else may be
+    closing it, and then ZooKeeper may leave us without an answer: then once more.
 
-    Raises: SessionUnknown, also when the owner was quicker for ``timeout_s``.
+    Raises: SessionUnknown, also when the owner was quicker for ``timeout_s``; TimeoutError if nothing was answered for
+    as long; ConnectionError if nobody listens there.
     """
     end_s = time.monotonic() + timeout_s
-    is_ours = False
+    was_resumed = False
     while True:
-        with socket.create_connection((host, port), timeout_s) as connection:
-            connection.settimeout(timeout_s)
-            if _resume(connection, session_id):
-                is_ours = True
-                connection.sendall(CLOSE_REQUEST)
-                if _is_answered(connection):
-                    return
-            elif is_ours:  # closed, only the answer was lost
-                return
-            else:
-                raise SessionUnknown(f"ZooKeeper at {host}:{port} has no session {session_id:#x}")
+        attempt = _try_to_end(host, port, session_id, timeout_s / _ATTEMPTS)
+        was_resumed |= attempt is _Attempt.RESUMED
+        if attempt is _Attempt.ENDED or (attempt is _Attempt.UNKNOWN and was_resumed):  # only the answer was lost
+            return
+        if attempt is _Attempt.UNKNOWN:
+            raise SessionUnknown(f"ZooKeeper at {host}:{port} has no session {session_id:#x}")
         if time.monotonic() >= end_s:
-            raise SessionUnknown(f"the owner of session {session_id:#x} takes it back again and again")
+            if was_resumed:
+                raise SessionUnknown(f"the owner of session {session_id:#x} takes it back again and again")
+            raise TimeoutError(f"ZooKeeper at {host}:{port} did not answer about a session for {timeout_s:g} s")
 
 
-def _resume(connection: socket.socket, session_id: int) -> bool:
-    """Take the session over; False if the server does not know it."""
-    connection.sendall(connect_request(session_id, session_password(session_id), _TIMEOUT_MS))
-    return resumed_session(_receive_packet(connection)) == session_id
+class _Attempt(Enum):
+    ENDED, UNKNOWN, RESUMED, UNANSWERED = range(4)
 
 
-def _is_answered(connection: socket.socket) -> bool:
+def _try_to_end(host: str, port: int, session_id: int, timeout_s: float) -> _Attempt:
+    """Take the session over and close it. Raises: ConnectionError if nobody listens."""
     try:
-        _receive_packet(connection)
-    except (SessionUnknown, ConnectionError):
-        return False
-    return True
+        connection = socket.create_connection((host, port), timeout_s)
+    except TimeoutError:
+        return _Attempt.UNANSWERED
+    found = _Attempt.UNANSWERED
+    with connection:
+        try:
+            connection.sendall(connect_request(session_id, session_password(session_id), _TIMEOUT_MS))
+            if resumed_session(_receive_packet(connection)) != session_id:
+                return _Attempt.UNKNOWN
+            found = _Attempt.RESUMED
+            connection.sendall(CLOSE_REQUEST)
+            _receive_packet(connection)
+        except (TimeoutError, ConnectionError):
+            return found
+    return _Attempt.ENDED
 
 
 def _receive_packet(connection: socket.socket) -> bytes:
@@ -82,6 +93,6 @@ def _receive(connection: socket.socket, size_bytes: int) -> bytes:
     while len(received) < size_bytes:
         chunk = connection.recv(size_bytes - len(received))
         if not chunk:
-            raise SessionUnknown("ZooKeeper closed the connection")
+            raise ConnectionResetError("ZooKeeper closed the connection")
         received += chunk
     return received

@@ -6,7 +6,6 @@ import os
 import signal
 import statistics
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from rich.console import Console
 
 from tests.bench import machine, measure, plot, report, rounds, servers, workloads
 from tests.bench.workloads import WORKLOADS, Kind
-from tests.peers import apache_kafka, jars, java, requirements, targets
+from tests.peers import jars, java, requirements, targets
 from tests.peers.processes import ProcessFailed
 
 _FULL_ROUNDS, _FULL_RECORDS = 5, 500_000
@@ -118,7 +117,7 @@ def _measure_unpinned(console: Console, plan: rounds.Plan, names: Sequence[str],
 
 
 def _measure(console: Console, plan: rounds.Plan, names: Sequence[str], cores: str | None) -> _Pass:
-    facts = _facts(plan, names, cores)
+    facts = machine.facts(cores, servers.OVERRIDES) | {"client_cores": plan.client_cores, "targets": list(names)}
     loaded: dict[str, int] = {}
     running = servers.start_all(names, cores=cores, starts=min(plan.rounds, 3))
 
@@ -136,22 +135,6 @@ def _measure(console: Console, plan: rounds.Plan, names: Sequence[str], cores: s
     for line in _conditions(plan, samples, facts):
         console.print(f"- {line}", highlight=False)
     return _Pass(plan, samples, brokers, facts)
-
-
-def _facts(plan: rounds.Plan, names: tuple[str, ...], cores: str | None) -> dict[str, Any]:
-    """What has to be known to repeat the run."""
-    properties = apache_kafka.server_properties(0, 0, Path("DATA"), "ZOOKEEPER", servers.OVERRIDES)
-    return {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        **machine.commit(),
-        "machine": machine.describe(),
-        "broker_cores": cores,
-        "client_cores": plan.client_cores,
-        "targets": list(names),
-        "server_properties": properties,
-        "kafka_version": jars.ORACLE_VERSION,
-        "kafka_jvm_flags": list(apache_kafka.BROKER_JVM_FLAGS),
-    }
 
 
 def _conditions(plan: rounds.Plan, samples: list[rounds.Sample], facts: dict[str, Any]) -> list[str]:

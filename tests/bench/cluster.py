@@ -11,7 +11,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 from confluent_kafka import KafkaException
@@ -63,7 +62,7 @@ def main(
     if not jobs:
         raise click.ClickException(f"no row has {rows!r} in its name")
     bench = Bench(folder, names or targets.NAMES, jobs, cores, lambda text: console.print(text, style="dim"))
-    facts = _facts(cores, rounds) | {"scale": scale, "away_mb": away_mb}
+    facts = machine.facts(cores, OVERRIDES) | {"rounds": rounds, "scale": scale, "away_mb": away_mb}
     try:
         requirements.require(kcat=True)
         java.compiled(jars.ORACLE_VERSION)
@@ -159,19 +158,6 @@ def table(samples: Mapping[tuple[str, str], Mapping[str, Sequence[float]]], roun
         texts = [f"{statistics.median(each) / figure.divisor:,.4g}" if each else "–" for each in (kafka, ours)]
         made.add_row(row, f"{name}, {figure.unit}", *texts, ratio_text(kafka, ours), figure.wanted)
     return made
-
-
-def _facts(cores: str, rounds: int) -> dict[str, Any]:
-    return {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        **machine.commit(),
-        "machine": machine.describe(),
-        "rounds": rounds,
-        "broker_cores": cores,
-        "server_properties": apache_kafka.server_properties(0, 0, Path("DATA"), "ZOOKEEPER", OVERRIDES),
-        "kafka_version": jars.ORACLE_VERSION,
-        "kafka_jvm_flags": list(apache_kafka.BROKER_JVM_FLAGS),
-    }
 
 
 if __name__ == "__main__":

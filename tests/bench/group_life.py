@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import islice
 
 from kafka_zk.coordinator.keys import partition_for
@@ -19,8 +18,8 @@ from tests.bench.group_wire import (
     commit_body,
     join_stable,
 )
+from tests.bench.pairs import BrokerLife, Figure, Measured
 from tests.bench.partition_wire import Refused, Wire
-from tests.peers.targets import Target
 
 TOPIC = "bench"
 PARTITIONS = 100
@@ -39,19 +38,6 @@ _HEARTBEAT_GROUPS = 200
 _HEARTBEAT_MEMBERS = 10
 _HEARTBEAT_CONNECTIONS = 50
 _HEARTBEAT_S = 6
-
-Measured = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One thing that is measured, and the ratio ours/Kafka that is wanted: at most, or at least."""
-
-    name: str
-    unit: str
-    wanted: str
-    divisor: float = 1.0
-
 
 FIGURES = {
     **{
@@ -79,28 +65,12 @@ FIGURES = {
 }
 
 
-class Groups:
-    """The groups of one broker. Every method measures something; round numbers make names that are used once."""
-
-    def __init__(self, target: Target, scale: float = 1.0) -> None:
-        """``scale``: how much of each; below 1 only to see that everything works."""
-        self._target = target
-        self._scale = scale
-
-    @property
-    def _pid(self) -> int:
-        return self._target.brokers[0].pid
-
-    def _wires(self, stack: ExitStack, count: int) -> list[Wire]:
-        (port,) = self._target.ports
-        return [stack.enter_context(Wire(port)) for _ in range(count)]
-
-    def _count(self, count: int) -> int:
-        return max(1, round(count * self._scale))
+class Groups(BrokerLife):
+    """The groups of one broker."""
 
     def prepare(self) -> Measured:
         """Make the topics."""
-        idle_bytes = measure.memory(self._pid).resident_bytes
+        idle_bytes = self._memory_bytes()
         self._target.create_topic(TOPIC, partitions=PARTITIONS)
         self._await_coordinators()
         return {"idle_bytes": idle_bytes}
@@ -194,7 +164,7 @@ class Groups:
         loaded_s = time.monotonic()
         measured = {f"{key}_load_s": loaded_s - ready_s, f"{key}_start_s": loaded_s - started_s}
         if key == "many_keys":
-            measured["loaded_bytes"] = measure.memory(self._pid).resident_bytes
+            measured["loaded_bytes"] = self._memory_bytes()
         return measured
 
     def _await_coordinators(self) -> None:

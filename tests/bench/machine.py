@@ -5,10 +5,26 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.peers import apache_kafka, jars
 from tests.peers.jars import REPOSITORY_ROOT
+
+
+def facts(broker_cores: str | None, overrides: Mapping[str, str]) -> dict[str, Any]:
+    """What has to be known to repeat a run with brokers. ``overrides``: beyond Kafka's config/server.properties."""
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **commit(),
+        "machine": describe(),
+        "broker_cores": broker_cores,
+        "server_properties": apache_kafka.server_properties(0, 0, Path("DATA"), "ZOOKEEPER", overrides),
+        "kafka_version": jars.ORACLE_VERSION,
+        "kafka_jvm_flags": list(apache_kafka.BROKER_JVM_FLAGS),
+    }
 
 
 def commit() -> dict[str, Any]:

@@ -10,7 +10,6 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
@@ -50,7 +49,8 @@ def main(counts: Sequence[int], pairs: int, names: Sequence[str], cores: str, js
         for name in names or targets.NAMES:
             console.print(curve_table(name, lives))
     if json_path:
-        report.write_json(json_path, _facts(cores) | {"lives": {str(count): lives[count] for count in counts}})
+        by_count = {str(count): lives[count] for count in counts}
+        report.write_json(json_path, machine.facts(cores, OVERRIDES) | {"lives": by_count})
         console.print(f"all numbers: {json_path}")
 
 
@@ -105,18 +105,6 @@ def ratio_text(kafka: Sequence[float], ours: Sequence[float]) -> str:
 
 def _median(figure: Figure, values: Sequence[float]) -> str:
     return f"{statistics.median(values) / figure.divisor:,.2f}" if values else "–"
-
-
-def _facts(cores: str) -> dict[str, Any]:
-    return {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        **machine.commit(),
-        "machine": machine.describe(),
-        "broker_cores": cores,
-        "server_properties": apache_kafka.server_properties(0, 0, Path("DATA"), "ZOOKEEPER", OVERRIDES),
-        "kafka_version": jars.ORACLE_VERSION,
-        "kafka_jvm_flags": list(apache_kafka.BROKER_JVM_FLAGS),
-    }
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from tests.bench.group_life import FIGURES
 from tests.bench.group_wire import commit_body
-from tests.bench.groups import table
+from tests.bench.groups import BENCH
 from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK
 
 
@@ -22,7 +22,7 @@ def test_a_commit_is_one() -> None:
 def test_the_table_has_ratios_of_the_pairs() -> None:
     samples = {"one_per_s": {APACHE_KAFKA: [1000.0, 2000.0], KAFKA_ZK: [2000.0, 2000.0]}}
     console = Console(width=160, record=True, file=StringIO())
-    console.print(table(samples, 2, 0.5))
+    console.print(BENCH.table(samples, 2, 0.5))
     text = console.export_text()
     assert "1.50 (1.00–2.00)" in text and "≥ 1.2" in text and "0.5 of all" in text
     assert FIGURES["heartbeat_cpu"].name not in text

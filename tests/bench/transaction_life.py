@@ -14,8 +14,7 @@ import confluent_kafka.admin
 from kafka_zk.coordinator.keys import partition_for
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
-from tests.bench import measure
-from tests.bench.group_life import Figure, Measured
+from tests.bench.pairs import BrokerLife, Figure, Measured
 from tests.bench.partition_wire import Wire
 from tests.bench.transaction_wire import TransactionalProducer, Wires, await_coordinator, init_body, transact
 from tests.peers.processes import wait_until
@@ -74,29 +73,17 @@ FIGURES = {
 }
 
 
-class Transactions:
-    """The transactions of one cluster, each partition of which is on all of its brokers. Every method measures
-    something; round numbers make names that are used once."""
+class Transactions(BrokerLife):
+    """The transactions of one cluster, each partition of which is on all of its brokers."""
 
     def __init__(self, target: Target, scale: float = 1.0) -> None:
-        """``scale``: how much of each; below 1 only to see that everything works."""
-        self._target = target
-        self._scale = scale
+        super().__init__(target, scale)
         self._admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": target.bootstrap, "log_level": 0})
         self._coordinators: dict[int, int] = {}
 
-    def _cpu_s(self) -> float:
-        return sum(measure.cpu_seconds(broker.pid) for broker in self._target.brokers)
-
-    def _resident_bytes(self) -> int:
-        return sum(measure.memory(broker.pid).resident_bytes for broker in self._target.brokers)
-
-    def _count(self, count: int) -> int:
-        return max(1, round(count * self._scale))
-
     def prepare(self) -> Measured:
         """Make the topics."""
-        idle_bytes = self._resident_bytes()
+        idle_bytes = self._memory_bytes()
         self._create(TOPIC, PARTITIONS)
         with ExitStack() as stack:
             await_coordinator(Wires(stack, self._target.ports).to(0), "prepare")
@@ -187,7 +174,7 @@ class Transactions:
     def ids(self, number: int) -> Measured:
         """Producers that begin, and never write."""
         count = self._count(_IDS)
-        before_bytes, begun_s = self._resident_bytes(), time.perf_counter()
+        before_bytes, begun_s = self._memory_bytes(), time.perf_counter()
         names = (f"an-application-{number}-{each}" for each in range(count))
         with ExitStack() as stack:
             clients = [Wires(stack, self._target.ports) for _ in range(_CONNECTIONS)]
@@ -195,7 +182,7 @@ class Transactions:
                 wires = [client.to(self._coordinator(name)) for client, name in zip(clients, part, strict=False)]
                 _ask_all(wires, list(map(init_body, part)))
         took_s = time.perf_counter() - begun_s
-        grown_bytes = self._resident_bytes() - before_bytes
+        grown_bytes = self._memory_bytes() - before_bytes
         return {"ids_per_s": count / took_s, "id_bytes": max(0, grown_bytes) / count}
 
 

@@ -6,6 +6,7 @@ change is meant.
 
 import os
 import re
+from difflib import unified_diff
 from pathlib import Path
 
 from tests.integration.processes import ROOT
@@ -34,4 +35,5 @@ def compare(name: str, text: str) -> None:
     if os.environ.get("KAFKA_ZK_REWRITE_SCENARIOS"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    assert text == path.read_text(), f"{path} says something else"
+    difference = list(unified_diff(path.read_text().splitlines(), text.splitlines(), str(path), "now", lineterm=""))
+    assert not difference, "\n".join(difference)

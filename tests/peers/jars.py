@@ -9,7 +9,10 @@ import hashlib
 import shutil
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
+
+from tests.locks import alone
 
 REPOSITORY_ROOT = Path(__file__).resolve().parents[2]
 CACHE = REPOSITORY_ROOT / "target" / "peers"
@@ -53,17 +56,31 @@ def jars(version: str) -> Path:
     pom = POMS / version / "pom.xml"
     stamp = hashlib.sha256(pom.read_bytes()).hexdigest()
     folder = CACHE / version
+    if not _is_of(folder, stamp):
+        with alone_with_maven():
+            if not _is_of(folder, stamp):
+                _resolve(pom, stamp, folder)
+    return folder
+
+
+def alone_with_maven() -> AbstractContextManager[None]:
+    """Maven's local repository takes one process at a time."""
+    return alone(CACHE / "maven")
+
+
+def _is_of(folder: Path, stamp: str) -> bool:
     stamp_file = folder / "pom.sha256"
-    if stamp_file.exists() and stamp_file.read_text() == stamp:
-        return folder
-    partial = CACHE / f"{version}.partial"
+    return stamp_file.exists() and stamp_file.read_text() == stamp
+
+
+def _resolve(pom: Path, stamp: str, folder: Path) -> None:
+    partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     _copy_dependencies(pom, partial)
     (partial / "pom.sha256").write_text(stamp)
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
-    return folder
 
 
 def class_path(version: str, *more: Path) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.locks import alone
 from tests.peers import jars
 from tests.peers.processes import tied
 
@@ -69,8 +70,13 @@ def compiled(version: str) -> Path:
     sources = sorted(_sources(version).glob("*.java"))
     stamp = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     folder = jars.CACHE / "drivers" / version / stamp
-    if folder.exists():
-        return folder
+    with alone(folder.parent):
+        if not folder.exists():
+            _compile(version, sources, folder)
+    return folder
+
+
+def _compile(version: str, sources: Sequence[Path], folder: Path) -> None:
     shutil.rmtree(folder.parent, ignore_errors=True)
     partial = folder.with_suffix(".partial")
     partial.mkdir(parents=True)
@@ -79,7 +85,6 @@ def compiled(version: str) -> Path:
     if done.returncode != 0:
         raise JavaFailed(f"javac ended with {done.returncode}:\n{done.stderr}")
     partial.rename(folder)
-    return folder
 
 
 def _sources(version: str) -> Path:

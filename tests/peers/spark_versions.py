@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.integration.processes import ROOT
+from tests.locks import alone
 from tests.peers import jars
 
 WITH_TABLES = "4.1.4"
@@ -24,10 +25,11 @@ def environ(version: str) -> dict[str, str]:
 def _installed(version: str) -> Path:
     """The folder appears by one rename, so a half-finished one is never taken for a whole one."""
     folder = jars.CACHE / f"pyspark-{version}"
-    if not folder.exists():
-        partial = folder.with_name(f"{folder.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(partial)]
-        subprocess.run([*command, f"pyspark=={version}"], check=True, timeout=_INSTALL_TIMEOUT_S)
-        partial.rename(folder)
+    with alone(folder):
+        if not folder.exists():
+            partial = folder.with_name(f"{folder.name}.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(partial)]
+            subprocess.run([*command, f"pyspark=={version}"], check=True, timeout=_INSTALL_TIMEOUT_S)
+            partial.rename(folder)
     return folder

@@ -10,6 +10,7 @@ import pytest
 from tests.peers.mixed_cluster import APACHE_KAFKA, KINDS, mixed_properties
 from tests.peers.mixed_rounds import MixedRounds
 from tests.soak.replicated_cluster import OURS, Kind, ReplicatedCluster
+from tests.soak.replication_rounds import play_campaign
 
 pytestmark = pytest.mark.soak
 
@@ -28,12 +29,8 @@ def test_nothing_acknowledged_is_lost_whatever_happens(
     controller: Kind,
 ) -> None:
     kinds = [OURS, APACHE_KAFKA, OURS, APACHE_KAFKA]
-    with ReplicatedCluster(tmp_path, kinds, mixed_properties(protocol)) as cluster:
-        rounds = MixedRounds(cluster, process_campaign_seed, controller)
-        try:
-            rounds.run(min(ROUNDS, pytestconfig.getoption("rounds")))
-            found = rounds.judge()
-        finally:
-            rounds.close()
-    print(rounds.story())
-    assert not found, "\n".join(found)
+    play_campaign(
+        lambda cluster: MixedRounds(cluster, process_campaign_seed, controller),
+        min(ROUNDS, pytestconfig.getoption("rounds")),
+        ReplicatedCluster(tmp_path, kinds, mixed_properties(protocol)),
+    )

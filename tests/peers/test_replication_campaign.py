@@ -7,6 +7,7 @@ import pytest
 from tests.peers.mixed_cluster import APACHE_KAFKA
 from tests.peers.mixed_rounds import JvmRounds
 from tests.soak.replicated_cluster import ReplicatedCluster
+from tests.soak.replication_rounds import play_campaign
 
 pytestmark = pytest.mark.peers
 
@@ -18,12 +19,5 @@ def test_nothing_acknowledged_is_lost_whatever_happens(
     peer_tools: None, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     seed, count = pytestconfig.getoption("seed"), pytestconfig.getoption("rounds")
-    with ReplicatedCluster(tmp_path, [APACHE_KAFKA] * 3) as cluster:
-        rounds = JvmRounds(cluster, seed)
-        try:
-            rounds.run(max(_SLICE, count - 1))
-            found = rounds.judge()
-        finally:
-            rounds.close()
-    print(rounds.story())
-    assert not found, "\n".join(found)
+    cluster = ReplicatedCluster(tmp_path, [APACHE_KAFKA] * 3)
+    play_campaign(lambda cluster: JvmRounds(cluster, seed), max(_SLICE, count - 1), cluster)

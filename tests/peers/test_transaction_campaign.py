@@ -9,7 +9,7 @@ import pytest
 from tests.peers.mixed_cluster import APACHE_KAFKA
 from tests.peers.mixed_rounds import JvmRounds
 from tests.soak.replicated_cluster import OURS, Kind, ReplicatedCluster
-from tests.soak.replication_rounds import KILL, LONG_PAUSE, ONE_WAY, PAUSE, STOP
+from tests.soak.replication_rounds import KILL, LONG_PAUSE, ONE_WAY, PAUSE, STOP, play_campaign
 from tests.soak.transaction_rounds import PROPERTIES, TransactionRounds
 
 _SLICE = 2
@@ -29,15 +29,8 @@ class JvmTransactionRounds(TransactionRounds):
 def play(folder: Path, config: pytest.Config, kinds: Sequence[Kind]) -> None:
     seed, count = config.getoption("seed"), config.getoption("rounds")
     properties = {**PROPERTIES, "controller.socket.timeout.ms": "15000"}
-    with ReplicatedCluster(folder, kinds, properties) as cluster:
-        rounds = JvmTransactionRounds(cluster, seed)
-        try:
-            rounds.run(max(_SLICE, count - 1))
-            found = rounds.judge()
-        finally:
-            rounds.close()
-    print(rounds.story())
-    assert not found, "\n".join(found)
+    cluster = ReplicatedCluster(folder, kinds, properties)
+    play_campaign(lambda cluster: JvmTransactionRounds(cluster, seed), max(_SLICE, count - 1), cluster)
 
 
 @pytest.mark.soak

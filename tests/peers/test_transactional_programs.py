@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 import urllib.error
 import urllib.request
 import uuid
@@ -31,7 +30,7 @@ PARTITIONS = 2
 _JVM_FLAGS = ("-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _WAIT_S = 60.0
 _WORDS = ("at", "least", "once", "exactly", "most")
-_LINES = 400
+_LINES, _LAST = 400, 20
 _CONNECT = "org.apache.kafka.connect.cli.ConnectDistributed"
 
 
@@ -70,9 +69,9 @@ def test_go_readers_see_whole_transactions_or_nothing(target: Target, program: s
     topic = create(target, program)
     run_go(program, "write", target.bootstrap, topic, f"id-{topic}")
     expected = [f"c{number}" for number in range(0, 10, 2)]
-    assert committed(target, topic) == [[value.encode() for value in expected]] * PARTITIONS
+    assert committed(target, topic) == [[value.encode() for value in (*expected, "end")]] * PARTITIONS
     for reader in foreign_programs.GO_PROGRAMS:
-        assert sorted(run_go(reader, "read", target.bootstrap, topic, "10")) == sorted(expected * PARTITIONS)
+        assert sorted(run_go(reader, "read", target.bootstrap, topic)) == sorted(expected * PARTITIONS)
 
 
 @pytest.mark.parametrize("program", foreign_programs.GO_PROGRAMS)
@@ -131,6 +130,15 @@ def counts(target: Target, topic: str) -> dict[str, list[int]]:
     return dict(found)
 
 
+def counted(target: Target, topic: str) -> int:
+    return sum(map(len, counts(target, topic).values()))
+
+
+def lines_with(lines: int) -> dict[str, int]:
+    """How many of so many lines have a word: each length comes equally often."""
+    return {word: lines * (len(_WORDS) - place) // len(_WORDS) for place, word in enumerate(_WORDS)}
+
+
 def write_lines(target: Target, topic: str, begin: int, end: int) -> None:
     """One in five is aborted first."""
     with BlockingProducer(bootstrap_servers=target.bootstrap, transactional_id=f"lines-{topic}") as producer:
@@ -157,16 +165,14 @@ def test_streams_count_words_exactly_once_under_kills(target: Target, tmp_path: 
 
     victim, _ = start(0), start(1)
     write_lines(target, source, 0, _LINES // 2)
-    programs.wait(lambda: sum(map(len, counts(target, results).values())) > 0, "the first counts")
-    write_lines(target, source, _LINES // 2, _LINES)
+    programs.wait(lambda: counted(target, results) > 0, "the first counts")
+    write_lines(target, source, _LINES // 2, _LINES - _LAST)
     victim.kill()
     start(2)
-    lines_with = {word: _LINES * (len(_WORDS) - place) // len(_WORDS) for place, word in enumerate(_WORDS)}
-    programs.wait(
-        lambda: sum(map(len, counts(target, results).values())) >= sum(lines_with.values()), "all words counted"
-    )
-    time.sleep(1)  # what comes twice would come now
-    assert counts(target, results) == {word: list(range(1, count + 1)) for word, count in lines_with.items()}
+    programs.wait(lambda: counted(target, results) >= sum(lines_with(_LINES - _LAST).values()), "the words so far")
+    write_lines(target, source, _LINES - _LAST, _LINES)  # what comes twice has come before these
+    programs.wait(lambda: counted(target, results) >= sum(lines_with(_LINES).values()), "all words")
+    assert counts(target, results) == {word: list(range(1, count + 1)) for word, count in lines_with(_LINES).items()}
 
 
 # -- Kafka Connect ------------------------------------------------------------------------------------------------
@@ -238,6 +244,7 @@ def test_connect_copies_a_file_exactly_once_under_kills(target: Target, tmp_path
     start()
     killed_at = len(lines)
     programs.wait(lambda: is_copied(killed_at + 500), "the lines of the second worker")
+    programs.wait(lambda: len(committed(target, topic, 1)[0]) >= len(lines), "the lines so far")
+    grow()  # what comes twice has come before these
     programs.wait(lambda: len(committed(target, topic, 1)[0]) >= len(lines), "all lines")
-    time.sleep(1)  # what comes twice would come now
     assert committed(target, topic, 1)[0] == lines

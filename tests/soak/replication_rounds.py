@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -36,6 +36,9 @@ _TWO_AT_ONCE = 0.25
 _END_S = 60
 _SESSIONS = {PAUSE: (0.2, 0.5), CUT: (0.2, 0.5), ONE_WAY: (0.1, 2)}
 """How many sessions something lasts: one survives the short ones, and ISRs shrink in the long ones."""
+
+
+Cluster = TypeVar("Cluster", bound=ReplicatedCluster)
 
 
 class Fault:
@@ -304,3 +307,16 @@ class ReplicationRounds:
         """End the clients."""
         for client in self.clients:
             client.end()
+
+
+def play_campaign(make: Callable[[Cluster], ReplicationRounds], rounds: int, cluster: Cluster) -> None:
+    """New brokers, so many rounds on them, and the verdict. Raises: AssertionError with what was found."""
+    with cluster:
+        campaign = make(cluster)
+        try:
+            campaign.run(rounds)
+            found = campaign.judge()
+        finally:
+            campaign.close()
+    print(campaign.story())
+    assert not found, "\n".join(found)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.soak.faulty_machines import FaultyMachinesCluster, FaultyMachinesRounds
 from tests.soak.replicated_cluster import OURS, ReplicatedCluster
-from tests.soak.replication_rounds import ReplicationRounds
+from tests.soak.replication_rounds import ReplicationRounds, play_campaign
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
@@ -21,15 +21,8 @@ def test_nothing_acknowledged_is_lost_whatever_happens(
 ) -> None:
     seed, count = process_campaign_seed, min(ROUNDS, pytestconfig.getoption("rounds"))
     brokers = 5 if seed % FIVE_EVERY == FIVE_EVERY - 1 else 3
-    with ReplicatedCluster(tmp_path, [OURS] * brokers) as cluster:
-        rounds = ReplicationRounds(cluster, seed)
-        try:
-            rounds.run(count)
-            found = rounds.judge()
-        finally:
-            rounds.close()
-    print(rounds.story())
-    assert not found, "\n".join(found)
+    cluster = ReplicatedCluster(tmp_path, [OURS] * brokers)
+    play_campaign(lambda cluster: ReplicationRounds(cluster, seed), count, cluster)
 
 
 @pytest.mark.soak
@@ -37,12 +30,6 @@ def test_nor_when_machines_and_the_ensemble_fail(
     tmp_path: Path, pytestconfig: pytest.Config, process_campaign_seed: int
 ) -> None:
     """Also with full disks, stepped clocks and an ensemble of ZooKeeper whose leader dies. As root."""
-    with FaultyMachinesCluster(tmp_path, [OURS] * 3) as cluster:
-        rounds = FaultyMachinesRounds(cluster, process_campaign_seed)
-        try:
-            rounds.run(min(ROUNDS, pytestconfig.getoption("rounds")))
-            found = rounds.judge()
-        finally:
-            rounds.close()
-    print(rounds.story())
-    assert not found, "\n".join(found)
+    seed, count = process_campaign_seed, min(ROUNDS, pytestconfig.getoption("rounds"))
+    cluster = FaultyMachinesCluster(tmp_path, [OURS] * 3)
+    play_campaign(lambda cluster: FaultyMachinesRounds(cluster, seed), count, cluster)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.replicated_cluster import OURS, ReplicatedCluster
+from tests.soak.replicated_cluster import ReplicatedCluster
+from tests.soak.replication_rounds import play_campaign
 from tests.soak.transaction_rounds import PROPERTIES, TransactionRounds
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded, pytest.mark.soak]
@@ -17,12 +18,5 @@ def test_transactions_are_whole_whatever_happens(
     tmp_path: Path, pytestconfig: pytest.Config, process_campaign_seed: int
 ) -> None:
     seed, count = process_campaign_seed, min(ROUNDS, pytestconfig.getoption("rounds"))
-    with ReplicatedCluster(tmp_path, [OURS] * 3, PROPERTIES) as cluster:
-        rounds = TransactionRounds(cluster, seed)
-        try:
-            rounds.run(count)
-            found = rounds.judge()
-        finally:
-            rounds.close()
-    print(rounds.story())
-    assert not found, "\n".join(found)
+    cluster = ReplicatedCluster(tmp_path, properties=PROPERTIES)
+    play_campaign(lambda cluster: TransactionRounds(cluster, seed), count, cluster)

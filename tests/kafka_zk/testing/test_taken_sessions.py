@@ -11,6 +11,7 @@ from kafka_zk.testing.sessions import SessionUnknown, expire_session
 
 SESSION_ID = 0x1234
 LOST, CLOSED, UNKNOWN = "lost", "closed", "unknown"
+SILENT, SILENT_THEN = "silent", "silent when it is to close"
 
 
 class Server:
@@ -33,10 +34,16 @@ class Server:
             self.connections += 1
             with connection:
                 connection.recv(1024)
+                if what == SILENT:
+                    connection.recv(1024)
+                    continue
                 granted_id = 0 if what == UNKNOWN else SESSION_ID
                 connection.sendall(struct.pack(">iiiq", 16, 0, 10_000, granted_id))
-                if what == CLOSED:
+                if what in (CLOSED, SILENT_THEN):
                     connection.recv(1024)
+                if what == SILENT_THEN:
+                    connection.recv(1024)  # until the client gives up
+                if what == CLOSED:
                     connection.sendall(struct.pack(">i", 0))
 
     def close(self) -> None:
@@ -64,4 +71,16 @@ def test_a_lost_answer_is_no_failure(server: Server) -> None:
 @pytest.mark.parametrize("server", [(UNKNOWN,), (LOST,)], indirect=True)
 def test_a_session_that_cannot_be_ended_is_told(server: Server) -> None:
     with pytest.raises(SessionUnknown):
+        expire_session("127.0.0.1", server.port, SESSION_ID, timeout_s=0.2)
+
+
+@pytest.mark.parametrize("server", [(SILENT_THEN, UNKNOWN), (SILENT, CLOSED)], indirect=True)
+def test_silence_of_zookeeper_is_no_failure_as_long_as_there_is_time(server: Server) -> None:
+    """So it is while somebody else closes the session."""
+    expire_session("127.0.0.1", server.port, SESSION_ID, timeout_s=1)
+
+
+@pytest.mark.parametrize("server", [(SILENT,)], indirect=True)
+def test_lasting_silence_is_told(server: Server) -> None:
+    with pytest.raises(TimeoutError, match=rf"ZooKeeper at 127.0.0.1:{server.port} did not answer about a session for"):
         expire_session("127.0.0.1", server.port, SESSION_ID, timeout_s=0.2)

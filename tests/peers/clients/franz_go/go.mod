@@ -11,3 +11,7 @@ require (
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 )
+
+require kafka-zk/tests/peers/program v0.0.0
+
+replace kafka-zk/tests/peers/program => ../go_program

@@ -1,64 +1,37 @@
-// A member of a group by franz-go. It writes down what it is assigned, handed and has committed; it leaves at the end
-// of its input.
-//
-//	franz_go BOOTSTRAP GROUP TOPIC NAME LOG ASSIGNOR SESSION_TIMEOUT_MS
-//
-// With fewer arguments it is a client with transactions: see transactions.go.
+// The programs of package program by franz-go. A member writes down what it is assigned, handed and has committed.
 package main
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"log"
-	"os"
 	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kafka-zk/tests/peers/program"
 )
 
-type journal struct{ file *os.File }
-
-func (j journal) write(event string, fields map[string]any) {
-	fields["event"], fields["at_ms"] = event, time.Now().UnixMilli()
-	line, err := json.Marshal(fields)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := j.file.Write(append(line, '\n')); err != nil {
-		log.Fatal(err)
-	}
-}
+type franz struct{}
 
 func main() {
-	if len(os.Args) < 8 {
-		transactions(os.Args[1:])
-		return
-	}
-	bootstrap, group, topic, name, path, assignor := os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6]
-	sessionTimeoutMs, err := strconv.Atoi(os.Args[7])
-	if err != nil {
-		log.Fatal(err)
-	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		log.Fatal(err)
-	}
-	j := journal{file}
+	program.Main(franz{})
+}
+
+func (franz) Join(ctx context.Context, member *program.Member) {
 	balancer := kgo.RangeBalancer()
-	if assignor == "roundrobin" {
+	if member.RoundRobin {
 		balancer = kgo.RoundRobinBalancer()
 	}
 	client, err := kgo.NewClient(
-		kgo.SeedBrokers(bootstrap),
-		kgo.ClientID(name),
-		kgo.ConsumerGroup(group),
-		kgo.ConsumeTopics(topic),
+		kgo.SeedBrokers(member.Bootstrap),
+		kgo.ClientID(member.Name),
+		kgo.ConsumerGroup(member.Group),
+		kgo.ConsumeTopics(member.Topic),
 		kgo.Balancers(balancer),
-		kgo.SessionTimeout(time.Duration(sessionTimeoutMs)*time.Millisecond),
-		kgo.HeartbeatInterval(time.Duration(sessionTimeoutMs)*time.Millisecond/6),
+		kgo.SessionTimeout(member.SessionTimeout),
+		kgo.HeartbeatInterval(member.SessionTimeout/6),
 		kgo.RebalanceTimeout(20*time.Second),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(200*time.Millisecond),
@@ -67,24 +40,18 @@ func main() {
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, client *kgo.Client, assigned map[string][]int32) {
-			member, generation := client.GroupMetadata()
-			j.write("assigned", map[string]any{"member": member, "generation": generation, "partitions": list(assigned[topic])})
+			id, generation := client.GroupMetadata()
+			partitions := program.List(assigned[member.Topic])
+			member.Tell("assigned", map[string]any{"member": id, "generation": generation, "partitions": partitions})
 		}),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, revoked map[string][]int32) {
-			j.write("revoked", map[string]any{"partitions": list(revoked[topic])})
+			member.Tell("revoked", map[string]any{"partitions": program.List(revoked[member.Topic])})
 		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
-			j.write("lost", map[string]any{"partitions": list(lost[topic])})
+			member.Tell("lost", map[string]any{"partitions": program.List(lost[member.Topic])})
 		}),
 	)
-	if err != nil {
-		log.Fatal(err)
-	}
-	ctx, leave := context.WithCancel(context.Background())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		leave()
-	}()
+	program.Check(err)
 	for ctx.Err() == nil {
 		fetches := client.PollRecords(ctx, 200)
 		fetches.EachError(func(_ string, _ int32, err error) { log.Println("fetch:", err) })
@@ -94,45 +61,42 @@ func main() {
 				offsets = append(offsets, record.Offset)
 			}
 			if len(offsets) > 0 {
-				j.write("handed", map[string]any{"partition": fetched.Partition, "offsets": offsets})
+				member.Tell("handed", map[string]any{"partition": fetched.Partition, "offsets": offsets})
 			}
 		})
 		if uncommitted := client.UncommittedOffsets(); len(uncommitted) > 0 {
-			client.CommitOffsetsSync(ctx, uncommitted, j.committed)
+			client.CommitOffsetsSync(ctx, uncommitted, committedTo(member))
 		}
 		client.AllowRebalance()
 	}
 	client.CloseAllowingRebalance()
-	j.write("left", map[string]any{})
 }
 
-func list(partitions []int32) []int32 {
-	return append([]int32{}, partitions...)
-}
-
-// committed writes down the offsets that the coordinator took.
-func (j journal) committed(_ *kgo.Client, request *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, err error) {
-	if err != nil {
-		log.Println("commit:", err)
-		return
-	}
-	asked := map[int32]int64{}
-	for _, topic := range request.Topics {
-		for _, partition := range topic.Partitions {
-			asked[partition.Partition] = partition.Offset
+// committedTo writes down the offsets that the coordinator took.
+func committedTo(member *program.Member) func(*kgo.Client, *kmsg.OffsetCommitRequest, *kmsg.OffsetCommitResponse, error) {
+	return func(_ *kgo.Client, request *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, err error) {
+		if err != nil {
+			log.Println("commit:", err)
+			return
 		}
-	}
-	offsets := map[string]int64{}
-	for _, topic := range response.Topics {
-		for _, partition := range topic.Partitions {
-			if partition.ErrorCode == 0 {
-				offsets[strconv.Itoa(int(partition.Partition))] = asked[partition.Partition]
-			} else {
-				log.Println("commit: error code", partition.ErrorCode)
+		asked := map[int32]int64{}
+		for _, topic := range request.Topics {
+			for _, partition := range topic.Partitions {
+				asked[partition.Partition] = partition.Offset
 			}
 		}
-	}
-	if len(offsets) > 0 {
-		j.write("committed", map[string]any{"offsets": offsets})
+		offsets := map[string]int64{}
+		for _, topic := range response.Topics {
+			for _, partition := range topic.Partitions {
+				if partition.ErrorCode == 0 {
+					offsets[strconv.Itoa(int(partition.Partition))] = asked[partition.Partition]
+				} else {
+					log.Println("commit: error code", partition.ErrorCode)
+				}
+			}
+		}
+		if len(offsets) > 0 {
+			member.Tell("committed", map[string]any{"offsets": offsets})
+		}
 	}
 }

@@ -20,3 +20,7 @@ require (
 	golang.org/x/net v0.59.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 )
+
+require kafka-zk/tests/peers/program v0.0.0
+
+replace kafka-zk/tests/peers/program => ../go_program

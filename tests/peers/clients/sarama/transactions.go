@@ -5,37 +5,12 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
+
+	"kafka-zk/tests/peers/program"
 )
-
-// transactions does what the first argument says:
-//
-//	sarama write BOOTSTRAP TOPIC TRANSACTIONAL_ID   commits c0, c2 ... c8 and aborts a1, a3 ... a9, in two partitions
-//	sarama read BOOTSTRAP TOPIC COUNT               prints so many committed values, and what comes within a second
-//	sarama transform BOOTSTRAP SOURCE TARGET GROUP TRANSACTIONAL_ID   in upper case, exactly once, until it is killed
-func transactions(arguments []string) {
-	servers := strings.Split(arguments[1], ",")
-	switch arguments[0] {
-	case "write":
-		write(servers, arguments[2], arguments[3])
-	case "read":
-		count, err := strconv.Atoi(arguments[3])
-		check(err)
-		read(servers, arguments[2], count)
-	case "transform":
-		transform(servers, arguments[2], arguments[3], arguments[4], arguments[5])
-	}
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
-}
 
 func newConfig() *sarama.Config {
 	config := sarama.NewConfig()
@@ -58,51 +33,41 @@ func newProducer(servers []string, id string) (sarama.SyncProducer, error) {
 	return sarama.NewSyncProducer(servers, config)
 }
 
-func write(servers []string, topic, id string) {
+func (client) Write(servers []string, topic, id string) {
 	producer, err := newProducer(servers, id)
-	check(err)
-	for number := range 10 {
-		check(producer.BeginTxn())
-		kind, end := "c", producer.CommitTxn
-		if number%2 == 1 {
-			kind, end = "a", producer.AbortTxn
-		}
-		for partition := range int32(2) {
-			value := sarama.StringEncoder(fmt.Sprintf("%s%d", kind, number))
-			_, _, err := producer.SendMessage(&sarama.ProducerMessage{Topic: topic, Partition: partition, Value: value})
-			check(err)
-		}
-		check(end())
+	program.Check(err)
+	send := func(partition int32, value string) error {
+		_, _, err := producer.SendMessage(
+			&sarama.ProducerMessage{Topic: topic, Partition: partition, Value: sarama.StringEncoder(value)},
+		)
+		return err
 	}
-	check(producer.Close())
+	end := func(commit bool) error {
+		if commit {
+			return producer.CommitTxn()
+		}
+		return producer.AbortTxn()
+	}
+	program.WriteAll(producer.BeginTxn, send, end)
+	program.Check(producer.Close())
 }
 
-func read(servers []string, topic string, count int) {
+func (client) Read(servers []string, topic string) {
 	consumer, err := sarama.NewConsumer(servers, newConfig())
-	check(err)
+	program.Check(err)
 	partitions, err := consumer.Partitions(topic)
-	check(err)
-	messages := make(chan *sarama.ConsumerMessage)
+	program.Check(err)
+	values := make(chan string)
 	for _, partition := range partitions {
 		claim, err := consumer.ConsumePartition(topic, partition, sarama.OffsetOldest)
-		check(err)
+		program.Check(err)
 		go func() {
 			for message := range claim.Messages() {
-				messages <- message
+				values <- string(message.Value)
 			}
 		}()
 	}
-	for found, wait := 0, 30*time.Second; ; found++ {
-		if found >= count {
-			wait = time.Second
-		}
-		select {
-		case message := <-messages:
-			fmt.Println(string(message.Value))
-		case <-time.After(wait):
-			return
-		}
-	}
+	program.PrintUntilEnd(values)
 }
 
 // transformer has one transactional id for each partition, since sarama commits offsets without its generation: whoever
@@ -171,7 +136,7 @@ func (t *transformer) work(producer sarama.SyncProducer, messages []*sarama.Cons
 	return producer.CommitTxn()
 }
 
-func transform(servers []string, source, target, group, id string) {
+func (client) Transform(servers []string, source, target, group, id string) {
 	config := newConfig()
 	config.ClientID = id
 	config.Consumer.Return.Errors = true
@@ -179,7 +144,7 @@ func transform(servers []string, source, target, group, id string) {
 	config.Consumer.Group.Session.Timeout = 6 * time.Second
 	config.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
 	consumer, err := sarama.NewConsumerGroup(servers, group, config)
-	check(err)
+	program.Check(err)
 	go func() {
 		for err := range consumer.Errors() {
 			log.Println("error:", err)

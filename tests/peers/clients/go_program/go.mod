@@ -1,0 +1,3 @@
+module kafka-zk/tests/peers/program
+
+go 1.26.0
