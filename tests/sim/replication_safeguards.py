@@ -3,13 +3,10 @@
 ``python -m tests.sim.replication_safeguards NAME --seeds 0-24`` plays until one does.
 """
 
-import argparse
 import sys
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from twisted.logger import globalLogBeginner
 
 from kafka_zk.controller import alter_partition
 from kafka_zk.controller.context import LeadershipInfo
@@ -25,8 +22,8 @@ from kafka_zk.sim.campaign import Outcome
 from kafka_zk.sim.replicated import play_replicated
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.producer_state import ProducerState
-
-TakeOut = Callable[[pytest.MonkeyPatch], None]
+from tests.sim import taken_out
+from tests.sim.taken_out import TakeOut
 
 
 def watermark_of_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
@@ -180,27 +177,8 @@ SAFEGUARDS: dict[str, TakeOut] = {
 
 def play_replicated_without(name: str, seed: int) -> Outcome:
     """A run without one of ``SAFEGUARDS``."""
-    with pytest.MonkeyPatch.context() as patch:
-        SAFEGUARDS[name](patch)
-        return play_replicated(seed)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.sim.replication_safeguards", description=__doc__)
-    parser.add_argument("name", choices=sorted(SAFEGUARDS))
-    parser.add_argument("--seeds", metavar="A-B", default="0-24")
-    options = parser.parse_args(arguments)
-    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)
-    first, _, last = options.seeds.partition("-")
-    for count, seed in enumerate(range(int(first), int(last or first) + 1), 1):
-        outcome = play_replicated_without(options.name, seed)
-        if outcome.violations:
-            violation = outcome.violations[0].splitlines()[0][:200]
-            print(f"without {options.name}: found by seed {seed} after {count} seeds: {violation}", flush=True)
-            return 0
-    print(f"without {options.name}: not found in {count} seeds", flush=True)
-    return 1
+    return taken_out.play_without(SAFEGUARDS[name], play_replicated, seed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(taken_out.find("tests.sim.replication_safeguards", SAFEGUARDS, play_replicated, "0-24"))

@@ -3,13 +3,10 @@
 ``python -m tests.sim.transaction_safeguards NAME --seeds 0-9``. Exit code 0 if it was found.
 """
 
-import argparse
 import sys
-from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pytest
-from twisted.logger import globalLogBeginner
 
 from kafka_zk.group.offsets import GroupOffsets
 from kafka_zk.sim.campaign import Outcome
@@ -18,8 +15,8 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.transaction.requests import ProducerIdAndEpoch, SendMarkers
 from kafka_zk.transaction.transaction import Transaction
-
-TakeOut = Callable[[pytest.MonkeyPatch], None]
+from tests.sim import taken_out
+from tests.sim.taken_out import TakeOut
 
 
 def stable_is_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -106,28 +103,8 @@ SAFEGUARDS: dict[str, TakeOut] = {
 
 def play_transactional_without(name: str, seed: int) -> Outcome:
     """A run without one of ``SAFEGUARDS``."""
-    with pytest.MonkeyPatch.context() as patch:
-        SAFEGUARDS[name](patch)
-        return play_transactional(seed)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    names: Collection[str] = sorted(SAFEGUARDS)
-    parser = argparse.ArgumentParser(prog="python -m tests.sim.transaction_safeguards", description=__doc__)
-    parser.add_argument("name", choices=names)
-    parser.add_argument("--seeds", metavar="A-B", default="0-9")
-    options = parser.parse_args(arguments)
-    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)
-    first, _, last = options.seeds.partition("-")
-    for count, seed in enumerate(range(int(first), int(last or first) + 1), 1):
-        outcome = play_transactional_without(options.name, seed)
-        if outcome.violations:
-            violation = outcome.violations[0].splitlines()[0][:200]
-            print(f"without {options.name}: found by seed {seed} after {count} seeds: {violation}", flush=True)
-            return 0
-    print(f"without {options.name}: not found in {count} seeds", flush=True)
-    return 1
+    return taken_out.play_without(SAFEGUARDS[name], play_transactional, seed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(taken_out.find("tests.sim.transaction_safeguards", SAFEGUARDS, play_transactional, "0-9"))
