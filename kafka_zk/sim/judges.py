@@ -4,7 +4,7 @@ Each returns its violations in words. Places are kept for what comes with replic
 acknowledges per epoch, prefixes of logs, the ISR) and with transactions (atomic, fenced, read committed).
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from kafka_zk.controller.events import ControllerElected, TopicDeleted
@@ -33,8 +33,9 @@ def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], d
     for tp, found in logs.items():
         at = {each.offset: each.value for each in found}
         values = [each.value for each in found]
-        for value in {value for value in values if values.count(value) > 1}:
-            broken.append(f"{tp}: {value} is in the log {values.count(value)} times")
+        for value, count in Counter(values).items():
+            if count > 1:
+                broken.append(f"{tp}: {value} is in the log {count} times")
         for value in values:
             if (tp, value) not in sent:
                 broken.append(f"{tp}: {value} was never sent there")
@@ -84,10 +85,11 @@ def last_values(
 def seen(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], durable: Collection[str]) -> list[str]:
     """What a consumer was given at an offset is there at the end, and everybody was given the same."""
     broken = []
+    there = {tp: {each.offset: each.value for each in found} for tp, found in logs.items() if tp.topic in durable}
     for fact in facts:
-        if not isinstance(fact, HandedOut) or fact.tp.topic not in durable or fact.tp not in logs:
+        if not isinstance(fact, HandedOut) or fact.tp not in there:
             continue
-        at = {each.offset: each.value for each in logs[fact.tp]}
+        at = there[fact.tp]
         if at.get(fact.offset) != fact.value:
             broken.append(
                 f"{fact.time_ms}: {fact.actor} got {fact.value} at {fact.tp}@{fact.offset}, where"

@@ -10,7 +10,6 @@ loses power just falls silent. Tests: tests/sim/test_campaign.py.
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from random import Random
 from typing import Any
 
@@ -36,6 +35,7 @@ from kafka_zk.storage import files
 WINDOW_BYTES = 256 * 1024
 PIECE_BYTES = 64 * 1024
 _FRAME_SIZE = struct.Struct(">i")
+_DATA = (bytes, bytearray, memoryview)
 _EPHEMERAL_PORT = 40_000
 Address = tuple[str, int]
 
@@ -91,7 +91,7 @@ class SimTransport:
         size_bytes = sum(len(part) for part in parts)
         queued: list[bytes | _QueuedSlice] = [_FRAME_SIZE.pack(size_bytes)]
         for part in parts:
-            if isinstance(part, bytes | bytearray | memoryview):
+            if isinstance(part, _DATA):
                 queued.append(bytes(part))
             elif part.size_bytes > 0:
                 try:
@@ -133,7 +133,7 @@ class SimTransport:
             self._finished = True
             self._forget_queue()
             if self.peer is not None:
-                self._network.later(partial(self.peer.reset, ConnectionLost()))
+                self._network.later(self.peer.reset, ConnectionLost())
             self.process.callLater(0, self.end, ConnectionAborted())
 
     def pauseProducing(self) -> None:
@@ -202,7 +202,8 @@ class SimTransport:
     def acknowledged(self, size_bytes: int) -> None:
         """The peer's process has read that much."""
         self._under_way_bytes -= size_bytes
-        if self.connected and not self._held:
+        has_work = self._queue or self.on_drained is not None or self.disconnecting
+        if has_work and self.connected and not self._held:
             self._send_queue()
 
     # -- receiving ------------------------------------------------------------------------------------------------
@@ -229,7 +230,7 @@ class SimTransport:
         while self._unread and self._reading and self.connected:
             data = self._unread.popleft()
             if self.peer is not None:
-                self._network.later(partial(self.peer.process.receive, partial(self.peer.acknowledged, len(data))))
+                self._network.later(self.peer.process.receive, self.peer.acknowledged, len(data))
             self.protocol.dataReceived(data)
         if not self._unread and self._end_of_stream is not None and self.connected:
             self.end(self._end_of_stream)
@@ -322,7 +323,7 @@ class SimNetwork:
         delay_s: tuple[float, float] = (0.00005, 0.001),
         split_probability: float = 0.05,
     ) -> None:
-        self._scheduler = scheduler
+        self._clock = scheduler.clock
         self._random = random
         self.delay_s = delay_s
         self.split_probability = split_probability
@@ -393,12 +394,13 @@ class SimNetwork:
         for transport in [transport for transport in self.transports if transport.process is process]:
             transport.vanish()
             if tell and transport.peer is not None:
-                self.later(partial(transport.peer.reset, ConnectionLost()))
+                self.later(transport.peer.reset, ConnectionLost())
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    def later(self, call: Callable[[], object]) -> None:
-        self._scheduler.clock.callLater(self._random.uniform(*self.delay_s), call)
+    def later(self, call: Callable[..., object], *args: object) -> None:
+        """After as long as a piece takes."""
+        self._clock.callLater(self._random.uniform(*self.delay_s), call, *args)
 
     def forget(self, transport: SimTransport) -> None:
         self.transports.pop(transport, None)
@@ -414,25 +416,29 @@ class SimNetwork:
         self._put_on_way(sender, data)
 
     def _put_on_way(self, sender: SimTransport, data: bytes | None) -> None:
-        if self.is_cut(sender.process.name, sender.there[0]):
+        host = sender.process.name
+        if self._cuts and self.is_cut(host, sender.there[0]):
             sender._stalled.append(data)
             return
-        clock = self._scheduler.clock
-        delay_s = self._random.uniform(*self.delay_s) + self._slow.get(sender.process.name, 0.0)
-        sender._arrives_s = max(sender._arrives_s, clock.seconds() + delay_s)
+        now_s = self._clock.rightNow
+        delay_s = self._random.uniform(*self.delay_s)
+        if self._slow:
+            delay_s += self._slow.get(host, 0.0)
+        sender._arrives_s = max(sender._arrives_s, now_s + delay_s)
         if data is not None:
             sender._under_way.append(data)
-        clock.callLater(max(0.0, sender._arrives_s - clock.seconds()), self._arrive, sender, data)
+        self._clock.callLater(sender._arrives_s - now_s, self._arrive, sender, data)
 
     def _arrive(self, sender: SimTransport, data: bytes | None) -> None:
         if data is not None and sender._under_way:
             sender._under_way.popleft()
-        if sender.peer is None:
+        peer = sender.peer
+        if peer is None:
             return
-        if not sender.peer.connected and sender.there in self.ports:
-            self.later(partial(sender.reset, ConnectionLost()))  # the host is up again, and knows no such connection
+        if not peer.connected and sender.there in self.ports:
+            self.later(sender.reset, ConnectionLost())  # the host is up again, and knows no such connection
         else:
-            sender.peer.arrived(data)
+            peer.arrived(data)
 
     def _free_port(self) -> int:
         self._next_port += 1
@@ -471,7 +477,7 @@ class _Connecting:
 
     def _made(self, transport: SimTransport) -> None:
         if not self._timer.active():  # it took too long
-            self._network.later(partial(_peer_of(transport).reset, ConnectionLost()))
+            self._network.later(_peer_of(transport).reset, ConnectionLost())
             return
         self._timer.cancel()
         self._network.transports[transport] = None
@@ -489,7 +495,7 @@ def _accept(network: SimNetwork, port: SimPort, transport: SimTransport) -> None
     protocol = port.build(transport.there)
     if protocol is None:
         transport.connected = False
-        network.later(partial(_peer_of(transport).reset, ConnectionLost()))
+        network.later(_peer_of(transport).reset, ConnectionLost())
         return
     network.transports[transport] = None
     transport.protocol = protocol

@@ -6,8 +6,9 @@ may run fast or slow, and its wall clock may be set. It stands where a Twisted r
 ``callLater``) and where ``system.clock.Clock`` does. Tests: tests/sim/test_process.py.
 """
 
-import heapq
 from collections.abc import Callable
+from functools import partial
+from heapq import heappop, heappush
 from random import Random
 from typing import Any, TypeVar
 
@@ -29,10 +30,10 @@ class Timer:
 
     __slots__ = ("_called", "_cancelled", "_process", "args", "call", "number", "time_s")
 
-    def __init__(self, process: "Process", time_s: float, call: Callable[..., object], args: tuple[Any, ...]) -> None:
+    def __init__(self, process: "Process", call: Callable[..., object], args: tuple[Any, ...]) -> None:
         self._process = process
         self._called = self._cancelled = False
-        self.time_s = time_s
+        self.time_s = 0.0
         self.call = call
         self.args = args
         self.number = 0
@@ -77,22 +78,23 @@ class Process:
         self.name = name
         self.is_alive = True
         self.is_paused = False
-        self._scheduler = scheduler
+        self._clock = scheduler.clock
         self._random = random
         self._failed = failed
         self._wall_offset_ms = epoch_ms
         self._rate = 1.0
-        self._base_s = self._world_base_s = scheduler.clock.seconds()
+        self._base_s = self._world_base_s = scheduler.clock.rightNow
         self._timers: list[tuple[float, int, Timer]] = []
         self._numbers = 0
         self._wake: Any = None
+        self._is_at_timers = False
         self._held_back: list[Callable[[], None]] = []
         self._never: list[object] = []  # what would have come, had the process lived; see ``kill``
 
     # -- time -----------------------------------------------------------------------------------------------------
 
     def seconds(self) -> float:
-        return self._base_s + (self._scheduler.clock.seconds() - self._world_base_s) * self._rate
+        return self._base_s + (self._clock.rightNow - self._world_base_s) * self._rate
 
     def wall_ms(self) -> int:
         return self._wall_offset_ms + int(self.seconds() * 1000)
@@ -101,20 +103,20 @@ class Process:
         return self.wall_ms() * 1_000_000
 
     def callLater(self, delay: float, call: Callable[..., object], /, *args: object) -> Timer:
-        timer = Timer(self, 0.0, call, args)
+        timer = Timer(self, call, args)
         self.plan(timer, self.seconds() + delay)
         return timer
 
     def plan(self, timer: Timer, time_s: float) -> None:
         self._numbers += 1
         timer.time_s, timer.number = time_s, self._numbers
-        heapq.heappush(self._timers, (time_s, self._numbers, timer))
-        if self._timers[0][2] is timer:
+        heappush(self._timers, (time_s, self._numbers, timer))
+        if self._timers[0][2] is timer and not self._is_at_timers:
             self._plan_wake()
 
     def set_clock(self, rate: float = 1.0, jump_ms: int = 0) -> None:
         """Let the clock run at another rate from now on; set the wall clock forth or back."""
-        self._base_s, self._world_base_s = self.seconds(), self._scheduler.clock.seconds()
+        self._base_s, self._world_base_s = self.seconds(), self._clock.rightNow
         self._rate = rate
         self._wall_offset_ms += jump_ms
         self._plan_wake()
@@ -124,10 +126,10 @@ class Process:
             self._wake.cancel()
         self._wake = None
         while self._timers and not self._is_planned(self._timers[0]):
-            heapq.heappop(self._timers)
+            heappop(self._timers)
         if self._timers and self.is_alive and not self.is_paused:
             wait_s = (self._timers[0][0] - self.seconds()) / self._rate
-            self._wake = self._scheduler.clock.callLater(max(0.0, wait_s) + LATE_S, self._run_due)
+            self._wake = self._clock.callLater(max(0.0, wait_s) + LATE_S, self._run_due)
 
     @staticmethod
     def _is_planned(entry: tuple[float, int, Timer]) -> bool:
@@ -138,24 +140,27 @@ class Process:
         """All timers that are due now, not those that they plan."""
         last = self._numbers
         now_s = self.seconds()
-        while self._timers and self._timers[0][0] <= now_s and self._timers[0][1] <= last and self.is_alive:
+        timers = self._timers
+        self._is_at_timers = True  # the next one is planned when all have run
+        while timers and timers[0][0] <= now_s and timers[0][1] <= last and self.is_alive:
             if self.is_paused:
                 break
-            entry = heapq.heappop(self._timers)
+            entry = heappop(timers)
             if self._is_planned(entry):
                 self._run(entry[2].run)
+        self._is_at_timers = False
         self._plan_wake()
 
     # -- what happens to it ---------------------------------------------------------------------------------------
 
-    def receive(self, message: Callable[[], None]) -> None:
+    def receive(self, message: Callable[..., None], *args: object) -> None:
         """Something reaches the process from outside; never if it is dead, later if it is paused."""
         if not self.is_alive:
-            self._never.append(message)
+            self._never.append(partial(message, *args))
         elif self.is_paused:
-            self._held_back.append(message)
+            self._held_back.append(partial(message, *args))
         else:
-            self._run(message)
+            self._run(message, *args)
 
     def pause(self) -> None:
         """SIGSTOP."""
@@ -197,11 +202,11 @@ class Process:
             else:
                 self.receive(lambda: done.callback(result))
 
-        self._scheduler.clock.callLater(self._random.uniform(*THREAD_S), finish)
+        self._clock.callLater(self._random.uniform(*THREAD_S), finish)
         return done
 
-    def _run(self, step: Callable[[], None]) -> None:
+    def _run(self, step: Callable[..., None], *args: object) -> None:
         try:
-            step()
+            step(*args)
         except Exception:
             self._failed(Failure())

@@ -31,7 +31,7 @@ from kafka_zk.sim.scheduler import Stuck
 from kafka_zk.sim.world import SimBroker
 from kafka_zk.sim.znode_tree import Result, ZnodeTree
 from kafka_zk.storage import files
-from kafka_zk.storage.record_batch import iter_batches
+from kafka_zk.storage.record_batch import BatchHeader, iter_batches
 from kafka_zk.storage.types import TopicPartition
 
 ACKNOWLEDGED_BY_TWO = "by-two"
@@ -73,6 +73,7 @@ REPLICATION_FAULTS = (
     "clock",
 )
 _STATE = "/state"
+_SERVING = (Role.LEADER, Role.FOLLOWER)
 _LARGE = 64 * 1024 * 1024
 
 
@@ -115,6 +116,7 @@ class ReplicatedRun(Run):
         self.ends: list[EndSeen] = []
         self.broken: list[str] = []
         self._sample_count = 0
+        self._replica_logs = ReplicaLogs()
         self._writers: dict[int, int] = {}
         self.world.zookeeper.tree = HeardTree(self)
 
@@ -217,30 +219,19 @@ class ReplicatedRun(Run):
 
     def replicas_of(self, tp: TopicPartition) -> dict[int, Partition]:
         """Of brokers that run: those that lead or follow and have a log."""
-        found = {}
-        for broker in self.world.brokers.values():
-            partition = _partitions(broker).get(tp)
-            if partition is not None and partition.log is not None and partition.role in (Role.LEADER, Role.FOLLOWER):
-                found[broker.broker_id] = partition
-        return found
+        return _hosted(tp, self._running())
+
+    def _running(self) -> list[tuple[int, Mapping[TopicPartition, Partition]]]:
+        """What each broker that serves hosts."""
+        return [(broker.broker_id, _partitions(broker)) for broker in self.world.brokers.values()]
 
     def _sample(self) -> None:
         self._sample_count += 1
+        running = self._running()
         for tp, state in self.states.items():
-            if tp.topic == self._unjudged:
-                continue
-            replicas = {}
-            for broker_id, partition in self.replicas_of(tp).items():
-                log = partition.log
-                assert log is not None
-                replicas[broker_id] = ReplicaSample(
-                    broker_id,
-                    partition.role is Role.LEADER,
-                    partition.leader_epoch,
-                    log.high_watermark,
-                    log.log_end_offset,
-                )
-            self.broken += replica_judges.watermark(self.world.now_ms, state, replicas)
+            if tp.topic != self._unjudged:
+                samples = {broker_id: _sampled(broker_id, each) for broker_id, each in _hosted(tp, running).items()}
+                self.broken += replica_judges.watermark(self.world.now_ms, state, samples)
         if self._sample_count % AGREEMENT_EVERY == 0:
             self.compare_logs()
         self.world.scheduler.clock.callLater(SAMPLE_MS / 1000, self._sample)
@@ -250,7 +241,7 @@ class ReplicatedRun(Run):
             if tp.topic == self._unjudged:
                 continue
             logs = [
-                replica_log(broker_id, partition)
+                self._replica_logs.read(broker_id, partition)
                 for broker_id, partition in self.replicas_of(tp).items()
                 if broker_id in self.states[tp].isr and partition.leader_epoch == self.states[tp].leader_epoch
             ]
@@ -318,25 +309,62 @@ def _partitions(broker: SimBroker) -> Mapping[TopicPartition, Partition]:
     return broker.broker.services.replicas.partitions if broker.is_started and broker.broker is not None else {}
 
 
-def replica_log(broker_id: int, partition: Partition) -> ReplicaLog:
-    """All batches of a replica, as they lie on its disk."""
+def _hosted(
+    tp: TopicPartition, running: Iterable[tuple[int, Mapping[TopicPartition, Partition]]]
+) -> dict[int, Partition]:
+    found = {}
+    for broker_id, partitions in running:
+        partition = partitions.get(tp)
+        if partition is not None and partition.log is not None and partition.role in _SERVING:
+            found[broker_id] = partition
+    return found
+
+
+def _sampled(broker_id: int, partition: Partition) -> ReplicaSample:
     log = partition.log
     assert log is not None
-    batches: list[LoggedBatch] = []
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        found = log.read(offset, _LARGE).slice
-        if found is None:
-            break
-        found.retain()
-        data = files.pread(found.fileno(), found.size_bytes, found.position)
-        found.release()
-        for position, header in iter_batches(data):
-            digest = hashlib.sha256(data[position : position + header.size_bytes]).hexdigest()[:12]
-            last_offset = header.next_offset - 1
-            batches.append(LoggedBatch(header.base_offset, last_offset, header.partition_leader_epoch, digest))
-            offset = header.next_offset
-    return ReplicaLog(broker_id, log.high_watermark, log.log_start_offset, batches)
+    is_leader = partition.role is Role.LEADER
+    return ReplicaSample(broker_id, is_leader, partition.leader_epoch, log.high_watermark, log.log_end_offset)
+
+
+class ReplicaLogs:
+    """Reads the batches of replicas as they lie on the disks. What was there before is not parsed again."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, TopicPartition, int], tuple[bytes, list[LoggedBatch]]] = {}
+
+    def read(self, broker_id: int, partition: Partition) -> ReplicaLog:
+        log = partition.log
+        assert log is not None
+        batches: list[LoggedBatch] = []
+        offset = log.log_start_offset
+        while offset < log.log_end_offset:
+            found = log.read(offset, _LARGE).slice
+            if found is None:
+                break
+            found.retain()
+            data = files.pread(found.fileno(), found.size_bytes, found.position)
+            found.release()
+            batches += self._parsed((broker_id, partition.tp, offset), data)
+            offset = batches[-1].last_offset + 1
+        return ReplicaLog(broker_id, log.high_watermark, log.log_start_offset, batches)
+
+    def _parsed(self, place: tuple[int, TopicPartition, int], data: bytes) -> list[LoggedBatch]:
+        before, batches = self._known.get(place, (b"", []))
+        if not data.startswith(before):
+            before, batches = b"", []
+        start = len(before)
+        batches = batches + [
+            _logged(header, data[start + position : start + position + header.size_bytes])
+            for position, header in iter_batches(memoryview(data)[start:])
+        ]
+        self._known[place] = data, batches
+        return batches
+
+
+def _logged(header: BatchHeader, batch: bytes) -> LoggedBatch:
+    digest = hashlib.sha256(batch).hexdigest()[:12]
+    return LoggedBatch(header.base_offset, header.last_offset, header.partition_leader_epoch, digest)
 
 
 def play_replicated(

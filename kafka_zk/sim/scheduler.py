@@ -3,13 +3,13 @@
 The same seed gives the same order of everything, because nothing else decides: no thread, no socket, no real time.
 """
 
-import heapq
 import random
 from collections.abc import Callable, Coroutine
+from heapq import heappop, heappush
 from typing import Any, TypeVar
 
-from twisted.internet.base import DelayedCall
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.error import AlreadyCalled, AlreadyCancelled
 from twisted.internet.task import Clock
 
 T = TypeVar("T")
@@ -19,38 +19,87 @@ class Stuck(AssertionError):
     """What the test waits for did not happen within the given virtual time."""
 
 
+class PlannedCall:
+    """As Twisted's DelayedCall, and smaller: a run plans hundreds of thousands."""
+
+    __slots__ = ("_clock", "_is_cancelled", "args", "called", "func", "is_active", "kw", "time_s")
+
+    def __init__(
+        self, clock: "VirtualClock", time_s: float, func: Callable[..., object], args: tuple[Any, ...], kw: dict[str, Any]
+    ) -> None:
+        self._clock = clock
+        self._is_cancelled = False
+        self.called = False
+        self.is_active = True
+        self.time_s = time_s
+        self.func = func
+        self.args = args
+        self.kw = kw
+
+    def active(self) -> bool:
+        return self.is_active
+
+    def getTime(self) -> float:
+        return self.time_s
+
+    def cancel(self) -> None:
+        self._check()
+        self._is_cancelled = True
+        self.is_active = False
+
+    def reset(self, seconds: float) -> None:
+        """Let it come ``seconds`` from now."""
+        self._check()
+        self._clock.move(self, self._clock.rightNow + seconds)
+
+    def delay(self, seconds: float) -> None:
+        """Let it come so much later."""
+        self._check()
+        self._clock.move(self, self.time_s + seconds)
+
+    def _check(self) -> None:
+        if self._is_cancelled:
+            raise AlreadyCancelled
+        if self.called:
+            raise AlreadyCalled
+
+
 class VirtualClock(Clock):
-    """A Twisted clock that shows the time of day, too; it begins at ``epoch_ms``. Its calls lie in a heap: a run plans
-    hundreds of thousands."""
+    """A Twisted clock that shows the time of day, too; it begins at ``epoch_ms``. Its calls lie in a heap, by time and
+    by the order in which they were planned."""
 
     def __init__(self, epoch_ms: int = 0) -> None:
         super().__init__()
         self._epoch_ms = epoch_ms
-        self._heap: list[tuple[float, int, DelayedCall]] = []
+        self._heap: list[tuple[float, int, PlannedCall]] = []
         self._numbers = 0
 
-    def callLater(self, when: float, what: Callable[..., object], *args: object, **kwargs: object) -> DelayedCall:  # type: ignore[override]
-        call = DelayedCall(
-            self.seconds() + when, what, args, kwargs, lambda cancelled: None, self._plan, self.seconds
-        )
-        self._plan(call)
+    def callLater(self, when: float, what: Callable[..., object], *args: object, **kwargs: object) -> PlannedCall:  # type: ignore[override]
+        time_s = self.rightNow + when
+        call = PlannedCall(self, time_s, what, args, kwargs)
+        self._numbers += 1
+        heappush(self._heap, (time_s, self._numbers, call))
         return call
 
-    def _plan(self, call: DelayedCall) -> None:
-        """It was made, or moved: an entry with an old time is passed over."""
+    def move(self, call: PlannedCall, time_s: float) -> None:
+        """Let it come at another time; its entry with the old one is passed over."""
+        call.time_s = time_s
         self._numbers += 1
-        heapq.heappush(self._heap, (call.getTime(), self._numbers, call))
+        heappush(self._heap, (time_s, self._numbers, call))
 
     def next_due(self) -> float | None:
         """When the next call comes."""
         heap = self._heap
-        while heap and not (heap[0][2].active() and heap[0][2].getTime() == heap[0][0]):
-            heapq.heappop(heap)
-        return heap[0][0] if heap else None
+        while heap:
+            planned_s, _, call = heap[0]
+            if call.is_active and call.time_s == planned_s:
+                return planned_s
+            heappop(heap)
+        return None
 
-    def getDelayedCalls(self) -> list[DelayedCall]:  # type: ignore[override]
+    def getDelayedCalls(self) -> list[PlannedCall]:  # type: ignore[override]
         """Those that are still to come."""
-        return list({id(call): call for _, _, call in self._heap if call.active()}.values())
+        return list({id(call): call for _, _, call in self._heap if call.is_active}.values())
 
     def advance(self, amount: float) -> None:
         self.advance_to(self.rightNow + amount)
@@ -60,12 +109,26 @@ class VirtualClock(Clock):
         self.rightNow = max(self.rightNow, time_s)
         heap = self._heap
         while heap and heap[0][0] <= self.rightNow:
-            planned_s, _, call = heapq.heappop(heap)
-            if call.active() and call.getTime() == planned_s:
-                call.called = 1
+            planned_s, _, call = heappop(heap)
+            if call.is_active and call.time_s == planned_s:
+                call.called = True
+                call.is_active = False
                 self.run_call(call)
 
-    def run_call(self, call: DelayedCall) -> None:
+    def run_until(self, time_s: float) -> None:
+        """Run what comes until that time, each call at its own; then show that time."""
+        heap = self._heap
+        while heap and heap[0][0] <= time_s:
+            planned_s, _, call = heappop(heap)
+            if call.is_active and call.time_s == planned_s:
+                if planned_s > self.rightNow:
+                    self.rightNow = planned_s
+                call.called = True
+                call.is_active = False
+                self.run_call(call)
+        self.rightNow = max(self.rightNow, time_s)
+
+    def run_call(self, call: PlannedCall) -> None:
         """One turn of the reactor; a test may measure it."""
         call.func(*call.args, **call.kw)
 
@@ -86,7 +149,7 @@ class Scheduler:
 
     @property
     def now_ms(self) -> float:
-        return self.clock.seconds() * 1000
+        return self.clock.rightNow * 1000
 
     def step(self) -> bool:
         """Run what is due next; False when nothing is planned any more."""
@@ -98,10 +161,7 @@ class Scheduler:
 
     def run_for(self, duration_ms: float) -> None:
         """Let that much virtual time pass."""
-        end = self.clock.seconds() + duration_ms / 1000
-        while (due := self.clock.next_due()) is not None and due <= end:
-            self.clock.advance_to(due)
-        self.clock.advance_to(end)
+        self.clock.run_until(self.clock.rightNow + duration_ms / 1000)
 
     def run_until(self, condition: Callable[[], object], limit_ms: float = 60_000) -> None:
         """Step until the condition holds. Raises Stuck after ``limit_ms`` of virtual time."""

@@ -63,21 +63,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcome = play(options.seed, plan, kinds)
     if options.verbose:
         print("\n".join(outcome.history.lines()))
-    can_shrink = plan is None and not (options.replicated or options.transactional)
-    return _report(outcome, kinds, shrink=can_shrink)
+    print(_told(outcome))
+    if outcome.violations and plan is None and not (options.replicated or options.transactional):
+        print(smallest(outcome, kinds))
+    return 1 if outcome.violations else 0
 
 
-def _report(outcome: Outcome, kinds: Sequence[str], *, shrink: bool) -> int:
-    print(
+def _told(outcome: Outcome) -> str:
+    head = (
         f"seed {outcome.seed}: {outcome.simulated_ms / 1000:.0f} s, {len(outcome.plan)} faults,"
         f" {outcome.operations} operations, digest {outcome.history.digest()},"
         f" {len(outcome.violations)} violations"
     )
-    for violation in outcome.violations[:20]:
-        print(f"  {violation}")
-    if outcome.violations and shrink:
-        print(smallest(outcome, kinds))
-    return 1 if outcome.violations else 0
+    return "\n  ".join([head, *outcome.violations[:20]])
 
 
 def smallest(outcome: Outcome, kinds: Sequence[str], without: str | None = None) -> str:
@@ -91,12 +89,12 @@ def smallest(outcome: Outcome, kinds: Sequence[str], without: str | None = None)
 def _many(seeds: range, kinds: tuple[str, ...], played_by: Play, workers: int | None, world: str) -> int:
     begun_s = time.monotonic()
     failed = []
-    for outcome in _played(seeds, played_by, workers):
-        if outcome.violations:
-            failed.append(outcome.seed)
-            _report(outcome, kinds, shrink=False)
+    for seed, violations in _played(seeds, played_by, workers):
+        if violations is not None:
+            failed.append(seed)
+            print(violations)
         if kinds == DRAWN:
-            played.record(world, outcome.seed, outcome.seed, int(bool(outcome.violations)))
+            played.record(world, seed, seed, int(violations is not None))
     spent_s = time.monotonic() - begun_s
     print(f"{len(seeds)} seeds in {spent_s:.0f} s, {len(failed)} failed{': ' if failed else ''}{_listed(failed)}")
     return 1 if failed else 0
@@ -134,9 +132,15 @@ def _listed(seeds: Sequence[int]) -> str:
     return ", ".join(str(seed) for seed in seeds)
 
 
-def _played(seeds: range, played_by: Play, workers: int | None) -> Iterator[Outcome]:
+def _played(seeds: range, played_by: Play, workers: int | None) -> Iterator[tuple[int, str | None]]:
+    """Each seed, and what is to be told if it failed: a history is too long to be sent between processes."""
     with ProcessPoolExecutor(workers or os.cpu_count()) as pool:
-        yield from pool.map(played_by, seeds)
+        yield from zip(seeds, pool.map(partial(_violations, played_by), seeds), strict=True)
+
+
+def _violations(played_by: Play, seed: int) -> str | None:
+    outcome = played_by(seed)
+    return _told(outcome) if outcome.violations else None
 
 
 def _parser() -> argparse.ArgumentParser:

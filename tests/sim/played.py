@@ -6,6 +6,7 @@
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,8 +55,9 @@ def recorded() -> list[Range]:
     return found
 
 
+@cache
 def commit() -> str:
-    """The checkout's, with a ``+`` if the product or its tests differ from it."""
+    """The checkout's when it was first asked for, with a ``+`` if the product or its tests differ from it."""
     here = Path(__file__).parent
     named = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True)
     if named.returncode:
