@@ -1,4 +1,4 @@
-"""What benches of one broker or cluster of each kind have in common: figures, lives, pairs that take turns, the table."""
+"""What benches of one broker or cluster of each kind have in common: figures, lives, pairs in turn, the table."""
 
 from __future__ import annotations
 
