@@ -35,6 +35,8 @@ class MixedRounds(JvmRounds):
     """``kind`` has the controller when a round begins."""
 
     def __init__(self, cluster: ReplicatedCluster, seed: int, kind: Kind) -> None:
+        protocol = cluster.properties["inter.broker.protocol.version"]
+        self.kind = f"replication, moves and ZooKeeper, protocol {protocol}, controller {kind.name}"
         self._kind = kind
         self._what = random.Random(seed + 1_000_000)
         cluster.move_controller(kind)

@@ -89,6 +89,7 @@ class MachineFault(Fault):
 
 
 class FaultyMachinesRounds(ReplicationRounds):
+    kind = "replication, also full disks, clock steps, an ensemble"
     fault = MachineFault
     actions = (FULL_DISK, FULL_DISK, CLOCK_STEP, CLOCK_STEP, ZOOKEEPER_LEADER, ZOOKEEPER_LEADER, *ACTIONS)
 

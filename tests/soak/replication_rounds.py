@@ -1,6 +1,7 @@
 """A replicated topic under load, and a seed that says what happens to its brokers: the campaign."""
 
 import contextlib
+import os
 import random
 import threading
 import time
@@ -14,6 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from tests.peers.processes import wait_until
+from tests.sim import played
 from tests.soak import replication_clients
 from tests.soak.replicated_cluster import SESSION_TIMEOUT_S, START_S, Broker, ReplicatedCluster
 from tests.soak.replication_history import Evidence, faults, summary
@@ -93,6 +95,8 @@ class ReplicationRounds:
     ``late`` has what took longer than it may, ``led_s`` and ``full_s`` how long it took.
     """
 
+    kind = "replication"
+    """What the record of played rounds calls the campaign."""
     librdkafka: Mapping[str, Any] = MappingProxyType({})
     fault: type[Fault] = Fault
     actions: Sequence[str] = ACTIONS
@@ -104,7 +108,9 @@ class ReplicationRounds:
         self.late: list[str] = []
         self.led_s: list[float] = []
         self.full_s: list[float] = []
-        self._story = [f"seed {seed}, brokers: {', '.join(each.kind.name for each in cluster.brokers)}"]
+        self.seed = seed
+        self.brokers = ", ".join(each.kind.name for each in cluster.brokers)
+        self._story = [f"seed {seed}, brokers: {self.brokers}"]
         self._cluster = cluster
         self._random = random.Random(seed)
         self._begin_s = time.monotonic()
@@ -310,13 +316,21 @@ class ReplicationRounds:
 
 
 def play_campaign(make: Callable[[Cluster], ReplicationRounds], rounds: int, cluster: Cluster) -> None:
-    """New brokers, so many rounds on them, and the verdict. Raises: AssertionError with what was found."""
+    """New brokers, so many rounds on them, and the verdict.
+
+    With KAFKA_ZK_RECORD_ROUNDS=1 in the environment the rounds are recorded in tests/sim/played.txt.
+
+    Raises: AssertionError with what was found.
+    """
     with cluster:
-        campaign = make(cluster)
+        campaign, found = make(cluster), ["it came to no end"]
         try:
             campaign.run(rounds)
             found = campaign.judge()
         finally:
             campaign.close()
+            if os.environ.get("KAFKA_ZK_RECORD_ROUNDS"):
+                kind = f"{campaign.kind}, rounds of real processes, {rounds} a seed ({campaign.brokers})"
+                played.record(kind, campaign.seed, campaign.seed, int(bool(found)))
     print(campaign.story())
     assert not found, "\n".join(found)

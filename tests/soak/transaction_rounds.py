@@ -165,6 +165,7 @@ class Program:
 class TransactionRounds(ReplicationRounds):
     """The campaign."""
 
+    kind = "transactions"
     roles = (*ROLES, "coordinator", "coordinator")
 
     def _make_clients(self) -> None:
