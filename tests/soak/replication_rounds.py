@@ -162,12 +162,15 @@ class ReplicationRounds:
         wait_until(lambda: self.acknowledged_count >= wanted, timeout_s, f"{count} more acknowledgements")
 
     def wait_led(self, gone: Sequence[int], timeout_s: float) -> None:
-        """Until every partition has a leader that is not one of these. Raises: TimeoutError."""
+        """Until every partition has a leader that is not one of these; or none, as nobody else was in sync.
+
+        Raises: TimeoutError.
+        """
         def is_led() -> bool:
             states = self._cluster.states(TOPIC)
-            registered = self._cluster.registered()
+            able = self._cluster.registered() - set(gone)
             return len(states) == PARTITIONS and all(
-                state.leader in registered and state.leader not in gone for state in states.values()
+                state.leader in able or (state.leader < 0 and state.isr <= set(gone)) for state in states.values()
             )
 
         wait_until(is_led, timeout_s, "a leader of every partition")
