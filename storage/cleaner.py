@@ -192,9 +192,10 @@ class _Cleaning:
             self._stats.elapsed_index_s = monotonic_s() - started_s
             end_offset = offsets.latest_offset + 1
             transactions = CleanedTransactions(TransactionEnds(self._markers))
+            interpreted = partial(choose, offsets.get, replaced=offsets.replaced)
             retention = Retention(
                 offsets.get,
-                partial(choose, offsets.get, replaced=offsets.replaced) if self._kernel is None else self._kernel.choose,
+                interpreted if self._kernel is None else self._kernel.choose,
                 offsets.latest_offset,
                 work.uncleanable_offset,
                 work.now_ms,

@@ -17,7 +17,7 @@ _SINES = np.floor(np.abs(np.sin(np.arange(1, 65, dtype=np.float64))) * 2.0**32).
 _STEPS = np.arange(16, dtype=np.uint32)
 _ORDER = np.concatenate([_STEPS, (5 * _STEPS + 1) % 16, (3 * _STEPS + 5) % 16, (7 * _STEPS) % 16]).astype(np.uint32)
 
-_OPTIONS = {"error_model": "numpy", "_nrt": False}  # no exception for a division by zero, no reference counts
+_OPTIONS: Any = {"error_model": "numpy", "_nrt": False}  # no error for a division by zero, no reference counts
 _bytes = types.CPointer(types.uint8)
 _words = types.CPointer(types.uint32)
 _table = types.CPointer(types.uint64)  # three words an entry

@@ -198,14 +198,14 @@ def _compress_lz4(data: Data, level: int | None) -> bytes:
         context = _lz4_contexts.pop()
     except IndexError:
         context = frame.create_compression_context()
-    header: bytes = frame.compress_begin(
+    header = frame.compress_begin(
         context,
         compression_level=0 if level is None else level,
         block_size=frame.BLOCKSIZE_MAX64KB,
         block_linked=False,
         auto_flush=True,
     )
-    compressed = header + frame.compress_chunk(context, data) + frame.compress_flush(context)
+    compressed: bytes = header + frame.compress_chunk(context, data) + frame.compress_flush(context)
     _lz4_contexts.append(context)
     return compressed
 

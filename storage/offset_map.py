@@ -29,6 +29,9 @@ class Replaced(NamedTuple):
     bits: bytearray = bytearray()
 
 
+NOTHING_REPLACED = Replaced()
+
+
 class OffsetMap:
     """Open addressing in a table of at most ``memory_bytes``, those of ``replaced`` included.
 
@@ -46,7 +49,7 @@ class OffsetMap:
 
     def __init__(self, memory_bytes: int, load_factor: float = 0.9, offsets: range | None = None) -> None:
         self._md5 = _load_md5()
-        self.replaced = Replaced()
+        self.replaced = NOTHING_REPLACED
         if offsets is not None and len(offsets) // 8 + 1 <= memory_bytes // _BITS_SHARE:
             self.replaced = Replaced(offsets.start, bytearray(len(offsets) // 8 + 1))
         slots = (memory_bytes - len(self.replaced.bits)) // ENTRY_SIZE
@@ -96,7 +99,8 @@ class OffsetMap:
         entry = low % self.slots * 3
         if words[entry + 2] and (words[entry] != low or words[entry + 1] != high):
             entry = self._find(low, high)
-        return words[entry + 2] - 1
+        found: int = words[entry + 2] - 1
+        return found
 
     def _find(self, low: int, high: int) -> int:
         """Where the digest's entry begins, or the free one where it belongs."""

@@ -21,7 +21,7 @@ from kafka_zk.storage.cleaned_transactions import CleanedTransactions
 from kafka_zk.storage.compression import Compression, compress, decompress
 from kafka_zk.storage.errors import CorruptRecord
 from kafka_zk.storage.legacy_message_set import LegacyMessage, read_message_set, write_message_set
-from kafka_zk.storage.offset_map import Replaced
+from kafka_zk.storage.offset_map import NOTHING_REPLACED, Replaced
 from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
@@ -233,7 +233,7 @@ def choose(
     header: BatchHeader,
     latest_offset: int,
     keeps_tombstones: bool,
-    replaced: Replaced = Replaced(),
+    replaced: Replaced = NOTHING_REPLACED,
 ) -> Chosen:
     """Which records of a batch stay; they lie in ``records`` from ``position`` on. Raises: CorruptRecord."""
     base_offset = header.base_offset
@@ -249,10 +249,8 @@ def choose(
                 keyless_count += 1
                 continue
             place = offset - first_offset
-            if 0 <= place < bits_end:
-                is_replaced = bits[place >> 3] >> (place & 7) & 1
-            else:
-                is_replaced = offset < last_offset_of(key)
+            has_bit = 0 <= place < bits_end
+            is_replaced = bits[place >> 3] >> (place & 7) & 1 if has_bit else offset < last_offset_of(key)
             if is_replaced or not (has_value or keeps_tombstones):
                 continue
         if not kept or timestamp_delta > max_timestamp_delta:

@@ -56,16 +56,13 @@ def machine_code(module: str, names: Sequence[str], *, compiles: bool) -> Machin
     assert spec is not None and spec.origin is not None
     places = _places(spec.origin, _key(llvm, Path(spec.origin).read_bytes()))
     code = next(filter(None, map(_read, places)), None)
-    try:
-        if code is None:
-            code = _compiled(llvm, module) if compiles and any(map(_is_writable, places)) else None
-            if code is None:
-                return None
-            found = MachineCode(llvm, code, names)
+    if code is None and compiles and any(map(_is_writable, places)):
+        code = _compiled(llvm, module)
+        if code is not None:
             _keep(places, code)
-            return found
-        return MachineCode(llvm, code, names)
-    except RuntimeError:
+    try:
+        return None if code is None else MachineCode(llvm, code, names)
+    except RuntimeError:  # a numba that nobody has tried it with: the file is kept, so that this is known soon
         return None
 
 

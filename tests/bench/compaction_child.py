@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
-import resource
 import sys
 import time
 from collections.abc import Sequence
 
 from kafka_zk.storage import cleaner, helper_process
 from kafka_zk.storage.cleaner import CleanWork
+from tests.bench import measure
 
 
 def main() -> None:
@@ -32,7 +33,7 @@ def clean(works: Sequence[CleanWork]) -> list[dict[str, float]]:
         work.run(lambda segment: None)
         elapsed_s, cpu_s = time.monotonic() - began_s, time.process_time() - before_s
         size_bytes = sum(segment.size_bytes for segment in work.segments)
-        peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        peak_bytes = measure.memory(os.getpid()).peak_bytes  # getrusage would tell of the process before exec, too
         told.append({"size_bytes": size_bytes, "elapsed_s": elapsed_s, "cpu_s": cpu_s, "peak_bytes": peak_bytes})
     return told
 

@@ -12,6 +12,7 @@ from kafka_zk.sim.history import Acked
 from kafka_zk.sim.process import Process
 from kafka_zk.sim.scheduler import Scheduler
 from kafka_zk.storage.helper_process import DONE, FAILED, PROGRESS, Report
+from kafka_zk.storage.offset_map import Replaced
 from kafka_zk.storage.record_filter import LastOffsetOf, choose
 
 
@@ -69,7 +70,7 @@ def test_a_run_compacts_and_a_cleaner_that_drops_too_much_is_found(monkeypatch: 
         assert sum(len(found) for tp, found in logs.items() if tp.topic == COMPACTED) < len(acked) / 2
         run.stop()
 
-    def drops_the_last_as_well(last_offset_of: LastOffsetOf, *rest: Any) -> Any:
+    def drops_the_last_as_well(last_offset_of: LastOffsetOf, *rest: Any, replaced: Replaced) -> Any:
         return choose(lambda key: last_offset_of(key) + 1, *rest)
 
     monkeypatch.setattr("kafka_zk.storage.cleaner.choose", drops_the_last_as_well)
