@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
@@ -86,8 +87,10 @@ class Page:
 
     def keys(self, *keys: str) -> None:
         """Pressed one after the other, wherever the focus is."""
-        for key in keys:
-            self.driver.switch_to.active_element.send_keys(key)
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    def focus(self, selector: str) -> None:
+        self.driver.execute_script("document.querySelector(arguments[0]).focus()", selector)
 
     def walk(self, most: int) -> list[str]:
         """What the Tab key comes to one after the other, by what a screen reader says of it; "" for nothing."""
@@ -102,7 +105,7 @@ class Page:
             return seen ? name : "nothing shows where the focus is: " + name;
         """
         for _ in range(most):
-            self.driver.switch_to.active_element.send_keys(Keys.TAB)
+            self.keys(Keys.TAB)
             name = self.driver.execute_script(script)
             if name is None:
                 break

@@ -162,7 +162,7 @@ function replica(partition, id) {
 
 function tinted(text, fill) {
   const element = html("span", {}, text);
-  if (fill) { element.style.background = fill; element.style.padding = "0 .5em"; element.style.borderRadius = "3px"; }
+  if (fill) { element.style.background = fill; element.style.color = "#000"; element.style.padding = "0 .5em"; element.style.borderRadius = "3px"; }
   else element.style.color = "var(--ink)";
   return element;
 }

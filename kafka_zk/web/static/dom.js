@@ -34,7 +34,8 @@ export const readable = (text) => text.replace(IN_ZOOKEEPER, "$1-$2").replace(IN
 
 // A button that folds what follows it. After a redraw the keyboard's focus is found again by its key.
 export function foldButton(name, open, toggled, ...children) {
-  return html("button", { class: "fold", "aria-expanded": String(open), "data-key": name, onclick: toggled },
+  const label = children.length ? null : `what is below ${name.split(" ").at(-1)}`;
+  return html("button", { class: "fold", "aria-expanded": String(open), "aria-label": label, "data-key": name, onclick: toggled },
     html("span", { class: "arrow", "aria-hidden": "true" }, open ? "▾" : "▸"), ...children);
 }
 
