@@ -92,8 +92,13 @@ def at_once(spark: Any, met_at: Step, both: list[dict[str, Any]]) -> list[int | 
 def main(asked: dict[str, Any]) -> dict[str, Any]:
     spark = spark_session("tables", "local[2]", {**SMALL, **asked["conf"]})
     spark.sparkContext.setLogLevel("OFF")
-    told: dict[str, Any] = {format: observe(spark, format, target) for format, target in asked["tables"].items()}
-    told["at once"] = [at_once(spark, Step[name], both) for name, *both in asked["at once"]]
+    told: dict[str, Any] = {"at once": []}
+    for format, target in asked["tables"].items():
+        print(f"{format} {target}", file=sys.stderr)
+        told[format] = observe(spark, format, target)
+    for name, *both in asked["at once"]:
+        print(name, *(f"{fields['group']} {fields['target']}" for fields in both), file=sys.stderr)
+        told["at once"].append(at_once(spark, Step[name], both))
     spark.stop()
     return told
 
