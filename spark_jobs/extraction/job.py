@@ -336,7 +336,7 @@ class ExtractionRun:
         if self._lake.is_published(manifest):
             raise ExtractionFailed(
                 f"{self._lake.published(manifest)} is there already: the group's offsets were set back, or another "
-                "group has extracted this range, so it would be there twice; choose another target or move the folder away"
+                "group has extracted this range: it would be there twice; choose another target or move the folder away"
             )
         starts = {each.tp: each.from_offset for each in ranges}
         moves = {tp: start for tp, start in starts.items() if offsets[tp] != start}
