@@ -90,8 +90,8 @@ class FetchSession:
                 self.wanted.pop(key, None)
                 self._told.pop(key, None)
 
-    def due(self, asked: Iterable[PartitionKey], changed: set[PartitionKey] | None, now_ms: int) -> Wanted:
-        """What to look at for a request, in order: what it asks for anew, what has ``changed`` since ``seen_count``
+    def due(self, request: FetchRequest, changed: set[PartitionKey] | None, now_ms: int) -> Wanted:
+        """What to look at for the request, in order: what it asks for anew, what has ``changed`` since ``seen_count``
         (None: that is not known), what was not finished last time, and everything EVERYTHING_MS after it was last.
 
         For the others only times have changed (when the follower was caught up), and maybe the log start offset.
@@ -99,7 +99,7 @@ class FetchSession:
         if changed is None or now_ms - self._everything_ms >= EVERYTHING_MS:
             self._everything_ms = now_ms
             return self.wanted
-        due = changed.union(asked, self._unfinished)
+        due = changed.union(_wanted(request), self._unfinished)
         return {key: fetch for key, fetch in self.wanted.items() if key in due}
 
     def answered(self, unfinished: Iterable[PartitionKey], seen_count: int) -> None:

@@ -118,12 +118,7 @@ def _due(services: Services, request: FetchRequest, fetching: FetchContext) -> W
         tps = replicas.changes.since(session.seen_count)
         if tps is not None and tps <= replicas.partitions.keys():
             changed = {_key_of(services, tp, session.uses_topic_ids) for tp in tps}
-    asked = (
-        (topic if topic_id is None else topic_id, partition.partition)
-        for topic, topic_id, partitions in request.topics
-        for partition in partitions
-    )
-    return session.due(asked, changed, replicas.isr_updates.now_ms())
+    return session.due(request, changed, replicas.isr_updates.now_ms())
 
 
 def _key_of(services: Services, tp: TopicPartition, uses_topic_ids: bool) -> PartitionKey:

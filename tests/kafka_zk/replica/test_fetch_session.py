@@ -186,13 +186,13 @@ def test_what_was_forgotten_meanwhile_is_not_remembered_again() -> None:
 
 def test_of_a_followers_partitions_those_are_due_where_something_may_have_happened() -> None:
     session = FetchSession(1, {("t", number): FetchPartition(number, 0, 100) for number in range(5)}, False, 0)
-    now_ms = 10_000
-    assert session.due([], set(), now_ms) == session.wanted
+    now_ms, nothing = 10_000, request(1, 1, {})
+    assert session.due(nothing, set(), now_ms) == session.wanted
     session.answered([("t", 3)], 7)
-    assert list(session.due([("t", 4)], {("t", 0), ("u", 1)}, now_ms)) == [("t", 0), ("t", 3), ("t", 4)]
+    assert list(session.due(request(1, 2, {4: 0}), {("t", 0), ("u", 1)}, now_ms)) == [("t", 0), ("t", 3), ("t", 4)]
     assert session.seen_count == 7
     session.answered([], 8)
-    assert session.due([], set(), now_ms + EVERYTHING_MS - 1) == {}
-    assert session.due([], set(), now_ms + EVERYTHING_MS) == session.wanted
-    assert session.due([], set(), now_ms + EVERYTHING_MS + 1) == {}
-    assert session.due([], None, now_ms + EVERYTHING_MS + 1) == session.wanted  # too much has changed
+    assert session.due(nothing, set(), now_ms + EVERYTHING_MS - 1) == {}
+    assert session.due(nothing, set(), now_ms + EVERYTHING_MS) == session.wanted
+    assert session.due(nothing, set(), now_ms + EVERYTHING_MS + 1) == {}
+    assert session.due(nothing, None, now_ms + EVERYTHING_MS + 1) == session.wanted  # too much has changed
