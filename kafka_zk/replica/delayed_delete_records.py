@@ -27,6 +27,7 @@ def delete_records(replicas: ReplicaManager, tp: TopicPartition, offset: int) ->
     except OSError as error:
         replicas.logs.fail_directory(log, error)
         raise
+    replicas.changes.note(tp)
     return log.log_start_offset
 
 

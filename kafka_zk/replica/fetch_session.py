@@ -27,6 +27,11 @@ _MAX_EPOCH = 0x7FFFFFFF
 MIN_EVICTION_MS = 120_000
 """A session used within this time is not given up for a new one (min.incremental.fetch.session.eviction.ms)."""
 
+EVERYTHING_MS = 500
+"""Partitions without traffic are fetched as often anyway, by Kafka's default of ``replica.fetch.wait.max.ms``."""
+
+_NEVER_MS = -(2**62)
+
 PARTITION_BYTES = 512
 """What remembering one partition takes, measured."""
 
@@ -54,9 +59,16 @@ class FetchContext(NamedTuple):
 
 
 class FetchSession:
-    """What one client wants, and what it was last told about each partition."""
+    """What one client wants, and what it was last told about each partition.
 
-    __slots__ = ("_told", "last_used_ms", "next_epoch", "session_id", "uses_topic_ids", "wanted")
+    A follower's fetch looks at those that are ``due`` only: a leader of a thousand partitions would else look at all of
+    them for each record that one of them gets. ``seen_count``: which ``partition_changes`` the last look knew of.
+    """
+
+    __slots__ = (
+        "_everything_ms", "_told", "_unfinished",
+        "last_used_ms", "next_epoch", "seen_count", "session_id", "uses_topic_ids", "wanted",
+    )  # fmt: skip
 
     def __init__(self, session_id: int, wanted: Wanted, uses_topic_ids: bool, now_ms: int) -> None:
         self.session_id = session_id
@@ -65,6 +77,9 @@ class FetchSession:
         self.wanted = wanted
         self.last_used_ms = now_ms
         self._told: dict[PartitionKey, tuple[int, int]] = {}  # high watermark, log start offset
+        self.seen_count = 0
+        self._unfinished: set[PartitionKey] = set()
+        self._everything_ms = _NEVER_MS
 
     def apply(self, changed: Wanted, request: FetchRequest) -> None:
         """Take over what an incremental request adds or moves (``changed``), and what it forgets."""
@@ -74,6 +89,24 @@ class FetchSession:
                 key = (_topic_key(forgotten.topic, forgotten.topic_id), partition)
                 self.wanted.pop(key, None)
                 self._told.pop(key, None)
+
+    def due(self, request: FetchRequest, changed: set[PartitionKey] | None, now_ms: int) -> Wanted:
+        """What to look at for the request, in order: what it asks for anew, what has ``changed`` since ``seen_count``
+        (None: that is not known), what was not finished last time, and everything EVERYTHING_MS after it was last.
+
+        For the others only times have changed (when the follower was caught up), and maybe the log start offset.
+        """
+        if changed is None or now_ms - self._everything_ms >= EVERYTHING_MS:
+            self._everything_ms = now_ms
+            return self.wanted
+        due = changed.union(_wanted(request), self._unfinished)
+        return {key: fetch for key, fetch in self.wanted.items() if key in due}
+
+    def answered(self, unfinished: Iterable[PartitionKey], seen_count: int) -> None:
+        """The answer leaves. ``unfinished``: with errors, or with more in the log than the follower has; whatever was
+        unfinished before was looked at."""
+        self._unfinished = set(unfinished)
+        self.seen_count = seen_count
 
     def changes(self, fetched: Fetched) -> Fetched:
         """Those with records, errors, a diverging epoch, a preferred replica, or another high watermark or log start

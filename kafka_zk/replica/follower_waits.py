@@ -12,6 +12,15 @@ from typing import NamedTuple
 FIRST_WAIT_MS = 20
 
 
+class FollowerFetches(NamedTuple):
+    """The key by which followers' fetches wait for whatever changes, see ``partition_changes``."""
+
+    kind: str = "follower fetches"
+
+
+FOLLOWER_FETCHES = FollowerFetches()
+
+
 class NewlyLed(NamedTuple):
     """The key by which followers' fetches wait for partitions that they do not ask for yet."""
 

@@ -22,9 +22,10 @@ from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult, DelayedProduce, Unreplicated
 from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, ReplicaStopped, RoleChanged
-from kafka_zk.replica.follower_waits import FollowerWaits
+from kafka_zk.replica.follower_waits import FOLLOWER_FETCHES, FollowerWaits
 from kafka_zk.replica.isr_updates import IsrUpdates, LogStart
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
+from kafka_zk.replica.partition_changes import PartitionChanges
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.replica.remote_replicas import InSyncRule
 from kafka_zk.replica.replication_quota import ReplicationQuotas
@@ -62,12 +63,6 @@ _MANY = 100  # batches that are appended in one turn
 _MANY_BYTES = 4 * 1024 * 1024  # of all of them
 _SETTLED = (LogAppendInfo, *APPEND_ERRORS)
 _APPENDED = (Unreplicated, *_SETTLED)
-
-
-class LogEnd(NamedTuple):
-    """The key for those who wait for records that are not committed yet: followers. Others wait for the partition."""
-
-    tp: TopicPartition
 
 
 class LeaderState(NamedTuple):
@@ -115,7 +110,9 @@ class ReplicaManager:
         self.run_in_thread = run_in_thread
         self.state_changes = DeferredLock()
         self.role_changes = DeferredLock()
-        self.isr_updates = IsrUpdates(clock, purgatory.check, events)
+        self.changes = PartitionChanges()
+        """Of partitions with followers, for these; noted before somebody who waits is told."""
+        self.isr_updates = IsrUpdates(clock, self._isr_changed, events)
         self.follower_waits = FollowerWaits(self.isr_updates.now_ms, purgatory.check)
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
         self.quotas = ReplicationQuotas()
@@ -274,7 +271,8 @@ class ReplicaManager:
             return info
         if partition.advance_high_watermark(self.isr_updates.now_ms()):
             self.purgatory.check(partition.tp)
-        self.purgatory.check_later(LogEnd(partition.tp))
+        self.changes.note(partition.tp)
+        self.purgatory.check_later(FOLLOWER_FETCHES)
         return Unreplicated(partition, info, partition.terms_ended) if required_acks == -1 else info
 
     async def _flush(self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int) -> Appended:
@@ -456,8 +454,15 @@ class ReplicaManager:
 
     def _wake(self, tp: TopicPartition) -> None:
         """Whoever waits for anything of a partition looks again."""
-        for key in (tp, LogEnd(tp), LogStart(tp)):
+        self.changes.note(tp)
+        for key in (tp, FOLLOWER_FETCHES, LogStart(tp)):
             self.purgatory.check(key)
+
+    def _isr_changed(self, key: TopicPartition | LogStart) -> None:
+        """The high watermark has moved, or where the followers' logs begin."""
+        if isinstance(key, TopicPartition):
+            self.changes.note(key)
+        self.purgatory.check(key)
 
     def _tell_listeners(self, partition: Partition) -> None:
         """Whatever a listener does with it, the others are told, and the roles of other partitions change."""

@@ -5,12 +5,13 @@ Source: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages and readFromL
 
 import functools
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import islice
 from typing import NamedTuple
 
 from kafka_zk.handlers.data import conversion
+from kafka_zk.handlers.data.preferred_read_replica import Elsewhere, read_elsewhere
 from kafka_zk.handlers.error_map import EXPECTED, error_code
 from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
 from kafka_zk.handlers.services import Services
@@ -26,11 +27,9 @@ from kafka_zk.protocol.fetch_request import (
 )
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.replica import follower_fetch
-from kafka_zk.replica.fetch_session import FetchContext, Fetched, PartitionKey, TopicKey
-from kafka_zk.replica.follower_waits import NewlyLed
+from kafka_zk.replica.fetch_session import FetchContext, Fetched, PartitionKey, TopicKey, Wanted
+from kafka_zk.replica.follower_waits import FOLLOWER_FETCHES, FollowerFetches, NewlyLed
 from kafka_zk.replica.isr_updates import Follower
-from kafka_zk.replica.manager import LogEnd
-from kafka_zk.replica.replica_selector import preferred_read_replica
 from kafka_zk.security.authorizer import CLUSTER, Operation, topic
 from kafka_zk.storage.errors import OffsetOutOfRange
 from kafka_zk.storage.log import Log
@@ -74,21 +73,29 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         )
     except ApiError as error:
         return write_fetch_response(version, header.correlation_id, FetchResponse([], error_code=error.code))
+    is_follower = request.replica_id >= 0
+    seen_count = services.replicas.changes.count
     if is_large:
         wanted = await _resolve_in_turns(services, context, request, fetching)
     else:
-        wanted = _resolve(services, context, request, fetching.wanted.items())
+        asked = _due(services, request, fetching) if is_follower else fetching.wanted
+        wanted = _resolve(services, context, request, asked.items())
     if version < _ZSTD_SINCE:
         wanted = [_without_zstd(services, entry) for entry in wanted]
-    is_follower = request.replica_id >= 0
     isolation = _LOG_END if is_follower else _HIGH_WATERMARK
     if request.isolation_level == _READ_COMMITTED and not is_follower:
         isolation = _TXN_COMMITTED
-    elsewhere = _elsewhere(services, context, request) if request.rack_id else None
+    elsewhere = read_elsewhere(services, context, request) if request.rack_id else None
     fetched, size_bytes, is_final = _read_all(
         services, version, request, wanted, isolation, is_first_read=True, elsewhere=elsewhere
     )
-    if size_bytes < request.min_bytes and request.max_wait_ms > 0 and not is_final:
+    is_waiting = size_bytes < request.min_bytes and request.max_wait_ms > 0 and not (is_final and wanted)
+    if is_waiting and is_follower and fetching.wanted:
+        waited = _FollowerWait(services, version, request, fetching.wanted, wanted, seen_count)
+        await waited.wait()
+        wanted, fetched = waited.read(fetched)
+        seen_count = waited.seen_count
+    elif is_waiting and wanted:
         await _wait(services, version, request, wanted, isolation, fetched)
         fetched = _read_again(services, version, request, wanted, isolation, fetched, elsewhere)
     if version < _MAGIC_2_SINCE:
@@ -96,7 +103,40 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     parts = write_fetch_response(version, header.correlation_id, fetching.response(fetched))
     if is_follower:
         _count_replication(services, wanted, fetched, parts)
+        if fetching.session is not None:
+            fetching.session.answered(_unfinished(services, wanted, fetched), seen_count)
     return parts
+
+
+def _due(services: Services, request: FetchRequest, fetching: FetchContext) -> Wanted:
+    """What of a follower's partitions to look at."""
+    session, replicas = fetching.session, services.replicas
+    if session is None or not fetching.is_incremental:
+        return fetching.wanted
+    changed = None
+    if not replicas.quotas.leader.throttled:
+        tps = replicas.changes.since(session.seen_count)
+        if tps is not None and tps <= replicas.partitions.keys():
+            changed = {_key_of(services, tp, session.uses_topic_ids) for tp in tps}
+    return session.due(request, changed, replicas.isr_updates.now_ms())
+
+
+def _key_of(services: Services, tp: TopicPartition, uses_topic_ids: bool) -> PartitionKey:
+    return (services.replicas.partitions[tp].topic_id.bytes if uses_topic_ids else tp.topic), tp.partition
+
+
+def _unfinished(services: Services, wanted: list[_Wanted], fetched: Fetched) -> Iterator[PartitionKey]:
+    for entry, (key, result) in zip(wanted, fetched, strict=True):
+        partition = services.replicas.partitions.get(entry.tp)
+        if (
+            result.error_code
+            or result.records
+            or result.diverging_epoch is not None
+            or partition is None
+            or partition.log is None
+            or partition.log.log_end_offset != entry.fetch.fetch_offset
+        ):
+            yield key, result.partition
 
 
 def _count_replication(services: Services, wanted: list[_Wanted], fetched: Fetched, parts: list[Part]) -> None:
@@ -186,7 +226,7 @@ def _read_all(
     isolation: FetchIsolation,
     *,
     is_first_read: bool = False,
-    elsewhere: "_Elsewhere | None" = None,
+    elsewhere: Elsewhere | None = None,
 ) -> tuple[Fetched, int, bool]:
     """What there is, its size in bytes, and whether waiting would not change it (an error, or nothing asked for).
 
@@ -203,7 +243,7 @@ def _read_all(
             result = FetchedPartition(entry.fetch.partition, entry.error)
         elif follower is not None:
             result = _read_for(follower, services, entry, left_bytes, size_bytes == 0, is_first_read)
-        elif elsewhere is not None and (moved := elsewhere(entry)) is not None:
+        elif elsewhere is not None and (moved := elsewhere(entry.tp, entry.fetch)) is not None:
             result = moved
         elif version >= _MAGIC_2_SINCE:
             result = _read(services, version, entry, isolation, left_bytes, size_bytes == 0)
@@ -227,41 +267,6 @@ def _read_all(
     return fetched, size_bytes, is_final
 
 
-_Elsewhere = Callable[[_Wanted], FetchedPartition | None]
-
-
-def _elsewhere(services: Services, context: RequestContext, request: FetchRequest) -> "_Elsewhere | None":
-    """Tells a consumer in a rack which replica to ask, if a selector is configured."""
-    if services.config.replica_selector_class is None or request.replica_id >= 0:
-        return None
-
-    def choose(wanted: _Wanted) -> FetchedPartition | None:
-        replicas, (_, tp, fetch, _) = services.replicas, wanted
-        partition = replicas.partitions.get(tp)
-        if partition is None:
-            return None
-        now_ms = replicas.isr_updates.now_ms()
-        preferred = preferred_read_replica(
-            partition, request.rack_id, context.listener_name, fetch.fetch_offset, services.metadata, now_ms
-        )
-        if preferred is None:
-            return None
-        try:
-            log = partition.readable_log(fetch.current_leader_epoch)
-        except ApiError as error:
-            return FetchedPartition(fetch.partition, error.code)
-        return FetchedPartition(
-            fetch.partition,
-            0,
-            log.high_watermark,
-            log.last_stable_offset,
-            log.log_start_offset,
-            preferred_read_replica=preferred,
-        )
-
-    return choose
-
-
 def _read_again(
     services: Services,
     version: int,
@@ -269,7 +274,7 @@ def _read_again(
     wanted: list[_Wanted],
     isolation: FetchIsolation,
     fetched: Fetched,
-    elsewhere: "_Elsewhere | None",
+    elsewhere: Elsewhere | None,
 ) -> Fetched:
     """What there is after the wait. Whoever waited for a first byte had none: of many partitions few have news."""
     if request.min_bytes > 1 or elsewhere is not None:
@@ -404,7 +409,8 @@ def _held(slices: ExitStack, result: FetchedPartition) -> FetchedPartition:
 
 
 class _Awaited:
-    """What a waiting request would get, kept up to date from the partitions that change; no other is looked at.
+    """What a consumer's request that waits would get, kept up to date from the partitions that change; no other is
+    looked at.
 
     Each partition counts with what it would give if it were alone in the answer, as in Kafka.
     """
@@ -414,48 +420,30 @@ class _Awaited:
         self._version = version
         self._request = request
         self._isolation = isolation
-        self._wanted: dict[TopicPartition | LogEnd, _Wanted] = {}
-        self._sizes_bytes: dict[TopicPartition | LogEnd, int] = {}  # of partitions that have something
+        self._wanted: dict[TopicPartition, _Wanted] = {}
+        self._sizes_bytes: dict[TopicPartition, int] = {}  # of partitions that have something
         self._size_bytes = 0  # their sum
         self._most_slices = services.replicas.logs.pool.max_open_files // _FILES_SHARE
         self.is_over = False
 
-    def add(self, key: TopicPartition | LogEnd, entry: _Wanted, result: FetchedPartition) -> None:
+    def add(self, key: TopicPartition, entry: _Wanted, result: FetchedPartition) -> None:
         """A partition, and what it gave last."""
         self._wanted[key] = entry
         if result.records:
             self._count(key, len(result.records))
 
-    def changed(self, key: TopicPartition | LogEnd | NewlyLed) -> None:
+    def changed(self, key: TopicPartition) -> None:
         """Find out whether the wait is over: there is enough, or waiting would not bring more."""
-        if isinstance(key, NewlyLed):
-            self.is_over = True
-            return
         entry = self._wanted[key]
         if self._request.min_bytes <= 1:
-            self.is_over = self._has_something(entry)
+            self.is_over = _has_something(self._services, self._version, self._request, entry, self._isolation)
             return
         _, size_bytes, is_final = _read_all(self._services, self._version, self._request, [entry], self._isolation)
         self._count(key, size_bytes)
         has_enough = self._size_bytes >= self._request.min_bytes
         self.is_over = is_final or has_enough or len(self._sizes_bytes) >= self._most_slices
 
-    def _has_something(self, entry: _Wanted) -> bool:
-        if follower_fetch.is_held_back(self._services.replicas, entry.tp, self._request.replica_id):
-            return False
-        return _has_something(self._services, self._version, self._request, entry, self._isolation)
-
-    def is_over_by_now(self) -> bool:
-        """Look at the partitions once more, until one says so."""
-        if self._request.min_bytes <= 1:
-            return any(self._has_something(entry) for entry in self._wanted.values())
-        for key in self._wanted:
-            self.changed(key)
-            if self.is_over:
-                return True
-        return False
-
-    def _count(self, key: TopicPartition | LogEnd, size_bytes: int) -> None:
+    def _count(self, key: TopicPartition, size_bytes: int) -> None:
         self._size_bytes += size_bytes - self._sizes_bytes.pop(key, 0)
         if size_bytes:
             self._sizes_bytes[key] = size_bytes
@@ -474,17 +462,89 @@ async def _wait(
     ``fetched``: what there is now, which is less.
     """
     awaited = _Awaited(services, version, request, isolation)
-    keys = [entry.tp if request.replica_id < 0 else LogEnd(entry.tp) for entry in wanted]
-    for key, entry, (_, result) in zip(keys, wanted, fetched, strict=True):
-        awaited.add(key, entry, result)
-    if request.replica_id < 0:
-        await services.fetch_purgatory.wait(keys, lambda: awaited.is_over, request.max_wait_ms, awaited.changed)
-        return
-    if awaited.is_over_by_now():
-        return  # what this follower told has let a producer go on, who wrote more after it was read
-    max_wait_ms = services.replicas.follower_waits.limit_ms(request.max_wait_ms)
-    waits_for = [*keys, NewlyLed()]
-    await services.fetch_purgatory.wait(waits_for, lambda: awaited.is_over, max_wait_ms, awaited.changed)
+    for entry, (_, result) in zip(wanted, fetched, strict=True):
+        awaited.add(entry.tp, entry, result)
+    keys = [entry.tp for entry in wanted]
+    await services.fetch_purgatory.wait(keys, lambda: awaited.is_over, request.max_wait_ms, awaited.changed)
+
+
+class _FollowerWait:
+    """A follower's fetch that waits: which partitions change meanwhile, and what it is told then.
+
+    Args:
+        wanted: all that it follows here.
+        looked_at: what was read before the wait, when there were ``seen_count`` changes.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        version: int,
+        request: FetchRequest,
+        wanted: Wanted,
+        looked_at: list[_Wanted],
+        seen_count: int,
+    ) -> None:
+        self._services = services
+        self._version = version
+        self._request = request
+        self._wanted = wanted
+        self._looked_at = looked_at
+        self._news: dict[TopicPartition, _Wanted] = {}
+        self._is_over = False
+        self.seen_count = seen_count
+
+    async def wait(self) -> None:
+        """As ``_wait``. What this follower told may have let a producer go on, who wrote more after it was read."""
+        self._look()
+        if not self._is_over:
+            replicas = self._services.replicas
+            max_wait_ms = replicas.follower_waits.limit_ms(self._request.max_wait_ms)
+            keys = (FOLLOWER_FETCHES, NewlyLed())
+            await replicas.purgatory.wait(keys, lambda: self._is_over, max_wait_ms, self._look)
+            self._look()
+
+    def _look(self, key: FollowerFetches | NewlyLed | None = None) -> None:
+        changes = self._services.replicas.changes
+        changed = changes.since(self.seen_count)
+        if isinstance(key, NewlyLed) or changed is None or not changed <= self._services.replicas.partitions.keys():
+            self._is_over = True  # and whatever has changed is due with the next request
+            return
+        self.seen_count = changes.count
+        news = [entry for entry in map(self._entry, sorted(changed)) if entry is not None]
+        self._news.update((entry.tp, entry) for entry in news)
+        if self._request.min_bytes <= 1:
+            self._is_over = any(map(self._has_something, news))
+        elif news:
+            followed = list({entry.tp: entry for entry in (*self._looked_at, *self._news.values())}.values())
+            _, size_bytes, is_final = _read_all(self._services, self._version, self._request, followed, _LOG_END)
+            self._is_over = is_final or size_bytes >= self._request.min_bytes
+
+    def _entry(self, tp: TopicPartition) -> _Wanted | None:
+        key = _key_of(self._services, tp, self._version >= TOPIC_IDS_SINCE)
+        fetch = self._wanted.get(key)
+        return None if fetch is None else _Wanted(key[0], tp, fetch, None)
+
+    def _has_something(self, entry: _Wanted, before: FetchedPartition | None = None) -> bool:
+        if follower_fetch.is_held_back(self._services.replicas, entry.tp, self._request.replica_id):
+            return False
+        return _has_something(self._services, self._version, self._request, entry, _LOG_END, before)
+
+    def read(self, fetched: Fetched) -> tuple[list[_Wanted], Fetched]:
+        """What it was looked at, and what there is now; ``fetched``: what there was before the wait."""
+        places = [
+            place
+            for place, (entry, (_, before)) in enumerate(zip(self._looked_at, fetched, strict=True))
+            if _has_something(self._services, self._version, self._request, entry, _LOG_END, before)
+        ]
+        known = {entry.tp for entry in self._looked_at}
+        more = [entry for tp, entry in self._news.items() if tp not in known]
+        again = [*(self._looked_at[place] for place in places), *more]
+        news, _, _ = _read_all(self._services, self._version, self._request, again, _LOG_END)
+        told = list(fetched)
+        for place, result in zip(places, news, strict=False):
+            told[place] = result
+        return [*self._looked_at, *more], [*told, *news[len(places) :]]
 
 
 def _has_something(

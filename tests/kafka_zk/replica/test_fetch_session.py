@@ -8,7 +8,14 @@ from kafka_zk.network.memory_pool import KEPT_SHARE, UNBOUNDED, MemoryPool
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from kafka_zk.replica.fetch_session import MIN_EVICTION_MS, PARTITION_BYTES, FetchContext, FetchSessions
+from kafka_zk.replica.fetch_session import (
+    EVERYTHING_MS,
+    MIN_EVICTION_MS,
+    PARTITION_BYTES,
+    FetchContext,
+    FetchSession,
+    FetchSessions,
+)
 
 
 def sessions(slots: int = 3, memory: MemoryPool = UNBOUNDED) -> FetchSessions:
@@ -175,3 +182,17 @@ def test_what_was_forgotten_meanwhile_is_not_remembered_again() -> None:
     told = FetchedPartition(2, high_watermark=5, log_start_offset=0)
     waiting.response([(topic, told) for topic, number in partitions if number == 2])
     assert answer(ask(cache, request(session_id, 3, {2: 0})), two=told) == [2], "asked for anew, so told anew"
+
+
+def test_of_a_followers_partitions_those_are_due_where_something_may_have_happened() -> None:
+    session = FetchSession(1, {("t", number): FetchPartition(number, 0, 100) for number in range(5)}, False, 0)
+    now_ms, nothing = 10_000, request(1, 1, {})
+    assert session.due(nothing, set(), now_ms) == session.wanted
+    session.answered([("t", 3)], 7)
+    assert list(session.due(request(1, 2, {4: 0}), {("t", 0), ("u", 1)}, now_ms)) == [("t", 0), ("t", 3), ("t", 4)]
+    assert session.seen_count == 7
+    session.answered([], 8)
+    assert session.due(nothing, set(), now_ms + EVERYTHING_MS - 1) == {}
+    assert session.due(nothing, set(), now_ms + EVERYTHING_MS) == session.wanted
+    assert session.due(nothing, set(), now_ms + EVERYTHING_MS + 1) == {}
+    assert session.due(nothing, None, now_ms + EVERYTHING_MS + 1) == session.wanted  # too much has changed

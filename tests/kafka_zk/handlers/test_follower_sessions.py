@@ -1,0 +1,147 @@
+"""A follower of many partitions: what a leader looks at for its fetches, and that nothing is missed by that."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import FetchResponse
+from kafka_zk.protocol.fetch_request import FetchPartition, FetchTopic
+from kafka_zk.replica import follower_fetch
+from kafka_zk.replica.fetch_session import EVERYTHING_MS
+from kafka_zk.storage.types import TopicPartition
+from tests.kafka_zk.handlers.conftest import batch
+from tests.kafka_zk.handlers.test_follower_fetch import Leader, Make, make
+from tests.kafka_zk.handlers.test_produce_and_fetch import produce, produced
+
+__all__ = ["make"]  # a fixture
+
+PARTITIONS = 20
+MAX_WAIT_MS = 300
+
+
+class Follower:
+    """Follows all partitions of a topic in a session; ``offsets`` and ``marks``: what it has and was told."""
+
+    def __init__(self, leader: Leader, broker_id: int, topic: str, topic_id: Any) -> None:
+        self._leader, self._broker_id, self._topic, self._topic_id = leader, broker_id, topic, topic_id
+        self.offsets = dict.fromkeys(range(PARTITIONS), 0)
+        self.marks: dict[int, int] = {}
+        self._asked: dict[int, int] = {}
+        self._session_id = self._epoch = 0
+        self.waiting: list[FetchResponse] | None = None
+
+    def fetch(self, max_wait_ms: int = MAX_WAIT_MS) -> None:
+        """Ask for what has changed since it asked last; ``take`` the answer."""
+        changed = {number: offset for number, offset in self.offsets.items() if self._asked.get(number) != offset}
+        self._asked.update(changed)
+        partitions = [
+            FetchPartition(number, offset, 1 << 20, 4, 4 if offset else -1, 0) for number, offset in changed.items()
+        ]
+        self.waiting = answers = []
+        sent: Deferred[FetchResponse] = self._leader.send(
+            0, self._broker_id, max_wait_ms=max_wait_ms, session_id=self._session_id, session_epoch=self._epoch,
+            topics=[FetchTopic(None, self._topic_id.bytes, partitions)] if partitions else [],
+        )  # fmt: skip
+        sent.addCallback(answers.append)
+
+    def take(self) -> list[int]:
+        """The partitions that it is told of."""
+        assert self.waiting
+        [answer] = self.waiting
+        self.waiting = None
+        assert not answer.error_code
+        self._session_id, self._epoch = answer.session_id, self._epoch + 1
+        told = [result for topic in answer.topics for result in topic.partitions]
+        for result in told:
+            assert result.error_code == ErrorCode.NONE
+            self.marks[result.partition] = result.high_watermark
+            if result.records:
+                self.offsets[result.partition] = self._end(result.partition)
+        return [result.partition for result in told]
+
+    def _end(self, number: int) -> int:
+        log = self._leader.broker.services.replicas.partition(TopicPartition(self._topic, number)).log
+        assert log is not None
+        return log.log_end_offset
+
+
+class Followed:
+    """A leader of many partitions and its two followers."""
+
+    def __init__(self, leader: Leader) -> None:
+        self.leader = leader
+        replicas = {"replicas": [0, 1, 2], "isr": [0, 1, 2], "leader_epoch": 4}
+        topic_id = leader.broker.lead("many", PARTITIONS, **replicas)
+        leader.pass_time(10_000)
+        self.followers = [Follower(leader, broker_id, "many", topic_id) for broker_id in (1, 2)]
+        for follower in self.followers:
+            follower.fetch(0)
+            assert len(follower.take()) == PARTITIONS
+
+    def append(self, number: int) -> None:
+        assert produced(self.leader.broker, produce(batch(b"x"), "many", number, acks=1)).error_code == 0
+
+    def high_watermarks(self) -> dict[int, int]:
+        replicas = self.leader.broker.services.replicas
+        logs = {number: replicas.partition(TopicPartition("many", number)).log for number in range(PARTITIONS)}
+        return {number: log.high_watermark for number, log in logs.items() if log is not None}
+
+
+def test_only_partitions_are_read_where_something_has_happened(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And all of them twice a second."""
+    followed = Followed(make())
+    follower = followed.followers[0]
+    follower.fetch()
+    followed.leader.pass_time(MAX_WAIT_MS + 1)
+    assert follower.take() == []
+    read: list[int] = []
+    reading = follower_fetch.read
+
+    def reads(replicas: Any, tp: TopicPartition, *args: Any, **named: Any) -> Any:
+        read.append(tp.partition)
+        return reading(replicas, tp, *args, **named)
+
+    monkeypatch.setattr(follower_fetch, "read", reads)
+    follower.fetch()
+    followed.append(7)
+    assert (follower.take(), read) == ([7], [7])
+    follower.fetch()
+    assert read == [7, 7]
+    followed.leader.pass_time(EVERYTHING_MS)
+    follower.take()
+    read.clear()
+    follower.fetch()
+    assert sorted(read) == list(range(PARTITIONS))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_answer_tells_all_that_is_news(make: Make, seed: int) -> None:
+    """Random appends, fetches and waits: after each answer a follower knows every high watermark, and none is kept
+    waiting while there are records for it."""
+    random = Random(seed)
+    followed = Followed(make())
+    for _ in range(300):
+        follower = random.choice(followed.followers)
+        match random.randrange(4):
+            case 0:
+                followed.append(random.randrange(PARTITIONS))
+            case 1:
+                followed.leader.pass_time(random.choice([1, 50, MAX_WAIT_MS]))
+            case _ if follower.waiting is None:
+                follower.fetch()
+        for each in followed.followers:
+            if each.waiting:
+                each.take()
+                assert each.marks == followed.high_watermarks()
+            elif each.waiting is not None:
+                assert all(each.offsets[number] == each._end(number) for number in range(PARTITIONS))
+    for _ in range(4):
+        for each in followed.followers:
+            if each.waiting is None:
+                each.fetch()
+            followed.leader.pass_time(MAX_WAIT_MS + 1)
+            each.take()
+    assert followed.high_watermarks() == followed.followers[0].offsets == followed.followers[1].offsets

@@ -1,0 +1,23 @@
+"""The last changes of partitions, for those who look only where something has happened."""
+
+from kafka_zk.replica.partition_changes import KEPT, PartitionChanges
+from kafka_zk.storage.types import TopicPartition
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+def test_what_has_changed_since_a_look_is_told_once() -> None:
+    changes = PartitionChanges()
+    assert changes.since(changes.count) == set()
+    changes.note(A)
+    seen_count = changes.count
+    changes.note(B)
+    changes.note(B)
+    assert (changes.since(0), changes.since(seen_count), changes.since(changes.count)) == ({A, B}, {B}, set())
+
+
+def test_whoever_looks_too_late_is_told_that_it_is_not_known() -> None:
+    changes = PartitionChanges()
+    for _ in range(KEPT + 1):
+        changes.note(A)
+    assert (changes.since(0), changes.since(1)) == (None, {A})
