@@ -6,11 +6,12 @@ as often. A round that fails says how to repeat it. Without the integration test
 and of the property tests a quarter of the examples.
 """
 
+import gc
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib.metadata import entry_points
 
 import pytest
@@ -64,6 +65,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.rounds = FAST_ROUNDS if fast else DEFAULT_ROUNDS
     if fast and config.getoption("--hypothesis-profile", None) is None:
         settings.load_profile("fast")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays to the end: the garbage collector looks at none of it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
