@@ -18,8 +18,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from twisted.logger import globalLogPublisher
 
-from kafka_zk.broker.logs import to_logging
-
 # How fast a busy machine makes up examples says nothing about what is tested.
 settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fast", settings.get_profile("busy machine"), max_examples=25)
@@ -59,6 +57,8 @@ def _keep_bytecode() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     _let_children_hear_sighup()
     _keep_bytecode()
+    from kafka_zk.broker.logs import to_logging  # pytest rewrites the assertions of the whole package
+
     globalLogPublisher.addObserver(to_logging)  # so that caplog has what our modules log
     fast = "not integration" in config.option.markexpr
     if config.option.rounds is None:
