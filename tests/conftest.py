@@ -6,18 +6,17 @@ as often. A round that fails says how to repeat it. Without the integration test
 and of the property tests a quarter of the examples.
 """
 
+import gc
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib.metadata import entry_points
 
 import pytest
 from hypothesis import HealthCheck, settings
 from twisted.logger import globalLogPublisher
-
-from kafka_zk.broker.logs import to_logging
 
 # How fast a busy machine makes up examples says nothing about what is tested.
 settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -58,12 +57,25 @@ def _keep_bytecode() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     _let_children_hear_sighup()
     _keep_bytecode()
+    from kafka_zk.broker.logs import to_logging  # pytest rewrites the assertions of the whole package
+
     globalLogPublisher.addObserver(to_logging)  # so that caplog has what our modules log
     fast = "not integration" in config.option.markexpr
     if config.option.rounds is None:
         config.option.rounds = FAST_ROUNDS if fast else DEFAULT_ROUNDS
     if fast and config.getoption("--hypothesis-profile", None) is None:
         settings.load_profile("fast")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays to the end: the garbage collector looks at none of it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -39,28 +39,33 @@ def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return node.end_lineno - node.lineno + 1
 
 
-SOURCES = {path: path.read_text() for path in modules(*PACKAGES)}
-TREES = {path: ast.parse(text) for path, text in SOURCES.items()}
+Trees = dict[Path, ast.Module]
 
 
-def test_no_module_and_no_function_is_too_long() -> None:
+@pytest.fixture(scope="module")
+def trees() -> Trees:
+    """Parsed when the first test wants them, and gone with the last: they are a million objects."""
+    return {path: ast.parse(path.read_text()) for path in modules(*PACKAGES)}
+
+
+def test_no_module_and_no_function_is_too_long(trees: Trees) -> None:
     """A limit, not an aim: one concept per module decides."""
-    assert not [name_of(path) for path, text in SOURCES.items() if len(text.splitlines()) > MODULE_LINES]
+    assert not [name_of(path) for path in trees if len(path.read_text().splitlines()) > MODULE_LINES]
     assert not [
         f"{name_of(path)}: {each.name}"
-        for path, tree in TREES.items()
+        for path, tree in trees.items()
         for each in functions(tree)
         if lines_of(each) > FUNCTION_LINES
     ]
 
 
-def test_a_module_says_what_it_is_in_its_docstring() -> None:
-    assert not [name_of(path) for path, tree in TREES.items()
+def test_a_module_says_what_it_is_in_its_docstring(trees: Trees) -> None:
+    assert not [name_of(path) for path, tree in trees.items()
                 if path.name != "__init__.py" and not ast.get_docstring(tree)]  # fmt: skip
 
 
 def test_nothing_is_put_off() -> None:
-    assert not [name_of(path) for path, text in SOURCES.items() if BANNED.search(text)]
+    assert not [name_of(path) for path in modules(*PACKAGES) if BANNED.search(path.read_text())]
 
 
 def test_the_tests_that_docstrings_name_are_there() -> None:
@@ -75,9 +80,9 @@ def test_the_paths_that_architecture_names_are_there() -> None:
     assert named and not [path for path in named if not (ROOT / path).exists()]
 
 
-def test_a_package_imports_nothing() -> None:
+def test_a_package_imports_nothing(trees: Trees) -> None:
     """Or an executor that needs one module would drag in the reactor."""
-    packages = [tree for path, tree in TREES.items() if path.name == "__init__.py"]
+    packages = [tree for path, tree in trees.items() if path.name == "__init__.py"]
     assert packages
     assert not [node for tree in packages for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
 
@@ -110,9 +115,9 @@ def file_accesses(tree: ast.AST) -> Iterator[str]:
                 yield f"{owner}.{node.attr}"
 
 
-def test_storage_reaches_files_in_one_way() -> None:
+def test_storage_reaches_files_in_one_way(trees: Trees) -> None:
     """So that a test or a simulator can put a file system of its own in place: see ``storage/files.py``."""
-    assert not [(name_of(path), access) for path in OUTSIDE_FILES for access in file_accesses(TREES[path])]
+    assert not [(name_of(path), access) for path in OUTSIDE_FILES for access in file_accesses(trees[path])]
 
 
 @pytest.mark.parametrize(
@@ -183,10 +188,10 @@ def door_calls(tree: ast.AST) -> Iterator[str]:
                 yield f"{module}.{node.attr}"
 
 
-def test_time_randomness_and_threads_have_one_door() -> None:
+def test_time_randomness_and_threads_have_one_door(trees: Trees) -> None:
     paths = modules("storage", "registry", "rebalance", "kafka_zk", "spark_jobs")
     inside = [path for path in paths if not OUTSIDE & set(path.relative_to(ROOT).parts)]
-    assert not [(name_of(path), call) for path in inside for call in door_calls(TREES[path])]
+    assert not [(name_of(path), call) for path in inside for call in door_calls(trees[path])]
 
 
 def test_the_doors_are_found_however_they_are_imported() -> None:
