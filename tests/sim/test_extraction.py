@@ -15,7 +15,7 @@ T0 = TopicPartition("t", 0)
 def test_a_slice_of_seeds(seed: int) -> None:
     outcome = play_extraction(seed)
     assert not outcome.violations, "\n".join(outcome.violations[:5])
-    assert any("an earlier run left the same ranges" in line for line in outcome.history.lines()) or seed
+    assert sum("records, an earlier run left" in line for line in outcome.history.lines()) >= 10, "too little was done"
 
 
 @pytest.mark.soak
