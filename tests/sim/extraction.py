@@ -43,7 +43,8 @@ EXTRACTION_FAULTS = (
 )  # fmt: skip
 MORE_FAULTS = 3
 """Plans in one: rounds are short, and a fault must meet one."""
-DIES_AT_A_FILE = 0.05
+THINKS_S = 0.1
+DIES_AT_A_FILE = 0.1
 """How likely a run ends before one of its operations on files."""
 SAMPLE_MS = 100
 
@@ -53,23 +54,36 @@ class Killed(Exception):
 
 
 class BlockingClient(SimClient):
-    """A driver's client of ZooKeeper, which waits for a connection as ``KazooBlockingClient`` does."""
+    """A driver's client of ZooKeeper, which waits for a connection as ``KazooBlockingClient`` does.
 
-    def __init__(self, server: SimZooKeeper, process: Process) -> None:
+    The driver takes up to THINKS_S before each request, as one does that has Spark work.
+    """
+
+    def __init__(self, server: SimZooKeeper, process: Process, random: Random) -> None:
         super().__init__(server, process.name, SESSION_TIMEOUT_MS, "")
         self._process = process
+        self._random = random
+        self._sends_s = 0.0
 
-    def _submit(
-        self, kind: str, path: str, run: Callable[..., Any], watch: Watch | None = None
-    ) -> "Deferred[Any]":
+    def _submit(self, kind: str, path: str, run: Callable[..., Any], watch: Watch | None = None) -> "Deferred[Any]":
         if not self._process.is_alive:
             raise GeneratorExit  # the ends of its coroutines do nothing more, also when they are collected
-        if self._closed or self.state is SessionState.CONNECTED:
-            return super()._submit(kind, path, run, watch)
+        now_s = self._process.seconds()
+        self._sends_s = max(self._sends_s, now_s + self._random.uniform(0, THINKS_S))
+        thought: Deferred[None] = Deferred()
+        self._process.callLater(self._sends_s - now_s, thought.callback, None)
+        connected = thought.addCallback(lambda _: self._when_connected(path))
+        return connected.addCallback(lambda _: super(BlockingClient, self)._submit(kind, path, run, watch))
+
+    def _when_connected(self, path: str) -> "Deferred[None]":
+        """Fails with ConnectionTimeout."""
         waiting: Deferred[None] = Deferred()
+        if self._closed or self.state is SessionState.CONNECTED:
+            waiting.callback(None)
+            return waiting
 
         def changed(state: SessionState) -> None:
-            if state is SessionState.CONNECTED and not waiting.called:
+            if state is SessionState.CONNECTED:
                 timer.cancel()
                 remove()
                 waiting.callback(None)
@@ -80,7 +94,7 @@ class BlockingClient(SimClient):
 
         timer = self._process.callLater(SESSION_TIMEOUT_MS / 1000, too_late)
         remove = self.add_session_listener(changed)
-        return waiting.addCallback(lambda _: super(BlockingClient, self)._submit(kind, path, run, watch))
+        return waiting
 
 
 class Log:
@@ -135,7 +149,7 @@ class Driver:
         while True:
             await sleep(self.process, self._random.uniform(0.1, 2))
             server = self._play.world.zookeeper
-            client = self.client = BlockingClient(server, self.process)
+            client = self.client = BlockingClient(server, self.process, self._random)
             server.clients.append(client)
             client.attach(*server.open_session(client))
             try:
@@ -320,6 +334,8 @@ def play_extraction(
         except Stuck as error:
             outcome.violations.append(f"{type(error).__name__}: the extraction does not get on: {error}")
         outcome.simulated_ms = world.now_ms
+        for name in DRIVERS:
+            play.members[name].kill()
     outcome.violations += play.broken
     outcome.violations += [f"unexpected: {failure}" for failure in world.failures]
     return outcome

@@ -80,11 +80,6 @@ def attempts_share_their_staging(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RangeFolders, "discard", lambda folders, manifest: None)
 
 
-def whoever_dropped_a_plan_leaves_it_to_the_table(patch: pytest.MonkeyPatch) -> None:
-    """A run that sleeps may still commit to the table what another has dropped."""
-    patch.setattr(MemoryLake, "fence", lambda lake, manifest: False)
-
-
 SAFEGUARDS: dict[str, TakeOut] = {
     take_out.__name__: take_out
     for take_out in (
@@ -94,7 +89,6 @@ SAFEGUARDS: dict[str, TakeOut] = {
         planned_ranges_are_forgotten,
         a_lost_answer_is_a_refusal,
         attempts_share_their_staging,
-        whoever_dropped_a_plan_leaves_it_to_the_table,
     )
 }
 
