@@ -244,7 +244,7 @@ class FetcherState:
         """End the delays that are over, and decide anew who waits for the quota; returns when to look again, None if
         nothing waits."""
         next_s: float | None = None
-        for tp in list(self._delayed):
+        for tp in sorted(self._delayed):
             known = self.partitions[tp]
             until_s = known.delayed_until_s
             if until_s is None or until_s <= now_s:
@@ -266,7 +266,7 @@ class FetcherState:
         if self._quota.is_exceeded(int(now_s * 1000)):
             held.update(tp for tp in self._quota.throttled & self.partitions.keys() if self.partitions[tp].lag != 0)
         released, self._held_back = self._held_back - held, held
-        for tp in released | held:
+        for tp in sorted(released | held):
             self._want(tp)
 
     @property
@@ -279,7 +279,7 @@ class FetcherState:
     def truncations(self) -> tuple[list[EpochQuestion], list[Truncate]]:
         """What to ask the leader, and what to truncate without it, before the TRUNCATING are fetched."""
         questions, here = [], []
-        for tp in self._truncating - self._delayed:
+        for tp in sorted(self._truncating - self._delayed):  # no set says in which order two processes go on
             known = self.partitions[tp]
             if known.last_fetched_epoch >= 0 and self._asks_for_epochs:
                 questions.append(EpochQuestion(tp, known.leader_epoch, known.last_fetched_epoch))

@@ -41,7 +41,10 @@ def key_of(value: str) -> str:
 
 
 class SimProducer:
-    """Sends records of numbered values to random partitions, idempotently and with acks=all, as long as it lives."""
+    """Sends records of numbered values to random partitions, idempotently and with acks=all, as long as it lives.
+
+    ``acknowledged`` is told of each record at the moment at which the producer hears of it.
+    """
 
     def __init__(
         self, world: World, name: str, partitions: Callable[[], list[TopicPartition]], history: History
@@ -54,6 +57,7 @@ class SimProducer:
         self._number = 0
         self.waiting = 0
         self.is_stopping = False
+        self.acknowledged: Callable[[Acked], None] = lambda fact: None
         self.process = world.process(name)
         self._make()
         self.process.callLater(self._random.uniform(*SEND_EVERY_S), self._send)
@@ -89,7 +93,9 @@ class SimProducer:
 
         def acked(metadata: RecordMetadata) -> None:
             self.waiting -= 1
-            self._history.add(Acked(self._world.now_ms, self.name, tp, value, metadata.offset))
+            fact = Acked(self._world.now_ms, self.name, tp, value, metadata.offset)
+            self._history.add(fact)
+            self.acknowledged(fact)
 
         def failed(failure: Failure) -> None:
             self.waiting -= 1

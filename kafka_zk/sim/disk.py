@@ -234,6 +234,13 @@ class SimDisk(FileSystem):
         node = self._node(folder)
         return dict(_walk(folder, node)) if isinstance(node, _Directory) else {}
 
+    def durable_bytes(self, descriptor: int) -> int:
+        """How much of a file, from its start, a power loss leaves."""
+        file = self._file(self._opened(descriptor))
+        if file.content.startswith(file.durable):
+            return len(file.durable)
+        return len(_common_start(file.durable, bytes(file.content)))
+
     @property
     def open_count(self) -> int:
         return len(self._open)

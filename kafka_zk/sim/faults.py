@@ -12,6 +12,8 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.registry.znodes.controller import CONTROLLER
+from kafka_zk.registry.znodes.controller import decode as decode_controller
 from kafka_zk.sim.clients import GROUP
 
 if TYPE_CHECKING:
@@ -184,6 +186,22 @@ def _delete_claim(run: "Run", name: str) -> Callable[[], None]:
     return _nothing
 
 
+def _late_orders(run: "Run", name: str) -> Callable[[], None]:
+    """The controller tells the broker of an election, and that arrives when it has heard of later ones from another."""
+    world = run.world
+    data = world.zookeeper.tree.get(CONTROLLER)[0] if world.zookeeper.tree.exists(CONTROLLER) else None
+    others = [broker.name for broker in world.brokers.values() if broker.name != name]
+    controller = f"broker-{decode_controller(data).broker_id}" if data else name
+    if controller == name:
+        return _nothing
+    world.network.cut(controller, name)
+    others.remove(controller)
+    clock = world.scheduler.clock
+    clock.callLater(0.3, _expire, run, run.random.choice(others))  # partitions that it leads get other leaders
+    clock.callLater(1.3, _expire, run, controller)  # of which it is one
+    return world.network.heal
+
+
 KINDS: dict[str, Act] = {
     "kill": _kill,
     "power": _power,
@@ -204,8 +222,9 @@ KINDS: dict[str, Act] = {
     "pause-member": _pause_member,
     "leave": _leave,
     "delete-claim": _delete_claim,
+    "late-orders": _late_orders,
 }
-DRAWN = tuple(kind for kind in KINDS if kind != "delete-claim")
+DRAWN = tuple(kind for kind in KINDS if kind not in ("delete-claim", "late-orders"))
 """What a seed draws from, unless kinds are named: another kind would make other plans of all seeds."""
 _OF_MEMBERS = ("kill-member", "pause-member", "leave", "delete-claim")
 _OF_ZOOKEEPER = ("expire", "disconnect", "lose-request", "cut-zookeeper")

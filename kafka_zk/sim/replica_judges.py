@@ -54,12 +54,13 @@ class LoggedBatch(NamedTuple):
 
 
 class ReplicaLog(NamedTuple):
-    """All that a replica has of a partition."""
+    """All that a replica has of a partition; what lies before ``durable_end`` a power loss leaves."""
 
     broker_id: int
     high_watermark: int
     log_start_offset: int
     batches: Sequence[LoggedBatch]
+    durable_end: int = 0
 
 
 def watermark(time_ms: float, state: StateSample, replicas: Mapping[int, ReplicaSample]) -> list[str]:
@@ -100,6 +101,29 @@ def states(samples: Iterable[StateSample]) -> list[str]:
         if not sample.isr:
             broken.append(f"{change}: nobody is in sync")
     return broken
+
+
+def acknowledged(
+    time_ms: float, tp: TopicPartition, offset: int, min_insync_replicas: int, ends: Mapping[int, int | None]
+) -> list[str]:
+    """A record that is acknowledged with acks=all lies on ``min.insync.replicas`` brokers, dead ones among them.
+
+    ``ends``: where the logs of all brokers end; None of those that cannot be asked.
+    """
+    have = [broker_id for broker_id, end in ends.items() if end is None or end > offset]
+    if len(have) >= min_insync_replicas:
+        return []
+    return [f"{time_ms:.3f}: {tp}@{offset} is acknowledged, and only brokers {have} have it: logs end at {ends}"]
+
+
+def durable(time_ms: float, tp: TopicPartition, logs: Iterable[ReplicaLog]) -> list[str]:
+    """What a member of the ISR calls committed it has made durable, where the topic asks for it."""
+    return [
+        f"{time_ms:.3f}: broker {log.broker_id} has {tp} durable up to {log.durable_end}, and {log.high_watermark} is"
+        " its high watermark"
+        for log in logs
+        if log.durable_end < log.high_watermark
+    ]
 
 
 def leaders(facts: Iterable[Fact]) -> list[str]:

@@ -7,7 +7,6 @@ without what it had, if the controller went with it. Brokers show their replicas
 that is written. Tests: tests/sim/test_replicated.py.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
@@ -25,13 +24,13 @@ from kafka_zk.sim import judges, replica_judges
 from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, NEVER, PATIENCE_MS, Outcome, Run
 from kafka_zk.sim.clients import SimProducer, make_admin
 from kafka_zk.sim.faults import Fault, drawn
-from kafka_zk.sim.history import Found, HandedOut
-from kafka_zk.sim.replica_judges import EndSeen, LoggedBatch, ReplicaLog, ReplicaSample, StateSample, StateWrite
+from kafka_zk.sim.history import Acked, Found, HandedOut
+from kafka_zk.sim.replica_judges import EndSeen, ReplicaSample, StateSample, StateWrite
+from kafka_zk.sim.replica_logs import ReplicaLogs
 from kafka_zk.sim.scheduler import Stuck
 from kafka_zk.sim.world import SimBroker
 from kafka_zk.sim.znode_tree import Result, ZnodeTree
-from kafka_zk.storage import files
-from kafka_zk.storage.record_batch import BatchHeader, iter_batches
+from kafka_zk.storage.log import Log
 from kafka_zk.storage.types import TopicPartition
 
 ACKNOWLEDGED_BY_TWO = "by-two"
@@ -74,7 +73,10 @@ REPLICATION_FAULTS = (
 )
 _STATE = "/state"
 _SERVING = (Role.LEADER, Role.FOLLOWER)
-_LARGE = 64 * 1024 * 1024
+
+
+Running = Sequence[tuple[int, Mapping[TopicPartition, Partition]]]
+"""Brokers that serve, with what they host."""
 
 
 class HeardTree(ZnodeTree):
@@ -116,7 +118,7 @@ class ReplicatedRun(Run):
         self.ends: list[EndSeen] = []
         self.broken: list[str] = []
         self._sample_count = 0
-        self._replica_logs = ReplicaLogs()
+        self._replica_logs = ReplicaLogs(self.world.disk)
         self._writers: dict[int, int] = {}
         self.world.zookeeper.tree = HeardTree(self)
 
@@ -135,6 +137,8 @@ class ReplicatedRun(Run):
             world.run(self._admin.create_topic(topic, PARTITIONS, REPLICATION_FACTOR, configs))
         self._tool = world.zookeeper.client("tool", session_timeout_ms=600_000)
         self.producers = [SimProducer(world, f"producer-{n}", self._writable, self.history) for n in (1, 2)]
+        for producer in self.producers:
+            producer.acknowledged = self.acknowledged
         self._reader_process = world.process("reader")
         self._reader = Reader(
             self._reader_process,
@@ -209,6 +213,7 @@ class ReplicatedRun(Run):
         newest_epoch = int(self.world.zookeeper.tree.get(controller.CONTROLLER_EPOCH)[0] or b"0")
         self.writes.append(StateWrite(self._writer(session_id), newest_epoch, sample))
         self.states[tp] = sample
+        self._compare_with_the_watermark(sample, self._running())
         self.note(str(self.writes[-1]))
 
     def _writer(self, session_id: int) -> int:
@@ -221,20 +226,31 @@ class ReplicatedRun(Run):
         """Of brokers that run: those that lead or follow and have a log."""
         return _hosted(tp, self._running())
 
-    def _running(self) -> list[tuple[int, Mapping[TopicPartition, Partition]]]:
+    def _running(self) -> Running:
         """What each broker that serves hosts."""
         return [(broker.broker_id, _partitions(broker)) for broker in self.world.brokers.values()]
 
     def _sample(self) -> None:
         self._sample_count += 1
         running = self._running()
-        for tp, state in self.states.items():
-            if tp.topic != self._unjudged:
-                samples = {broker_id: _sampled(broker_id, each) for broker_id, each in _hosted(tp, running).items()}
-                self.broken += replica_judges.watermark(self.world.now_ms, state, samples)
+        for state in self.states.values():
+            self._compare_with_the_watermark(state, running)
         if self._sample_count % AGREEMENT_EVERY == 0:
             self.compare_logs()
         self.world.scheduler.clock.callLater(SAMPLE_MS / 1000, self._sample)
+
+    def _compare_with_the_watermark(self, state: StateSample, running: Running) -> None:
+        if state.tp.topic != self._unjudged:
+            hosted = _hosted(state.tp, running)
+            samples = {broker_id: _sampled(broker_id, partition) for broker_id, partition in hosted.items()}
+            self.broken += replica_judges.watermark(self.world.now_ms, state, samples)
+
+    def acknowledged(self, fact: Acked) -> None:
+        """A producer has heard of it."""
+        if fact.tp.topic != self._unjudged:
+            wanted = int(self.topics[fact.tp.topic]["min.insync.replicas"])
+            ends = {broker.broker_id: _log_end(broker, fact.tp) for broker in self.world.brokers.values()}
+            self.broken += replica_judges.acknowledged(fact.time_ms, fact.tp, fact.offset, wanted, ends)
 
     def compare_logs(self) -> None:
         for tp in self.states:
@@ -246,6 +262,12 @@ class ReplicatedRun(Run):
                 if broker_id in self.states[tp].isr and partition.leader_epoch == self.states[tp].leader_epoch
             ]
             self.broken += replica_judges.agreement(self.world.now_ms, tp, logs)
+            if self._is_durable(tp.topic):
+                self.broken += replica_judges.durable(self.world.now_ms, tp, logs)
+
+    def _is_durable(self, topic: str) -> bool:
+        flush_messages = self.properties.get("log.flush.interval.messages")
+        return self.topics.get(topic, {}).get("flush.messages", flush_messages) == "1"
 
     # -- peace ----------------------------------------------------------------------------------------------------
 
@@ -309,9 +331,20 @@ def _partitions(broker: SimBroker) -> Mapping[TopicPartition, Partition]:
     return broker.broker.services.replicas.partitions if broker.is_started and broker.broker is not None else {}
 
 
-def _hosted(
-    tp: TopicPartition, running: Iterable[tuple[int, Mapping[TopicPartition, Partition]]]
-) -> dict[int, Partition]:
+def _log_end(broker: SimBroker, tp: TopicPartition) -> int | None:
+    """Of the log on its disk, also of a broker that is down; None if that cannot be told."""
+    if broker.is_alive and not broker.is_started:
+        return None
+    services = getattr(broker.broker, "services", None)
+    if services is None:  # it died before it had read its logs
+        return None
+    log: Log | None = services.replicas.logs.get(tp)
+    if log is None:
+        return 0 if services.replicas.partitions else None  # it has closed its logs
+    return log.log_end_offset
+
+
+def _hosted(tp: TopicPartition, running: Running) -> dict[int, Partition]:
     found = {}
     for broker_id, partitions in running:
         partition = partitions.get(tp)
@@ -325,46 +358,6 @@ def _sampled(broker_id: int, partition: Partition) -> ReplicaSample:
     assert log is not None
     is_leader = partition.role is Role.LEADER
     return ReplicaSample(broker_id, is_leader, partition.leader_epoch, log.high_watermark, log.log_end_offset)
-
-
-class ReplicaLogs:
-    """Reads the batches of replicas as they lie on the disks. What was there before is not parsed again."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, TopicPartition, int], tuple[bytes, list[LoggedBatch]]] = {}
-
-    def read(self, broker_id: int, partition: Partition) -> ReplicaLog:
-        log = partition.log
-        assert log is not None
-        batches: list[LoggedBatch] = []
-        offset = log.log_start_offset
-        while offset < log.log_end_offset:
-            found = log.read(offset, _LARGE).slice
-            if found is None:
-                break
-            found.retain()
-            data = files.pread(found.fileno(), found.size_bytes, found.position)
-            found.release()
-            batches += self._parsed((broker_id, partition.tp, offset), data)
-            offset = batches[-1].last_offset + 1
-        return ReplicaLog(broker_id, log.high_watermark, log.log_start_offset, batches)
-
-    def _parsed(self, place: tuple[int, TopicPartition, int], data: bytes) -> list[LoggedBatch]:
-        before, batches = self._known.get(place, (b"", []))
-        if not data.startswith(before):
-            before, batches = b"", []
-        start = len(before)
-        batches = batches + [
-            _logged(header, data[start + position : start + position + header.size_bytes])
-            for position, header in iter_batches(memoryview(data)[start:])
-        ]
-        self._known[place] = data, batches
-        return batches
-
-
-def _logged(header: BatchHeader, batch: bytes) -> LoggedBatch:
-    digest = hashlib.sha256(batch).hexdigest()[:12]
-    return LoggedBatch(header.base_offset, header.last_offset, header.partition_leader_epoch, digest)
 
 
 def play_replicated(

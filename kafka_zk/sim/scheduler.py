@@ -25,7 +25,12 @@ class PlannedCall:
     __slots__ = ("_clock", "_is_cancelled", "args", "called", "func", "is_active", "kw", "time_s")
 
     def __init__(
-        self, clock: "VirtualClock", time_s: float, func: Callable[..., object], args: tuple[Any, ...], kw: dict[str, Any]
+        self,
+        clock: "VirtualClock",
+        time_s: float,
+        func: Callable[..., object],
+        args: tuple[object, ...],
+        kw: dict[str, object],
     ) -> None:
         self._clock = clock
         self._is_cancelled = False

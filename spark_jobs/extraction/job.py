@@ -8,10 +8,12 @@ Any number of times in one notebook. Everything that is remembered between runs 
 """
 
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any, Protocol
 
+from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.errors import ConnectionLoss, ConnectionTimeout, SessionLost
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.registration import ghost_life_ms
@@ -47,6 +49,7 @@ from kafka_zk.system.clock import monotonic_s, wall_ms
 from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
 
 Observe = Callable[[Step, Phase], None]
+Work = Callable[[], Awaitable[Any]]
 _POLL_MS = 200
 _GOES_ON = "run it again, it goes on where it was"
 
@@ -61,6 +64,28 @@ class Cluster(Protocol):
     def bootstrap_servers(self) -> str: ...
 
     def partitions(self) -> list[TopicPartition]: ...
+
+
+class Time(Protocol):
+    """What a run asks of time (``BlockingTime``)."""
+
+    def wall_ms(self) -> int: ...
+
+    def seconds(self) -> float: ...
+
+    async def wait(self, duration_ms: float) -> None: ...
+
+
+class BlockingTime:
+    """The machine's; while a run waits its client does its work."""
+
+    def __init__(self, client: KazooBlockingClient) -> None:
+        self._client = client
+        self.wall_ms = wall_ms
+        self.seconds = monotonic_s
+
+    async def wait(self, duration_ms: float) -> None:
+        self._client.process(duration_ms)
 
 
 class Lake(Protocol):
@@ -199,7 +224,7 @@ def run(
     try:
         lake.check()
         connections.zookeeper.process(0)  # what happened to the session meanwhile
-        return ExtractionRun(extraction, connections.zookeeper, connections, lake, observe, note).run()
+        return run_blocking(ExtractionRun(extraction, connections.zookeeper, connections, lake, observe, note).run())
     except (Py4JError, OSError) as error:
         if java_answers(spark):
             raise
@@ -211,11 +236,11 @@ def run(
 
 
 class ExtractionRun:
-    """One run, step by step."""
+    """One run, step by step: a coroutine that waits for the client's answers, and for ``time``."""
 
     def __init__(
-        self, extraction: Extraction, client: KazooBlockingClient, cluster: Cluster, lake: Lake, observe: Observe,
-        note: Note = lambda _: None,
+        self, extraction: Extraction, client: RegistryClient, cluster: Cluster, lake: Lake, observe: Observe,
+        note: Note = lambda _: None, time: Time | None = None, random: Random = SYSTEM_RANDOM,
     ) -> None:  # fmt: skip
         self._extraction = extraction
         self._client = client
@@ -223,58 +248,63 @@ class ExtractionRun:
         self._lake = lake
         self._observe = observe
         self._note = note
-        self._attempt = random_uuid(SYSTEM_RANDOM).hex[:12]
-        self._hold = GroupHold(client, extraction.group, _consumer_id(extraction.group, self._attempt))
+        if time is None:
+            assert isinstance(client, KazooBlockingClient), "another client waits in its own way"
+            time = BlockingTime(client)
+        self._time = time
+        self._attempt = random_uuid(random).hex[:12]
+        consumer_id = _consumer_id(extraction.group, self._time.wall_ms(), self._attempt)
+        self._hold = GroupHold(client, extraction.group, consumer_id)
         self._target = lake.qualified(extraction.target)
         self._published: list[str] = []
         self._staged = NOTHING_STAGED
 
-    def run(self) -> Report:
+    async def run(self) -> Report:
         try:
-            self._step(Step.JOIN, self._join)
-            offsets = self._step(Step.CLAIM, self._claim)
-            found, left = self._step(Step.SETTLE, lambda: self._settle(offsets))
+            await self._step(Step.JOIN, self._join)
+            offsets = await self._step(Step.CLAIM, self._claim)
+            found, left = await self._step(Step.SETTLE, lambda: self._settle(offsets))
             if left is Leftover.FOLLOW:
-                offsets = self._follow(found, offsets)
+                offsets = await self._follow(found, offsets)
             planning = Planning(self._extraction, self._cluster.brokers, offsets)
             ranges = list(found.ranges) if left is Leftover.REPEAT else planning.new_ranges()
             if ranges:
-                manifest = self._step(Step.PLAN, lambda: self._plan(ranges, offsets, found, left))
-                self._step(Step.STAGE, lambda: self._stage(manifest))
-                self._make_visible(manifest)
+                manifest = await self._step(Step.PLAN, lambda: self._plan(ranges, offsets, found, left))
+                await self._step(Step.STAGE, lambda: self._stage(manifest))
+                await self._make_visible(manifest)
         finally:
-            self._step(Step.LEAVE, lambda: run_blocking(self._hold.leave()))
+            await self._step(Step.LEAVE, self._hold.leave)
         return planning.report(ranges, self._staged, tuple(self._published), left)
 
-    def _make_visible(self, manifest: Manifest) -> None:
+    async def _make_visible(self, manifest: Manifest) -> None:
         """In files the offsets lead; in a table its own commit does, and what was staged for it is dropped then."""
         if is_table(manifest.format):
-            self._step(Step.PUBLISH, lambda: self._publish(manifest))
-            self._step(Step.COMMIT, lambda: self._commit(manifest))
+            await self._step(Step.PUBLISH, lambda: self._publish(manifest))
+            await self._step(Step.COMMIT, lambda: self._commit(manifest))
         else:
-            self._step(Step.COMMIT, lambda: self._commit(manifest))
-            self._step(Step.PUBLISH, lambda: self._publish(manifest))
-        self._step(Step.CLOSE, lambda: self._close(manifest))
+            await self._step(Step.COMMIT, lambda: self._commit(manifest))
+            await self._step(Step.PUBLISH, lambda: self._publish(manifest))
+        await self._step(Step.CLOSE, lambda: self._close(manifest))
 
-    def _close(self, manifest: Manifest) -> None:
+    async def _close(self, manifest: Manifest) -> None:
         if is_table(manifest.format):
             self._lake.discard(manifest)
-        run_blocking(self._hold.record(manifest.to(State.PUBLISHED)))
+        await self._hold.record(manifest.to(State.PUBLISHED))
 
-    def _step(self, step: Step, work: Callable[[], Any]) -> Any:
+    async def _step(self, step: Step, work: Work) -> Any:
         self._observe(step, Phase.BEGIN)
-        result = work()
+        result = await work()
         self._observe(step, Phase.END)
         return result
 
-    def _join(self) -> None:
+    async def _join(self) -> None:
         """Register, then wait until whoever was there before is gone. Raises: GroupBusy."""
-        run_blocking(self._hold.join(self._extraction.topics, wall_ms()))
+        await self._hold.join(self._extraction.topics, self._time.wall_ms())
         patience_ms = max(self._extraction.wait_ms, ghost_life_ms(self._client.session_timeout_ms))
-        deadline_s = monotonic_s() + patience_ms / 1000
+        deadline_s = self._time.seconds() + patience_ms / 1000
         waited_for: list[str] = []
-        while elders := run_blocking(self._hold.elders()):
-            if monotonic_s() >= deadline_s:
+        while elders := await self._hold.elders():
+            if self._time.seconds() >= deadline_s:
                 raise GroupBusy(
                     f"{', '.join(elders)} is a live member of group {self._extraction.group} "
                     f"(waited {patience_ms / 1000:.0f} s; --wait waits longer)"
@@ -282,32 +312,32 @@ class ExtractionRun:
             if elders != waited_for:
                 self._note(f"waiting up to {patience_ms / 1000:.0f} s until {', '.join(elders)} is gone from the group")
                 waited_for = elders
-            self._client.process(_POLL_MS)
+            await self._time.wait(_POLL_MS)
 
-    def _claim(self) -> dict[TopicPartition, int]:
+    async def _claim(self) -> dict[TopicPartition, int]:
         """Raises: GroupBusy, DataLoss."""
         partitions = self._cluster.partitions()
-        for told in _lost(self._extraction, run_blocking(self._hold.outdated(partitions))):
+        for told in _lost(self._extraction, await self._hold.outdated(partitions)):
             self._note(f"{told}: goes on at its beginning")
-        return run_blocking(self._hold.claim(partitions))
+        return await self._hold.claim(partitions)
 
-    def _settle(self, offsets: Mapping[TopicPartition, int]) -> tuple[Manifest | None, Leftover]:
-        manifest = run_blocking(self._hold.read_manifest())
+    async def _settle(self, offsets: Mapping[TopicPartition, int]) -> tuple[Manifest | None, Leftover]:
+        manifest = await self._hold.read_manifest()
         in_table = manifest is not None and manifest.state is State.PLANNED and self._lake.in_table(manifest)
         left = leftover(manifest, offsets, self._target, self._extraction.format, in_table)
         if manifest is None or left in (Leftover.NOTHING, Leftover.FOLLOW):
             return manifest, left
         if left is Leftover.PUBLISH:
             if not is_table(manifest.format):  # where the table has led
-                self._publish(manifest)
-            self._close(manifest)
+                await self._publish(manifest)
+            await self._close(manifest)
         elif left is Leftover.REPEAT:
             self._lake.discard(manifest)
-        elif self._drop(manifest):
+        elif await self._drop(manifest):
             return manifest, Leftover.FOLLOW
         return manifest, left
 
-    def _follow(self, manifest: Manifest, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def _follow(self, manifest: Manifest, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Move the offsets to what the table has; returns them. Raises: ForeignCommit, ExtractionFailed."""
         if absent := [each.topic for each in manifest.ranges if each.tp not in offsets]:
             raise ExtractionFailed(
@@ -316,14 +346,14 @@ class ExtractionRun:
             )
         self._published.append(self._lake.published(manifest))
         if all(offsets[each.tp] == each.from_offset for each in manifest.ranges):
-            run_blocking(self._hold.commit(manifest.to(State.COMMITTED)))
+            await self._hold.commit(manifest.to(State.COMMITTED))
             offsets = {**offsets, **{each.tp: each.until_offset for each in manifest.ranges}}
         else:
             self._note(f"{manifest.target} has {manifest.name}; somebody else has set the group's offsets since")
-        self._close(manifest)
+        await self._close(manifest)
         return offsets
 
-    def _plan(
+    async def _plan(
         self, ranges: Sequence[OffsetRange], offsets: Mapping[TopicPartition, int], last: Manifest | None,
         left: Leftover,
     ) -> Manifest:  # fmt: skip
@@ -331,7 +361,7 @@ class ExtractionRun:
         writer = last.writer if last is not None and last.writer else self._attempt
         sequence = 0 if last is None else last.sequence + (left is not Leftover.REPEAT)
         manifest = manifests.planned(
-            ranges, self._target, self._extraction.format, self._attempt, wall_ms(), writer, sequence
+            ranges, self._target, self._extraction.format, self._attempt, self._time.wall_ms(), writer, sequence
         )
         if self._lake.is_published(manifest):
             raise ExtractionFailed(
@@ -340,10 +370,10 @@ class ExtractionRun:
             )
         starts = {each.tp: each.from_offset for each in ranges}
         moves = {tp: start for tp, start in starts.items() if offsets[tp] != start}
-        run_blocking(self._hold.write_plan(manifest, moves))
+        await self._hold.write_plan(manifest, moves)
         return manifest
 
-    def _stage(self, manifest: Manifest) -> None:
+    async def _stage(self, manifest: Manifest) -> None:
         """Raises: Undecodable."""
         pieces = split_ranges(sorted(manifest.ranges), max_records=self._extraction.max_records_per_task)
         offsets = sum(each.size for each in pieces)
@@ -352,7 +382,7 @@ class ExtractionRun:
         asked = self._extraction
         has_letters = asked.dead_letter_topic is not None
         if told := refusal(self._staged, asked.decoding, asked.on_undecodable, dead_letters=has_letters):
-            self._drop(manifest)
+            await self._drop(manifest)
             raise Undecodable(told)
         if asked.dead_letter_topic is not None and self._staged.undecodable:
             self._send_dead_letters(manifest, asked.dead_letter_topic)
@@ -367,28 +397,28 @@ class ExtractionRun:
         )  # fmt: skip
         self._note(f"sent {sent:,} undecodable records to {topic}")
 
-    def _drop(self, manifest: Manifest) -> bool:
+    async def _drop(self, manifest: Manifest) -> bool:
         """Forget an attempt that has not been committed, so that the next run plans anew; True if a table has it."""
         if self._lake.fence(manifest):
             return True
         self._lake.discard(manifest)
-        run_blocking(self._hold.record(manifest.to(State.DROPPED)))
+        await self._hold.record(manifest.to(State.DROPPED))
         return False
 
-    def _commit(self, manifest: Manifest) -> None:
+    async def _commit(self, manifest: Manifest) -> None:
         try:
-            run_blocking(self._hold.commit(manifest.to(State.COMMITTED)))
+            await self._hold.commit(manifest.to(State.COMMITTED))
         except ForeignCommit as refused:
             self._lake.discard(manifest)
             told = f"the table has {manifest.name}" if is_table(manifest.format) else "nothing was published"
             raise ForeignCommit(f"{refused}; {told}") from refused
 
-    def _publish(self, manifest: Manifest) -> None:
+    async def _publish(self, manifest: Manifest) -> None:
         self._lake.publish(manifest)
         self._published.append(self._lake.published(manifest))
 
 
-def _consumer_id(group: str, attempt: str) -> str:
+def _consumer_id(group: str, now_ms: int, attempt: str) -> str:
     """Of the form of the old consumer's: group, host, time, eight hex digits."""
-    return f"{group}_{socket.gethostname()}-{wall_ms()}-{attempt[:8]}"
+    return f"{group}_{socket.gethostname()}-{now_ms}-{attempt[:8]}"
 

@@ -136,7 +136,7 @@ class World:
         asked = {"format": self.format, **options}
         extraction = Extraction(zookeeper="z", group=self.group, topics=("t",), target="/lake", **asked)
         try:
-            return ExtractionRun(extraction, client, self.log, self.disk, observe, note).run()
+            return run_blocking(ExtractionRun(extraction, client, self.log, self.disk, observe, note).run())
         finally:
             client.close()
 
@@ -421,7 +421,7 @@ def test_of_two_runs_at_once_one_waits_for_the_other(world: World) -> None:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("kafka_zk.spark_jobs.extraction.job.ghost_life_ms", lambda timeout_ms: 0)
                 with pytest.raises(GroupBusy):
-                    ExtractionRun(extraction, client, world.log, world.disk, lambda *_: None).run()
+                    run_blocking(ExtractionRun(extraction, client, world.log, world.disk, lambda *_: None).run())
             refused.append((step, phase))
             client.close()
 
@@ -488,7 +488,7 @@ def test_an_attempt_for_another_target_is_forgotten_once(world: World) -> None:
     world.killed_at((Step.STAGE, Phase.END))
     extraction = Extraction(zookeeper="z", group=world.group, topics=("t",), target="/other", max_records=1)
     world.log.ends = {T0: 0, T1: 0}
-    ExtractionRun(extraction, world.new_client(), world.log, world.disk, lambda *_: None).run()
+    run_blocking(ExtractionRun(extraction, world.new_client(), world.log, world.disk, lambda *_: None).run())
     manifest = run_blocking(GroupHold(world.client, world.group, "").read_manifest())
     assert manifest is not None and not manifest.unfinished
     assert world.disk.folders == {}
@@ -497,6 +497,8 @@ def test_an_attempt_for_another_target_is_forgotten_once(world: World) -> None:
 def test_a_folder_of_another_target_that_was_committed_is_published_there(world: World) -> None:
     world.killed_at((Step.COMMIT, Phase.END))
     extraction = Extraction(zookeeper="z", group=world.group, topics=("t",), target="/other")
-    report = ExtractionRun(extraction, world.new_client(), world.log, world.disk, lambda *_: None).run()
+    report = run_blocking(
+        ExtractionRun(extraction, world.new_client(), world.log, world.disk, lambda *_: None).run()
+    )
     assert (len(report.published), report.records) == (1, 0)
     world.check()

@@ -20,16 +20,18 @@ from twisted.logger import globalLogBeginner
 from kafka_zk.sim.campaign import Outcome, play
 from kafka_zk.sim.faults import DRAWN, KINDS, Fault
 from kafka_zk.sim.old_rules import OLD_RULES
-from kafka_zk.sim.replicated import play_replicated
+from kafka_zk.sim.replicated import REPLICATION_FAULTS, play_replicated
 from kafka_zk.sim.scenario import of_campaign
 from kafka_zk.sim.transactional import play_transactional
 from tests.sim import played
+from tests.sim.extraction import EXTRACTION_FAULTS, play_extraction
 from tests.sim.safeguards import SAFEGUARDS
 from tests.sim.shrink import shrunk
 
 SINGLE = "seeds of partitions of one replica"
 REPLICATED = "seeds of replicated partitions"
 TRANSACTIONAL = "seeds of transactions"
+EXTRACTION = "seeds of extractions"
 Play = Callable[[int], Outcome]
 
 
@@ -46,27 +48,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         seeds = range(int(first), int(last or first) + 1)
         if options.without:
             return _search(options.without, seeds, kinds, shrink=options.shrink)
-        if options.transactional:
-            return _many(seeds, kinds, play_transactional, options.workers, TRANSACTIONAL)
-        if options.replicated:
-            return _many(seeds, kinds, play_replicated, options.workers, REPLICATED)
-        return _many(seeds, kinds, partial(play, plan=None, kinds=kinds), options.workers, SINGLE)
+        played_by, world = _world(options, kinds)
+        return _many(seeds, kinds, played_by, options.workers, world)
     plan = None
     if options.plan:
         lines = Path(options.plan).read_text().splitlines()
         plan = [Fault.parse(line) for line in lines if line.strip() and not line.startswith("#")]
-    if options.transactional:
-        outcome = play_transactional(options.seed, plan)
-    elif options.replicated:
-        outcome = play_replicated(options.seed, plan)
-    else:
-        outcome = play(options.seed, plan, kinds)
+    played_by, world = _world(options, kinds, plan)
+    outcome = played_by(options.seed)
     if options.verbose:
         print("\n".join(outcome.history.lines()))
     print(_told(outcome))
-    if outcome.violations and plan is None and not (options.replicated or options.transactional):
+    if outcome.violations and plan is None and world == SINGLE:
         print(smallest(outcome, kinds))
     return 1 if outcome.violations else 0
+
+
+def _world(
+    options: argparse.Namespace, kinds: tuple[str, ...], plan: Sequence[Fault] | None = None
+) -> tuple[Play, str]:
+    """What plays a seed, and what it is called in the record."""
+    if options.extraction:
+        return partial(play_extraction, plan=plan, kinds=kinds if options.faults else EXTRACTION_FAULTS), EXTRACTION
+    drawn = kinds if options.faults else REPLICATION_FAULTS
+    if options.transactional:
+        return partial(play_transactional, plan=plan, kinds=drawn), TRANSACTIONAL
+    if options.replicated:
+        return partial(play_replicated, plan=plan, kinds=drawn), REPLICATED
+    return partial(play, plan=plan, kinds=kinds), SINGLE
 
 
 def _told(outcome: Outcome) -> str:
@@ -149,6 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", metavar="A-B", help="play many, on all cores")
     parser.add_argument("--replicated", action="store_true", help="the world of replicated partitions")
     parser.add_argument("--transactional", action="store_true", help="the world of transactions")
+    parser.add_argument("--extraction", action="store_true", help="the world of drivers that extract")
     parser.add_argument("--workers", type=int, metavar="N", help="with --seeds: so many processes, not one per core")
     parser.add_argument("--faults", metavar="KIND,…", help=f"only these: {', '.join(KINDS)}")
     parser.add_argument("--plan", metavar="FILE", help="play these faults, a line each, instead of the seed's own")

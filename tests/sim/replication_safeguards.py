@@ -4,14 +4,16 @@
 """
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kafka_zk.controller import alter_partition
+from kafka_zk.controller import alter_partition, election, partition_state
 from kafka_zk.controller.context import LeadershipInfo
 from kafka_zk.controller.effects import WriteState
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.controller import ControllerRegistry
 from kafka_zk.replica.fetcher_state import FetcherState, Truncate
 from kafka_zk.replica.isr_state import Pending
 from kafka_zk.replica.manager import ReplicaManager
@@ -20,6 +22,7 @@ from kafka_zk.replica.remote_replicas import RemoteReplicas
 from kafka_zk.replica.replica_fetcher import ReplicaFetcher
 from kafka_zk.sim.campaign import Outcome
 from kafka_zk.sim.replicated import play_replicated
+from kafka_zk.sim.zookeeper_client import SimClient
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.producer_state import ProducerState
 from tests.sim import taken_out
@@ -150,6 +153,29 @@ def no_duplicate_detection(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerState, "check", lambda self, header: None)
 
 
+def leader_epochs_stay(patch: pytest.MonkeyPatch) -> None:
+    """A new leader leads on in the epoch of the one before."""
+    next_state = partition_state._next
+    patch.setattr(
+        partition_state,
+        "_next",
+        lambda context, info, elected: replace(next_state(context, info, elected), leader_epoch=info.leader_epoch),
+    )
+
+
+def whoever_lives_is_elected(patch: pytest.MonkeyPatch) -> None:
+    """An unclean election needs nobody's permission."""
+    offline = election.offline
+    patch.setattr(election, "offline", lambda assigned, isr, live, allowed=False: offline(assigned, isr, live, True))
+
+
+def controllers_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
+    """A controller writes whatever epoch there is by now, and without a lease."""
+    fenced_writes = ControllerRegistry.fenced_writes
+    patch.setattr(ControllerRegistry, "fenced_writes", lambda self, version, *more: fenced_writes(self, -1, *more))
+    patch.setattr(SimClient, "lease_held", lambda self: True)
+
+
 SAFEGUARDS: dict[str, TakeOut] = {
     take_out.__name__: take_out
     for take_out in (
@@ -171,6 +197,9 @@ SAFEGUARDS: dict[str, TakeOut] = {
         no_flush_of_followers,
         followers_know_no_producers,
         no_duplicate_detection,
+        leader_epochs_stay,
+        whoever_lives_is_elected,
+        controllers_are_not_fenced,
     )
 }
 

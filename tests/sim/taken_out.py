@@ -5,6 +5,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import pytest
 from twisted.logger import globalLogBeginner
@@ -12,8 +13,8 @@ from twisted.logger import globalLogBeginner
 from kafka_zk.sim.campaign import Outcome
 
 TakeOut = Callable[[pytest.MonkeyPatch], None]
-Play = Callable[[int], Outcome]
-"""A run with a seed."""
+Play = Callable[..., Outcome]
+"""A run with a seed; ``kinds`` are those of the faults that it draws."""
 
 
 def play_without(take_out: TakeOut, play: Play, seed: int) -> Outcome:
@@ -28,7 +29,10 @@ def find(module: str, safeguards: Mapping[str, TakeOut], play: Play, seeds: str)
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=__doc__)
     parser.add_argument("name", choices=sorted(safeguards))
     parser.add_argument("--seeds", metavar="A-B", default=seeds)
+    parser.add_argument("--faults", metavar="KIND,…", help="only these")
     options = parser.parse_args()
+    if options.faults:
+        play = partial(play, kinds=options.faults.split(","))
     globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)
     first, _, last = options.seeds.partition("-")
     for count, seed in enumerate(range(int(first), int(last or first) + 1), 1):

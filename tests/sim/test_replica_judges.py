@@ -40,3 +40,16 @@ def test_logs_that_differ_below_the_smaller_high_watermark() -> None:
     assert not replica_judges.agreement(1.0, TP, [one, other])
     assert replica_judges.agreement(1.0, TP, [one, other._replace(high_watermark=2)])
     assert replica_judges.agreement(1.0, TP, [one, other._replace(high_watermark=2, batches=other.batches[:1])])
+
+
+def test_an_acknowledged_record_that_too_few_have() -> None:
+    assert replica_judges.acknowledged(1.0, TP, 9, 2, {1: 10, 2: 9, 3: 0})
+    assert not replica_judges.acknowledged(1.0, TP, 9, 2, {1: 10, 2: 10, 3: 0})
+    assert not replica_judges.acknowledged(1.0, TP, 9, 2, {1: 10, 2: None, 3: 0})
+    assert not replica_judges.acknowledged(1.0, TP, 9, 1, {1: 10, 2: 9, 3: 0})
+
+
+def test_a_committed_record_that_is_not_durable() -> None:
+    log = ReplicaLog(1, 2, 0, [LoggedBatch(0, 1, 0, "a")], 2)
+    assert not replica_judges.durable(1.0, TP, [log])
+    assert replica_judges.durable(1.0, TP, [log._replace(durable_end=1)])

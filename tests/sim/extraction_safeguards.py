@@ -1,0 +1,102 @@
+"""Safeguards of the extraction that can be taken out for a run: the judge must miss them.
+
+``python -m tests.sim.extraction_safeguards NAME --seeds 0-24`` plays until one does.
+"""
+
+import sys
+from typing import Any
+
+import pytest
+
+from kafka_zk.registry.client import SetData
+from kafka_zk.sim.campaign import Outcome
+from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.spark_jobs.extraction import job
+from kafka_zk.spark_jobs.extraction import manifest as manifests
+from kafka_zk.spark_jobs.extraction.hold import GroupHold
+from kafka_zk.spark_jobs.extraction.job import ExtractionRun
+from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
+from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
+from kafka_zk.spark_jobs.extraction.steps import Leftover, leftover
+from tests.sim import taken_out
+from tests.sim.extraction import play_extraction
+from tests.sim.memory_lake import MemoryLake
+from tests.sim.taken_out import TakeOut
+
+
+def versions_do_not_count(patch: pytest.MonkeyPatch) -> None:
+    """Offsets and manifest are written over whatever is there."""
+    multi = SimClient.multi
+
+    def unconditional(client: SimClient, operations: Any) -> Any:
+        return multi(client, [each._replace(version=-1) if isinstance(each, SetData) else each for each in operations])
+
+    patch.setattr(SimClient, "multi", unconditional)
+
+
+def published_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
+    """The folder is shown, then the offsets move."""
+
+    async def make_visible(run: ExtractionRun, manifest: Manifest) -> None:
+        await run._publish(manifest)
+        await run._commit(manifest)
+        await run._close(manifest)
+
+    patch.setattr(ExtractionRun, "_make_visible", make_visible)
+
+
+def committed_ranges_are_left_alone(patch: pytest.MonkeyPatch) -> None:
+    """Nobody publishes what another run has committed."""
+
+    def nothing(manifest: Manifest | None, *more: Any) -> Leftover:
+        is_committed = manifest is not None and manifest.state is State.COMMITTED
+        return Leftover.NOTHING if is_committed else leftover(manifest, *more)
+
+    patch.setattr(job, "leftover", nothing)
+
+
+def planned_ranges_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A plan that a table may have is not looked for there."""
+    patch.setattr(MemoryLake, "in_table", lambda lake, manifest: False)
+
+
+def a_lost_answer_is_a_refusal(patch: pytest.MonkeyPatch) -> None:
+    """A commit that took effect, and whose answer was lost, counts as one that somebody else has overtaken."""
+
+    async def written(hold: GroupHold, data: bytes) -> bool:
+        return False
+
+    patch.setattr(GroupHold, "_written", written)
+
+
+def attempts_share_their_staging(patch: pytest.MonkeyPatch) -> None:
+    """What a run that died has staged lies where the next one stages."""
+    planned = manifests.planned
+
+    def shared(ranges: Any, target: str, format: str, attempt: str, *more: Any) -> Manifest:
+        return planned(ranges, target, format, "attempt", *more)
+
+    patch.setattr(manifests, "planned", shared)
+    patch.setattr(RangeFolders, "discard", lambda folders, manifest: None)
+
+
+SAFEGUARDS: dict[str, TakeOut] = {
+    take_out.__name__: take_out
+    for take_out in (
+        versions_do_not_count,
+        published_before_it_is_committed,
+        committed_ranges_are_left_alone,
+        planned_ranges_are_forgotten,
+        a_lost_answer_is_a_refusal,
+        attempts_share_their_staging,
+    )
+}
+
+
+def play_extraction_without(name: str, seed: int) -> Outcome:
+    """A run without one of ``SAFEGUARDS``."""
+    return taken_out.play_without(SAFEGUARDS[name], play_extraction, seed)
+
+
+if __name__ == "__main__":
+    sys.exit(taken_out.find("tests.sim.extraction_safeguards", SAFEGUARDS, play_extraction, "0-24"))

@@ -1,0 +1,190 @@
+"""Where the simulated extraction puts records: files in memory, or a table; ``RangeFolders`` as it is over both.
+
+A process may die before any operation on a file. Tests: tests/sim/test_extraction.py.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from kafka_zk.spark_jobs.extraction import inventory as inventories
+from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
+from kafka_zk.spark_jobs.extraction.manifest import STAGING_FOLDER, Manifest
+from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
+from kafka_zk.spark_jobs.extraction.stores import Publication, publication
+from kafka_zk.spark_jobs.extraction.table_formats import is_table
+from kafka_zk.spark_jobs.extraction.undecodable import Staged
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.storage.types import TopicPartition
+
+Record = tuple[TopicPartition, int]
+
+
+class Store:
+    """What all processes see: files by name, and of each plan its records in the table, or that it shall have none."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.table: dict[tuple[str, int], list[Record] | None] = {}
+
+    def shown(self, target: str) -> list[Record]:
+        """The records that readers of the target see, sorted."""
+        records = [record for those in self.table.values() for record in those or ()]
+        for name, data in self.files.items():
+            path = name.removeprefix(f"{target}/")
+            if path != name and not path.startswith(STAGING_FOLDER) and inventories.is_data(path):
+                records += records_in(data)
+        return sorted(records)
+
+
+class StoreFiles:
+    """A process's ``range_folders.Files``. ``operate`` is called before each change; it may raise.
+
+    ``renames_folders``: as HDFS does; else a rename is a copy and a deletion, of one file.
+    """
+
+    def __init__(self, store: Store, operate: Callable[[], None], *, renames_folders: bool) -> None:
+        self._files = store.files
+        self._operate = operate
+        self._renames_folders = renames_folders
+
+    def exists(self, uri: str) -> bool:
+        return uri in self._files or bool(self._below(uri))
+
+    def size(self, uri: str) -> int | None:
+        return len(self._files[uri]) if uri in self._files else None
+
+    def rename(self, source: str, target: str) -> bool:
+        if self._renames_folders:
+            self._operate()
+            for name in self._below(source):
+                self._files[target + name.removeprefix(source)] = self._files.pop(name)
+            return True
+        self._operate()
+        self._files[target] = self._files[source]
+        self._operate()
+        del self._files[source]
+        return True
+
+    def make_folder(self, uri: str) -> None:
+        """Nothing: a file says what folder it is in."""
+
+    def delete(self, uri: str) -> None:
+        for name in [uri, *self._below(uri)]:
+            if name in self._files:
+                self._operate()
+                del self._files[name]
+
+    def folders(self, uri: str) -> list[str]:
+        return sorted({name.removeprefix(f"{uri}/").split("/")[0] for name in self._below(uri)})
+
+    def walk(self, uri: str) -> Iterator[tuple[str, int]]:
+        for name in self._below(uri):
+            yield name.removeprefix(f"{uri}/"), len(self._files[name])
+
+    def read(self, uri: str) -> bytes | None:
+        return self._files.get(uri)
+
+    def write(self, uri: str, document: Any) -> None:
+        self._operate()
+        self._files[uri] = json.dumps(document, sort_keys=True).encode()
+
+    def _below(self, uri: str) -> list[str]:
+        return [name for name in self._files if name.startswith(f"{uri}/")]
+
+
+class MemoryLake:
+    """``extraction.job.Lake`` of one process. Tasks write a file for each piece."""
+
+    def __init__(self, store: Store, target: str, group: str, operate: Callable[[], None]) -> None:
+        self._store = store
+        self._target = target
+        self._group = group
+        self._operate = operate
+        renames = publication(target) is Publication.RENAME
+        self._files = StoreFiles(store, operate, renames_folders=renames)
+        self._folders = RangeFolders(self._files, self._count)
+
+    def _count(self, paths: Sequence[str]) -> int:
+        return sum(len(records_in(self._store.files[path])) for path in paths)
+
+    def qualified(self, folder: str) -> str:
+        return self._target
+
+    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged:
+        staging = self._folders.staging(manifest)
+        for number, piece in enumerate(pieces):
+            records = [[*piece.tp, offset] for offset in range(piece.from_offset, piece.until_offset)]
+            self._files.write(f"{staging}/part-{number}", records)
+        count = sum(piece.size for piece in pieces)
+        self._folders.complete(manifest, self._group, count)
+        return Staged(count, count)
+
+    def undecodable(self, manifest: Manifest, bootstrap_servers: str) -> Iterator[DeadLetter]:
+        return iter(())
+
+    def published(self, manifest: Manifest) -> str:
+        return self._folders.published(manifest)
+
+    def is_published(self, manifest: Manifest) -> bool:
+        return not is_table(manifest.format) and self._folders.is_published(manifest)
+
+    def publish(self, manifest: Manifest) -> None:
+        if not is_table(manifest.format):
+            self._folders.publish(manifest)
+            return
+        self._operate()
+        staged = self._folders.staging(manifest)
+        files = [path for path, _ in self._files.walk(staged) if inventories.is_data(path)]
+        records = [record for path in files for record in records_in(self._store.files[f"{staged}/{path}"])]
+        self._store.table.setdefault((manifest.writer, manifest.sequence), records)
+
+    def discard(self, manifest: Manifest) -> None:
+        self._folders.discard(manifest)
+
+    def in_table(self, manifest: Manifest) -> bool:
+        return self._store.table.get((manifest.writer, manifest.sequence)) is not None
+
+    def fence(self, manifest: Manifest) -> bool:
+        if is_table(manifest.format):
+            self._operate()
+            self._store.table.setdefault((manifest.writer, manifest.sequence), None)
+        return self.in_table(manifest)
+
+
+@lru_cache(maxsize=10_000)
+def records_in(data: bytes) -> tuple[Record, ...]:
+    """What a file holds that a task wrote."""
+    return tuple((TopicPartition(topic, partition), offset) for topic, partition, offset in json.loads(data))
+
+
+def faults(shown: Sequence[Record], offsets: Mapping[TopicPartition, int], *, leads: bool) -> list[str]:
+    """The judge: each record is shown once, without gaps, and none that the group's offsets do not say is extracted.
+
+    Args: ``leads``: the target, a table, may be ahead of the offsets.
+    """
+    told = []
+    by_tp: dict[TopicPartition, list[int]] = {}
+    for tp, offset in shown:
+        by_tp.setdefault(tp, []).append(offset)
+    for tp, found in sorted(by_tp.items()):
+        twice = sorted({offset for offset, following in pairwise(found) if offset == following})
+        if twice:
+            told.append(f"{tp}: {len(twice)} records are there twice, from offset {twice[0]} on")
+        early = [offset for offset in found if offset >= offsets.get(tp, 0)]
+        if early and not leads:
+            told.append(f"{tp}: offset {early[0]} is there, and the group is at {offsets.get(tp, 0)}")
+    return told
+
+
+def gaps(shown: Sequence[Record], ends: Mapping[TopicPartition, int]) -> list[str]:
+    """The judge of the end: every record is there."""
+    there = set(shown)
+    told = []
+    for tp, end in ends.items():
+        lost = [offset for offset in range(end) if (tp, offset) not in there]
+        if lost:
+            told.append(f"{tp}: {len(lost)} of {end} records are lost, first {lost[0]}")
+    return told

@@ -1,0 +1,37 @@
+"""Runs of the extraction in the simulated world: a slice of seeds, and planted defects that the judge finds."""
+
+import pytest
+
+from kafka_zk.storage.types import TopicPartition
+from tests.sim.extraction import TARGETS, play_extraction
+from tests.sim.extraction_safeguards import SAFEGUARDS, play_extraction_without
+from tests.sim.memory_lake import faults, gaps
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.mark.integration  # seconds of work, if of no process
+@pytest.mark.parametrize("seed", range(2 * len(TARGETS)))
+def test_a_slice_of_seeds(seed: int) -> None:
+    outcome = play_extraction(seed)
+    assert not outcome.violations, "\n".join(outcome.violations[:5])
+    assert sum("records, an earlier run left" in line for line in outcome.history.lines()) >= 10, "too little was done"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("safeguard", SAFEGUARDS)
+def test_a_missing_safeguard_is_found(safeguard: str) -> None:
+    assert any(play_extraction_without(safeguard, seed).violations for seed in range(200))
+
+
+def test_a_seed_is_the_same_history_again() -> None:
+    assert play_extraction(1).history.digest() == play_extraction(1).history.digest()
+
+
+def test_the_judge_finds_what_is_there_twice_early_or_not_at_all() -> None:
+    shown = [(T0, offset) for offset in range(3)]
+    assert not faults(shown, {T0: 3}, leads=False) and not gaps(shown, {T0: 3})
+    assert faults([*shown, (T0, 2)], {T0: 3}, leads=True) == ["t-0: 1 records are there twice, from offset 2 on"]
+    assert faults(shown, {T0: 2}, leads=False) == ["t-0: offset 2 is there, and the group is at 2"]
+    assert not faults(shown, {T0: 2}, leads=True)
+    assert gaps(shown[1:], {T0: 3}) == ["t-0: 1 of 3 records are lost, first 0"]
