@@ -202,6 +202,9 @@ def places(records: bytes, position: int, record_count: int) -> Iterator[RecordP
             if byte < 0x80:
                 offset_delta = (byte >> 1) ^ -(byte & 1)
                 position += 1
+            elif (second := records[position + 1]) < 0x80 and not byte & 1:
+                offset_delta = (byte & 0x7F | second << 7) >> 1
+                position += 2
             else:
                 offset_delta, position = read_varint(records, position)
             byte = records[position]
