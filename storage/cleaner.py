@@ -202,6 +202,7 @@ class _Cleaning:
                 work.log_config.delete_retention_ms,
                 work.last_records,
                 transactions,
+                offsets.replaced,
             )
             segments = [segment for segment in work.segments if segment.base_offset < end_offset]
             newest_clean = [segment for segment in work.segments if segment.base_offset < work.first_dirty_offset][-1:]
@@ -235,6 +236,8 @@ class _Cleaning:
         position = self._position_before(segment, start_offset)
         for span, batch in self._batches(segment, position):
             if span.last_offset >= start_offset:
+                if span.magic < 2 or span.base_offset <= offsets.latest_offset:  # else an offset is one record's
+                    offsets.forget_replaced()
                 if not self._note_keys(span, batch, offsets):
                     if offsets.latest_offset < start_offset:
                         raise CorruptRecord(f"the first batch has more keys than the {offsets.max_size} of the map")
@@ -267,7 +270,11 @@ class _Cleaning:
         if self._kernel is not None:
             return self._kernel.note_keys(data, start, header, start_offset)
         base_offset, first_delta, put = header.base_offset, start_offset - header.base_offset, offsets.put
+        last_delta, delta_before = header.last_offset_delta, -1
         for _, _, _, offset_delta, key, _ in places(data, start, header.record_count):
+            if not delta_before < offset_delta <= last_delta:
+                offsets.forget_replaced()
+            delta_before = offset_delta
             if key is not None and offset_delta >= first_delta and not put(key, base_offset + offset_delta):
                 return False
         return True

@@ -20,7 +20,7 @@ _OK, _FULL, _BROKEN = range(3)
 _LEAST_OUT_BYTES = 1 << 16
 
 _note_keys_type = CFUNCTYPE(
-    c_int64, c_char_p, c_int64, c_int64, c_int64, c_int64, c_int64,
+    c_int64, c_char_p, c_int64, c_int64, c_int64, c_int64, c_int64, c_int64,
     c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int64, c_void_p, POINTER(c_int64),
 )  # fmt: skip
 _choose_type = CFUNCTYPE(
@@ -49,9 +49,8 @@ class CleanerKernel:
         self._offsets = offsets
         self._memory = c_char.from_buffer(offsets.table)
         self._table = c_void_p(addressof(self._memory))
-        first_offset, bits = offsets.replaced
+        self._first_offset, bits = offsets.replaced
         self._bits = (c_char * len(bits)).from_buffer(bits)
-        self._replaced = first_offset, c_void_p(addressof(self._bits)), len(bits)
         self._words = (c_uint32 * 16)()
         self._found = (c_int64 * 5)()
         self._out_size = _LEAST_OUT_BYTES
@@ -62,10 +61,13 @@ class CleanerKernel:
         offsets = self._offsets
         self._found[0] = offsets.size
         status = self._note_keys(
-            data, start, len(data), header.record_count, header.base_offset, start_offset,
-            self._table, offsets.slots, offsets.max_size, *self._replaced, self._words, self._found,
+            data, start, len(data), header.record_count, header.base_offset, header.last_offset_delta, start_offset,
+            self._table, offsets.slots, offsets.max_size,
+            self._first_offset, self._bits, len(offsets.replaced.bits), self._words, self._found,
         )  # fmt: skip
         offsets.size = self._found[0]
+        if self._found[1]:
+            offsets.forget_replaced()
         if status == _BROKEN:
             raise _malformed(header)
         return bool(status == _OK)
@@ -77,9 +79,11 @@ class CleanerKernel:
         if len(data) > self._out_size:
             self._out_size = len(data)
             self._out = (c_char * self._out_size)()
+        bits_size = len(self._offsets.replaced.bits) if header.base_offset >= self._first_offset else 0
         status = self._choose(
             data, start, len(data), header.record_count, header.base_offset, latest_offset, keeps_tombstones,
-            self._table, self._offsets.slots, *self._replaced, self._words, self._out, self._found,
+            self._table, self._offsets.slots, self._first_offset, self._bits, bits_size,
+            self._words, self._out, self._found,
         )  # fmt: skip
         if status != _OK:
             raise _malformed(header)
@@ -88,7 +92,7 @@ class CleanerKernel:
 
     def close(self) -> None:
         """Let go of the map's memory."""
-        del self._memory, self._table, self._bits, self._replaced
+        del self._memory, self._table, self._bits
 
 
 def digest(loops: MachineCode, data: bytes, start: int, size_bytes: int) -> bytes:

@@ -162,19 +162,24 @@ def _read(data, start, size):  # type: ignore[no-untyped-def]
 
 
 _NOTE_KEYS = types.int64(
-    _bytes, types.int64, types.int64, types.int64, types.int64, types.int64,
+    _bytes, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64,
     _table, types.int64, types.int64, types.int64, _bytes, types.int64, _words, _numbers,
 )  # fmt: skip
 
 
 @cfunc(_NOTE_KEYS, **_OPTIONS)
 def _note_keys(  # type: ignore[no-untyped-def]
-    data, start, size, count, base_offset, start_offset,
+    data, start, size, count, base_offset, last_delta, start_offset,
     table, slots, max_size, first_offset, bits, bits_size, words, found,
 ):  # fmt: skip
-    """Put the keys of records from ``start_offset`` on into the table, ``found[0]`` of them all told; a status."""
+    """Put the keys of records from ``start_offset`` on into the table; a status.
+
+    ``found``: how many keys there are, before and then; 1 if offsets are not ascending, or not those of the batch.
+    """
     position = start
     keys = found[0]
+    found[1] = 0
+    delta_before = np.int64(-1)
     status = np.int64(_OK)
     for _ in range(count):
         end, _, offset_delta, key_at, key_size, _ = _read(data, position, size)
@@ -182,6 +187,9 @@ def _note_keys(  # type: ignore[no-untyped-def]
             status = np.int64(_BROKEN)
             break
         position = end
+        if offset_delta <= delta_before or offset_delta > last_delta:
+            found[1] = 1
+        delta_before = offset_delta
         offset = base_offset + offset_delta
         if key_size < 0 or offset < start_offset:
             continue

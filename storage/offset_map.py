@@ -28,6 +28,14 @@ class Replaced(NamedTuple):
     first_offset: int = 0
     bits: bytearray = bytearray()
 
+    def has_all(self, offset: int, count: int) -> bool:
+        """Whether ``count`` offsets from ``offset`` on are all replaced."""
+        place = offset - self.first_offset
+        if place < 0 or count < 1 or place + count > len(self.bits) * 8:
+            return False
+        found = int.from_bytes(self.bits[place >> 3 : (place + count + 7) >> 3], "little") >> (place & 7)
+        return ~found & (1 << count) - 1 == 0
+
 
 NOTHING_REPLACED = Replaced()
 
@@ -38,7 +46,8 @@ class OffsetMap:
     ``latest_offset``: up to where the log has been looked at, -1 at the beginning. ``size`` is the number of keys;
     above ``max_size``, the share ``load_factor`` of the slots, no more should be put in. An entry of ``table`` is a
     digest and one more than its offset, in the machine's order; an entry of zeros is free. ``replaced`` has a bit for
-    each of the ``offsets`` that may be put in, if that is little beside the table; else none.
+    each of the ``offsets`` that may be put in, if that is little beside the table; else none. Bits are only true where
+    no offset is put in twice, and each is that of its record: ``forget_replaced`` where that is in doubt.
 
     Args:
         offsets: those that may be put in; the table is not made bigger than so many keys need.
@@ -112,6 +121,10 @@ class OffsetMap:
             if not words[entry + 2] or (words[entry] == low and words[entry + 1] == high):
                 return entry
             slot = (slot + step) % slots
+
+    def forget_replaced(self) -> None:
+        """There are no bits any more."""
+        self.replaced = NOTHING_REPLACED
 
     def close(self) -> None:
         """Give the memory back."""

@@ -87,6 +87,7 @@ class Retention(NamedTuple):
     delete_retention_ms: int
     last_records: Mapping[int, LastRecord]  # by producer id
     transactions: CleanedTransactions
+    replaced: Replaced = NOTHING_REPLACED
 
     @property
     def horizon_ms(self) -> int:
@@ -126,6 +127,9 @@ def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
     if retention.transactions.is_aborted(header):
         return _emptied(header, retention, 0)
     count = header.record_count
+    is_known = header.last_offset <= retention.latest_offset and header.last_offset_delta + 1 == count
+    if is_known and retention.replaced.has_all(header.base_offset, count):
+        return _emptied(header, retention, 0)
     data, start = uncompressed_records(batch, header)
     keeps_tombstones = not header.has_delete_horizon or retention.now_ms < header.base_timestamp
     chosen = retention.choose(data, start, header, retention.latest_offset, keeps_tombstones)
@@ -202,6 +206,9 @@ def places(records: bytes, position: int, record_count: int) -> Iterator[RecordP
             if byte < 0x80:
                 offset_delta = (byte >> 1) ^ -(byte & 1)
                 position += 1
+            elif (second := records[position + 1]) < 0x80 and not byte & 1:
+                offset_delta = (byte & 0x7F | second << 7) >> 1
+                position += 2
             else:
                 offset_delta, position = read_varint(records, position)
             byte = records[position]
@@ -238,7 +245,7 @@ def choose(
     """Which records of a batch stay; they lie in ``records`` from ``position`` on. Raises: CorruptRecord."""
     base_offset = header.base_offset
     first_offset, bits = replaced
-    bits_end = len(bits) * 8
+    bits_end = len(bits) * 8 if base_offset >= first_offset else 0
     kept: list[bytes] = []
     keyless_count = max_timestamp_delta = 0
     has_tombstone = False

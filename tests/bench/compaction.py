@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -105,18 +106,25 @@ def cleanings_by_ours(made: Sequence[Folder], root: Path) -> Iterator[Cleaned]:
     load_loops(compiles=True)  # once in the life of an installation
     for folder in made:
         for how, is_compiled in (("ours, numba", True), ("ours", False)):
-            copies = [copied(folder, root / f"{folder.tp.topic}-{is_compiled}-{number}") for number in (1, 2)]
+            times = 2 if is_compiled else 1  # the interpreter loads nothing once
+            copies = [copied(folder, root / f"{folder.tp.topic}-{is_compiled}-{number}") for number in range(times)]
             yield clean_by_ours(copies, how, is_compiled=is_compiled)
 
 
-def cleanings_by_kafka(made: Sequence[Folder], root: Path, zookeeper: str, cores: str | None) -> list[Cleaned]:
+def cleanings_by_kafka(made: Sequence[Folder], root: Path, zookeeper: str, cores: str | None) -> Iterator[Cleaned]:
     log_dir = log_dir_of(root)
     log_dir.mkdir(parents=True)
     first = copied(made[0], root / "first")
     first.path.rename(log_dir / f"{WARM_UP}-0")
     warm_up = first._replace(tp=TopicPartition(WARM_UP, 0), path=log_dir / f"{WARM_UP}-0")
     folders = [warm_up, *(copied(each, log_dir) for each in made)]
-    return list(clean_by_kafka(folders, root, zookeeper, cores))
+    return clean_by_kafka(folders, root, zookeeper, cores)
+
+
+def told(cleaned: Cleaned) -> Cleaned:
+    """A run takes minutes, so each is told at once."""
+    print(cleaned, file=sys.stderr)
+    return cleaned
 
 
 def report(cleanings: Sequence[Cleaned], besides: Sequence[Beside]) -> None:
@@ -171,9 +179,12 @@ def main() -> None:
         zookeeper = apache_kafka.start_zookeeper(root / "zookeeper")
         try:
             made = [make(row, root / "made", options.mb * MB) for row in rows]
-            cleanings = list(cleanings_by_ours(made, root)) if "ours" in parts else []
+            cleanings: list[Cleaned] = []
+            if "ours" in parts:
+                cleanings += map(told, cleanings_by_ours(made, root))
             if "kafka" in parts:
-                cleanings += cleanings_by_kafka(made, root / "kafka", zookeeper.connect_string, options.cores)
+                by_kafka = cleanings_by_kafka(made, root / "kafka", zookeeper.connect_string, options.cores)
+                cleanings += map(told, by_kafka)
             besides = [
                 measure_beside(broker, made, root / broker, zookeeper.connect_string, options.cores)
                 for broker in (APACHE_KAFKA, KAFKA_ZK)

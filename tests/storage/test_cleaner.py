@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.storage import cleaner
 from kafka_zk.storage.cleaner import CleanerConfig, SegmentFile, SegmentSize, Throttler, group_segments
+from kafka_zk.storage.cleaner_kernel import load_loops
 from kafka_zk.storage.compression import Compression
 from kafka_zk.storage.errors import CorruptRecord
 from kafka_zk.storage.legacy_message_set import LegacyMessage, read_message_set, write_message_set
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_to_clean import Cleaning, clean_here, look_at
-from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.record_batch import RecordBatchBuilder, assemble_batch, encode_record
 
 from .compacted import SMALL, batches, records
 from .helpers import T0, append, batch, new_log, read_offsets, reopen
@@ -100,6 +102,30 @@ def test_a_small_map_takes_more_rounds(tmp_path: Path) -> None:
         clean_here(log, CleanerConfig(dedupe_buffer_bytes=48), T0)
         ends.append(log.cleaned_offset)
     assert ends == [1, 2, 3, 4, 5] and read_offsets(log) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("deltas", [(-2, 1), (0, 4), (1, 1), (1, 0)])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_offsets_that_are_not_their_batchs_cost_no_other_record(
+    tmp_path: Path, deltas: tuple[int, int], compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A producer may write what it likes into a record; that of another one must not go for it."""
+    if compiled:
+        assert pytest.importorskip("numba") and load_loops(compiles=True)
+        monkeypatch.setattr(cleaner, "KERNEL_BYTES", 0)
+    log = new_log(tmp_path, cleanup_policy=("compact",), segment_bytes=400)
+    append(log, batch(key=b"first"))
+    append(log, batch(key=b"second"))
+    strange = b"".join(encode_record(0, delta, key, b"") for delta, key in zip(deltas, (b"x", b"y"), strict=True))
+    append(log, assemble_batch(strange, attributes=0, record_count=2, base_timestamp=T0, max_timestamp=T0))
+    for key in (b"third", b"fourth", b"fifth", b"x", b"y"):
+        append(log, batch(key=key))
+    log.roll(T0)
+    log.flush()
+    clean_here(log, SMALL, T0)
+    keys = [record.key for record in records(log)]
+    assert [key for key in keys if key not in (b"x", b"y")] == [b"first", b"second", b"third", b"fourth", b"fifth"]
+    assert keys[-2:] == [b"x", b"y"]
 
 
 def test_an_empty_result_is_an_empty_segment(tmp_path: Path) -> None:

@@ -60,7 +60,8 @@ def test_digests_are_md5s(loops: MachineCode) -> None:
 def test_the_map_and_the_choice_are_the_same(seed: int, loops: MachineCode) -> None:
     rng = random.Random(seed)
     memory_bytes = 24 * rng.choice((12, 40, 1000))
-    here, compiled = OffsetMap(memory_bytes), OffsetMap(memory_bytes)
+    offsets = rng.choice((None, range(100), range(1000, 2000)))
+    here, compiled = OffsetMap(memory_bytes, 0.9, offsets), OffsetMap(memory_bytes, 0.9, offsets)
     kernel = CleanerKernel(compiled, loops)
     for _ in range(20):
         records, header = random_records(rng)
@@ -69,10 +70,11 @@ def test_the_map_and_the_choice_are_the_same(seed: int, loops: MachineCode) -> N
         start_offset = header.base_offset + rng.choice((-1, 0, 5))
         assert kernel.note_keys(data, before, header, start_offset) == note_here(here, records, header, start_offset)
         assert here.size == compiled.size and here.table[:] == compiled.table[:]
+        assert here.replaced == compiled.replaced
         latest = header.base_offset + rng.choice((-1, 3, 100))
         keeps_tombstones = rng.random() < 0.5
         found: Chosen = kernel.choose(data, before, header, latest, keeps_tombstones)
-        assert found == choose(here.get, records, 0, header, latest, keeps_tombstones)
+        assert found == choose(here.get, records, 0, header, latest, keeps_tombstones, here.replaced)
     kernel.close()
     compiled.close()
 

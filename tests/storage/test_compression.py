@@ -1,7 +1,10 @@
 """Codecs: round trips, framing that Java reads, bounds."""
 
 import gzip
+import random
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 import lz4.frame
 import pytest
@@ -65,6 +68,30 @@ def test_lz4_frames_have_independent_blocks() -> None:
     assert lz4.frame.get_frame_info(compress(Compression.lz4, data))["block_linked"] is False
     with pytest.raises(CorruptRecord, match="linked"):
         decompress(Compression.lz4, lz4.frame.compress(data, block_linked=True))
+
+
+def test_lz4_is_compressed_by_several_threads_at_once() -> None:
+    """Each has a context of its own meanwhile, and the next gets one that has been used."""
+    datas = [bytes([number]) * 1000 + random.Random(number).randbytes(200_000) for number in range(8)]
+    expected = [lz4.frame.compress(data, block_linked=False, block_size=4, store_size=False) for data in datas]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            assert list(pool.map(partial(compress, Compression.lz4), datas)) == expected
+
+
+@pytest.mark.parametrize("store_size", [False, True])
+def test_lz4_frames_in_a_row_are_read_one_by_one(store_size: bool) -> None:
+    """At once or in steps, as the bound and what the frame says of its size have it."""
+    frame = partial(lz4.frame.compress, block_linked=False, store_size=store_size)
+    frames = [frame(b"a" * 3000), frame(b""), frame(b"b" * 99_999)]
+    for bound in (102_999, 1 << 20, 1 << 27):
+        assert decompress(Compression.lz4, b"".join(frames), bound) == b"a" * 3000 + b"b" * 99_999
+        with pytest.raises(CorruptRecord):
+            decompress(Compression.lz4, b"".join(frames)[:-1], bound)
+        with pytest.raises(CorruptRecord, match="no frame"):
+            decompress(Compression.lz4, b"".join(frames) + b"x", bound)
+    with pytest.raises(CorruptRecord, match="grow"):
+        decompress(Compression.lz4, b"".join(frames), 102_998)
 
 
 def test_several_members_are_read_as_one() -> None:

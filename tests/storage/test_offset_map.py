@@ -70,3 +70,19 @@ def test_there_are_no_bits_where_they_would_take_much_of_the_memory() -> None:
     assert len(with_bits.replaced.bits) == 876
     assert with_bits.slots * ENTRY_SIZE + len(with_bits.replaced.bits) <= 64_000
     assert not OffsetMap(64_000, 0.9, range(9_000)).replaced.bits
+
+
+def test_a_run_of_offsets_is_replaced_if_each_is() -> None:
+    rng = random.Random(7)
+    offsets = OffsetMap(64_000, 0.9, range(100, 400))
+    for offset in range(100, 400):
+        offsets.put(b"a" if rng.random() < 0.97 else b"%d" % offset, offset)
+    first, bits = offsets.replaced
+    gone = {first + place for place in range(len(bits) * 8) if bits[place >> 3] >> (place & 7) & 1}
+    assert 200 < len(gone) < 300
+    for offset in range(90, 420):
+        for count in (0, 1, 2, 7, 8, 9, 30, 1000):
+            expected = count > 0 and all(offset + index in gone for index in range(count))
+            assert offsets.replaced.has_all(offset, count) == expected
+    offsets.forget_replaced()
+    assert not offsets.replaced.has_all(101, 1)
