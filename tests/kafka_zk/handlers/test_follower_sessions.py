@@ -8,12 +8,12 @@ from twisted.internet.defer import Deferred
 
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchResponse
-from kafka_zk.protocol.fetch_request import FetchPartition, FetchTopic
+from kafka_zk.protocol.fetch_request import TOPIC_IDS_SINCE, FetchPartition, FetchTopic
 from kafka_zk.replica import follower_fetch
 from kafka_zk.replica.fetch_session import EVERYTHING_MS
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import batch
-from tests.kafka_zk.handlers.test_follower_fetch import Leader, Make, make
+from tests.kafka_zk.handlers.test_follower_fetch import VERSION, Leader, Make, make
 from tests.kafka_zk.handlers.test_produce_and_fetch import produce, produced
 
 __all__ = ["make"]  # a fixture
@@ -25,8 +25,9 @@ MAX_WAIT_MS = 300
 class Follower:
     """Follows all partitions of a topic in a session; ``offsets`` and ``marks``: what it has and was told."""
 
-    def __init__(self, leader: Leader, broker_id: int, topic: str, topic_id: Any) -> None:
-        self._leader, self._broker_id, self._topic, self._topic_id = leader, broker_id, topic, topic_id
+    def __init__(self, leader: Leader, broker_id: int, topic: str, topic_id: Any, version: int) -> None:
+        self._leader, self._broker_id, self._topic, self._version = leader, broker_id, topic, version
+        self._named = (None, topic_id.bytes) if version >= TOPIC_IDS_SINCE else (topic, None)
         self.offsets = dict.fromkeys(range(PARTITIONS), 0)
         self.marks: dict[int, int] = {}
         self._asked: dict[int, int] = {}
@@ -42,8 +43,8 @@ class Follower:
         ]
         self.waiting = answers = []
         sent: Deferred[FetchResponse] = self._leader.send(
-            0, self._broker_id, max_wait_ms=max_wait_ms, session_id=self._session_id, session_epoch=self._epoch,
-            topics=[FetchTopic(None, self._topic_id.bytes, partitions)] if partitions else [],
+            0, self._broker_id, self._version, max_wait_ms=max_wait_ms, session_id=self._session_id,
+            session_epoch=self._epoch, topics=[FetchTopic(*self._named, partitions)] if partitions else [],
         )  # fmt: skip
         sent.addCallback(answers.append)
 
@@ -71,12 +72,12 @@ class Follower:
 class Followed:
     """A leader of many partitions and its two followers."""
 
-    def __init__(self, leader: Leader) -> None:
+    def __init__(self, leader: Leader, version: int = VERSION) -> None:
         self.leader = leader
         replicas = {"replicas": [0, 1, 2], "isr": [0, 1, 2], "leader_epoch": 4}
         topic_id = leader.broker.lead("many", PARTITIONS, **replicas)
         leader.pass_time(10_000)
-        self.followers = [Follower(leader, broker_id, "many", topic_id) for broker_id in (1, 2)]
+        self.followers = [Follower(leader, broker_id, "many", topic_id, version) for broker_id in (1, 2)]
         for follower in self.followers:
             follower.fetch(0)
             assert len(follower.take()) == PARTITIONS
@@ -117,12 +118,13 @@ def test_only_partitions_are_read_where_something_has_happened(make: Make, monke
     assert sorted(read) == list(range(PARTITIONS))
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_every_answer_tells_all_that_is_news(make: Make, seed: int) -> None:
+@pytest.mark.parametrize("version", [VERSION, 11], ids=["topic ids", "names"])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_answer_tells_all_that_is_news(make: Make, seed: int, version: int) -> None:
     """Random appends, fetches and waits: after each answer a follower knows every high watermark, and none is kept
     waiting while there are records for it."""
     random = Random(seed)
-    followed = Followed(make())
+    followed = Followed(make(), version)
     for _ in range(300):
         follower = random.choice(followed.followers)
         match random.randrange(4):
