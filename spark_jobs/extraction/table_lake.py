@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from kafka_zk.spark_jobs.extraction import partitioning
@@ -163,18 +164,32 @@ class DeltaTables:
             frame = self._spark.read.format("delta").load(manifest.target).limit(0)
         else:
             frame = partitioning.with_columns(frame, extraction.partition_by)
-        writer = frame.write.format("delta").mode("append")
+            self._make(manifest.target, frame.limit(0), extraction)
+        writer = self._writer(frame, extraction)
         writer = writer.option("txnAppId", f"kafka-zk-{manifest.writer}").option("txnVersion", manifest.sequence)
         writer = writer.option("userMetadata", json.dumps(_note_of(manifest, what)))
         if extraction.merge_schema:
             writer = writer.option("mergeSchema", "true")
-        if names := partitioning.columns(extraction.partition_by):
-            writer = writer.partitionBy(*names)
         writer.save(manifest.target)
 
+    def _make(self, target: str, empty: Any, extraction: Extraction) -> None:
+        """By a commit of its own: of two appends that each make the table Delta refuses one."""
+        if self._is_table(target):
+            return
+        try:
+            self._writer(empty, extraction).save(target)
+        except (PySparkException, Py4JJavaError):
+            if not self._is_table(target):
+                raise
+
+    def _writer(self, frame: Any, extraction: Extraction) -> Any:
+        writer = frame.write.format("delta").mode("append")
+        names = partitioning.columns(extraction.partition_by)
+        return writer.partitionBy(*names) if names else writer
+
     def _is_table(self, target: str) -> bool:
-        """By its log; staged files alone make none."""
-        return self._files.exists(f"{target}/_delta_log")
+        """By a commit in its log: staged files make none, nor does the folder of another run's first commit."""
+        return any(path.endswith((".json", ".parquet")) for path, _ in self._files.walk(f"{target}/_delta_log"))
 
 
 class IcebergTables:
@@ -190,7 +205,11 @@ class IcebergTables:
         if self.location(target) is None:
             terms = partitioning.iceberg_terms(partition_by)
             writer = empty.writeTo(target).using("iceberg").tableProperty("write.wap.enabled", "true")
-            (writer.partitionedBy(*terms) if terms else writer).create()
+            try:
+                (writer.partitionedBy(*terms) if terms else writer).create()
+            except (PySparkException, Py4JJavaError):
+                if self.location(target) is None:  # else another run has made it meanwhile
+                    raise
         location = self.location(target)
         assert location is not None, "it was made"
         return location

@@ -1,10 +1,14 @@
-"""A standalone Spark cluster from the pyspark package: a master and two workers of one core each, on free ports."""
+"""A standalone Spark cluster from the pyspark package: a master and two workers of one core each, on free ports.
+
+The workers may be on other machines, and of another PySpark.
+"""
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import pyspark
 import pytest
@@ -23,29 +27,44 @@ _SMALL_DAEMONS = {
     "SPARK_DAEMON_MEMORY": "256m",
     "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_JAVA} -Dspark.master.rest.enabled=false",
 }
-_SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _DEPLOY = "org.apache.spark.deploy"
 
 
-class StandaloneCluster:
-    """A context manager; ``master`` is its address once it has been entered."""
+class Place(NamedTuple):
+    """Where a daemon runs: its address, and what stands before its command."""
 
-    def __init__(self, folder: Path) -> None:
+    host: str = LOCALHOST
+    before: tuple[str, ...] = ()
+
+
+HERE = Place()
+
+
+class StandaloneCluster:
+    """A context manager; ``master`` is its address once it has been entered. ``environ`` can choose a SPARK_HOME."""
+
+    def __init__(
+        self, folder: Path, host: str = LOCALHOST, workers: Sequence[Place] = (HERE,) * WORKERS,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
         self._folder = folder
-        self._environ = {**ENVIRON, **LOCAL, **_SMALL_DAEMONS, "SPARK_LOCAL_DIRS": str(folder / "local")}
+        self._host = host
+        self._workers = workers
+        own = {"SPARK_LOCAL_DIRS": str(folder / "local"), **(environ or {})}
+        self._environ = {**ENVIRON, **LOCAL, **_SMALL_DAEMONS, **own}
         prepare_environment(self._environ)
         self._running = ExitStack()
         self.master = ""
 
     def __enter__(self) -> "StandaloneCluster":
         with ExitStack() as started:
-            master = self._start(started, "master", "master.Master")
+            master = self._start(started, Place(self._host), "master", "master.Master")
             self.master = _said(master, r"Starting Spark master at (spark://\S+)")
             sizes = ["--cores", "1", "--memory", "640m"]
             workers = [
-                self._start(started, f"worker-{number}", "worker.Worker", *sizes, "--work-dir",
+                self._start(started, place, f"worker-{number}", "worker.Worker", *sizes, "--work-dir",
                             str(self._folder / f"work-{number}"), self.master)
-                for number in range(WORKERS)
+                for number, place in enumerate(self._workers)
             ]  # fmt: skip
             for worker in workers:
                 _said(worker, "(Successfully registered with master)")
@@ -55,10 +74,12 @@ class StandaloneCluster:
     def __exit__(self, *_: object) -> None:
         self._running.close()
 
-    def _start(self, started: ExitStack, name: str, daemon: str, *arguments: str) -> ChildProcess:
-        where = ["--host", LOCALHOST, "--port", "0", "--webui-port", "0"]
-        command = [str(_SPARK_CLASS), f"{_DEPLOY}.{daemon}", *where, *arguments]
-        process = ChildProcess(f"Spark's {name}", command, self._folder / f"{name}.log", self._environ)
+    def _start(self, started: ExitStack, place: Place, name: str, daemon: str, *arguments: str) -> ChildProcess:
+        where = ["--host", place.host, "--port", "0", "--webui-port", "0"]
+        home = self._environ.get("SPARK_HOME", Path(pyspark.__file__).parent)
+        command = [*place.before, f"{home}/bin/spark-class", f"{_DEPLOY}.{daemon}", *where, *arguments]
+        environ = {**self._environ, "SPARK_LOCAL_IP": place.host}
+        process = ChildProcess(f"Spark's {name}", command, self._folder / f"{name}.log", environ)
         process.start()
         started.callback(process.stop)
         return process

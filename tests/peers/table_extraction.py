@@ -56,6 +56,7 @@ class IntoDelta(IntoTable):
     conf_of_table: ClassVar[dict[str, str]] = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "1",  # instead of 50 tasks for a log of few lines
     }
 
     def _is_there(self) -> bool:

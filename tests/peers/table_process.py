@@ -1,6 +1,10 @@
-"""What the commits of tables do, without Kafka: run by the PySpark for which tables have jars, prints JSON.
+"""What the commits of tables do, and two extractions at once: run by the PySpark for which tables have jars.
 
-    python -m tests.peers.table_process delta FOLDER '{"spark.jars": "..."}'
+    python -m tests.peers.table_process '{"conf": {"spark.jars": "..."}, "tables": {"delta": FOLDER}, "at once": PAIRS}'
+
+``PAIRS`` are [step, fields, fields]: two extractions by their fields, in a session each, which wait for each other at
+the beginning of the step. Prints JSON: of each table what ``observe`` says, and of each extraction how many records it
+had, or why it failed.
 """
 
 from __future__ import annotations
@@ -8,17 +12,25 @@ from __future__ import annotations
 import json
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
+from kafka_zk.spark_jobs.datasource import KafkaZkDataSource
+from kafka_zk.spark_jobs.errors import SourceError
+from kafka_zk.spark_jobs.extraction.job import extract
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, planned
 from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from kafka_zk.spark_jobs.extraction.table_formats import DELTA
 from kafka_zk.spark_jobs.extraction.table_lake import FENCE, RECORDS, DeltaTables, IcebergTables
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.session import spark_session
+from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from tests.integration.spark import LOCAL, SMALL
 
 PARTITION_BY = ("days(timestamp)",)
+_MEET_S = 120
 
 
 def observe(spark: Any, format: str, target: str) -> dict[str, Any]:
@@ -58,9 +70,39 @@ def observe(spark: Any, format: str, target: str) -> dict[str, Any]:
     return told
 
 
+def at_once(spark: Any, met_at: Step, both: list[dict[str, Any]]) -> list[int | str]:
+    meeting = Barrier(len(both), timeout=_MEET_S)
+
+    def meet(step: Step, phase: Phase) -> None:
+        if (step, phase) == (met_at, Phase.BEGIN):
+            meeting.wait()
+
+    def run(fields: dict[str, Any]) -> int | str:
+        session = spark.newSession()
+        session.dataSource.register(KafkaZkDataSource)
+        try:
+            return extract(session, Extraction(**fields, session_timeout_ms=SESSION_TIMEOUT_MS), observe=meet).records
+        except SourceError as error:
+            return f"{type(error).__name__}: {error}"
+
+    with ThreadPoolExecutor(len(both)) as threads:
+        return list(threads.map(run, both))
+
+
+def main(asked: dict[str, Any]) -> dict[str, Any]:
+    spark = spark_session("tables", "local[2]", {**SMALL, **asked["conf"]})
+    spark.sparkContext.setLogLevel("OFF")
+    told: dict[str, Any] = {"at once": []}
+    for format, target in asked["tables"].items():
+        print(f"{format} {target}", file=sys.stderr)
+        told[format] = observe(spark, format, target)
+    for name, *both in asked["at once"]:
+        print(name, *(f"{fields['group']} {fields['target']}" for fields in both), file=sys.stderr)
+        told["at once"].append(at_once(spark, Step[name], both))
+    spark.stop()
+    return told
+
+
 if __name__ == "__main__":
     os.environ.update(LOCAL)
-    session = spark_session("tables", "local[1]", {**SMALL, **json.loads(sys.argv[3])})
-    session.sparkContext.setLogLevel("OFF")
-    print(json.dumps(observe(session, sys.argv[1], sys.argv[2])))
-    session.stop()
+    print(json.dumps(main(json.loads(sys.argv[1]))))
