@@ -120,7 +120,7 @@ def _page(path: Path, what: str) -> None:
         until(lambda: page.text("#moment"), "the page")
         begin_s = time.monotonic()
         page.show_all_time()
-        until(lambda: page.count("#timeline rect") > ACTORS, "all of its time")
+        until(lambda: page.count("#timeline .counts") >= ACTORS, "all of its time")
         drawn_s = time.monotonic() - begin_s
         page.driver.set_script_timeout(10 * DRAGGED_S)
         frames_ms: list[float] = page.driver.execute_async_script(_DRAG, DRAGGED_S)

@@ -2,8 +2,8 @@
 
     python -m tests.peers.web_screenshots docs/web
 
-starts a cluster, a producer and two groups, lets a member and a broker die, plays a scenario, and takes the pictures in
-Chromium.
+reads a chapter of the lesson, starts a cluster, a producer and two groups, lets a member and a broker die, and takes
+the pictures in Chromium.
 """
 
 import sys
@@ -42,9 +42,10 @@ def main(folder: Path) -> None:
 
 
 def _take_lesson(folder: Path) -> None:
-    with page_of("web", "--port", "0", "zombie-controller") as page:
+    with page_of("lesson", "--web", "0", "--chapter", "1") as page:
         until(lambda: "begin" in page.text("#lesson-next"), "the lesson")
-        while "another broker" not in page.text("#lesson .step"):
+        while not ("dora joins" in page.text("#lesson .step") and page.count("[data-choice]")):
+            until(lambda: page.count("#lesson-next:not([disabled])"), "the next step")
             page.press("#lesson-next")
             time.sleep(SETTLED_S / 5)
         (folder / "lesson.png").write_bytes(screenshot(page.driver))
@@ -60,6 +61,7 @@ def _take(page: Page, members: list[Popen[bytes]], folder: Path) -> None:
     shot("cluster")
     members[0].kill()
     until(lambda: page.count("[data-group=board]") == 1, "the member to be gone")
+    page.press("#break summary")
     page.press("[data-broker='1']")
     page.press("[data-break=kill]")
     until(lambda: "moved to other leaders" in page.text("#happened"), "the failover")

@@ -16,7 +16,8 @@ export class BreakPanel {
     this.came = html("ul", { class: "came", "aria-label": "What came of it" });
     this.running = html("ul", { class: "running", "aria-label": "Members and producers that run" });
     element.hidden = false;
-    element.replaceChildren(html("details", { open: "" }, html("summary", {}, html("h2", {}, "Break it")), ...this.rows()));
+    element.replaceChildren(html("details", {}, html("summary", {}, html("h2", {}, "Break it "),
+      html("small", { class: "soft" }, "kill, cut off, slow down; add members and records")), ...this.rows()));
     this.refresh();
     setInterval(() => { if (!document.hidden) this.refresh(); }, REFRESH_MS);
   }
@@ -60,10 +61,11 @@ export class BreakPanel {
 
   async act(request) {
     const target = request.member ?? request.group ?? request.topic ?? `broker ${request.broker}`;
+    const began = Date.now();
     this.toast.textContent = `${target}: ${request.action} …`;
     try {
       const told = await this.post(request);
-      this.since = Date.now();
+      this.since = began;
       this.toast.textContent = `${told.member ?? target}: ${request.action}. Expect: ${told.expected ?? ""}`;
       this.came.replaceChildren();
     } catch (error) {
@@ -103,7 +105,7 @@ export class BreakPanel {
   // Of all that happened, what began since the last action.
   happened(episodes) {
     if (this.since === null) return;
-    const came = episodes.filter((each) => each.subject !== "you" && each.from_ms >= this.since - 100 && each.from_ms < this.since + WATCHED_MS);
+    const came = episodes.filter((each) => each.subject !== "you" && each.from_ms >= this.since && each.from_ms < this.since + WATCHED_MS);
     const lines = came.slice(0, MOST_LINES).map((each) => `${((each.from_ms - this.since) / 1000).toFixed(1)} s later: ${readable(`${each.subject}: ${each.text}`)}`);
     this.came.replaceChildren(...lines.map((line) => html("li", {}, line)));
   }

@@ -30,7 +30,13 @@ export function colour(name) {
 // Ids of members, wherever they stand, as short as a name: "board_vm-1795403243048-ce9453fc" is "vm-ce94".
 const IN_ZOOKEEPER = /[^\s:,/]*_([^\s_:,/]+)-\d{13}-([0-9a-f]{4})[0-9a-f]{4}(?:-0(?!\d))?/g;
 const IN_BROKER = /([^\s:,/]+)-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
-export const readable = (text) => text.replace(IN_ZOOKEEPER, "$1-$2").replace(IN_BROKER, "$1-$2");
+export const readable = (text) => text.replace(IN_ZOOKEEPER, "$1-$2").replace(IN_BROKER, "$1-$2").replace(named, "");
+
+// A member of the group class that was named anna is class_anna in ZooKeeper.
+let named = /(?!)/g;
+export function knowGroups(names) {
+  if (names.length) named = new RegExp(`(?<![\\w./-])(?:${names.map((name) => name.replace(/[^\w]/g, "\\$&")).join("|")})_(?=\\w)`, "g");
+}
 
 // A button that folds what follows it. After a redraw the keyboard's focus is found again by its key.
 export function foldButton(name, open, toggled, ...children) {

@@ -3,7 +3,7 @@
 import { BreakPanel } from "./break.js";
 import { clusterView } from "./cluster.js";
 import { detailsView, znodeView } from "./details.js";
-import { clock, html, replace } from "./dom.js";
+import { clock, html, knowGroups, replace } from "./dom.js";
 import { lanesQuery, topicsQuery } from "./folds.js";
 import { happenedView } from "./happened.js";
 import { helpView } from "./help.js";
@@ -33,6 +33,7 @@ const page = {
   lesson: null, // its panel
   playing: false,
   drawing: false,
+  timeline: null, // as it was drawn last
   held: false, // while a button is down nothing is drawn: else it would be another one when it comes up
   again: false,
 };
@@ -78,23 +79,35 @@ async function drawOnce() {
   page.moment = live ? page.recording.now_ms : here.time_ms;
   const range = shownRange();
   const flowFrom = page.moment - FLOW_MS;
-  const [told, spans, samples, entries, recent, view] = await Promise.all([
-    whatHappened(), ask("spans", { ...range, ...lanesQuery() }), ask("samples", { ...range, time_ms: page.moment }),
-    ask("entries", range),
+  const [told, spans, samples, recent, view] = await Promise.all([
+    whatHappened(), drawTimeline(range), ask("samples", { from_ms: page.moment, to_ms: page.moment, time_ms: page.moment }),
     ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq, here),
   ]);
   const flow = (recent.entries ?? []).filter((each) => each.seq <= seq).slice(-FLOW_COUNT);
-  replace(id("view"), view(flow, samples.at, brokersUntil(page.moment, spans.spans)));
+  replace(id("view"), view(flow, samples.at, brokersUntil(page.moment, spans)));
   showChosenZnode(seq);
-  const width = Math.max(600, id("timeline").clientWidth - 16);
-  replace(id("timeline"), timelinePicture(width, range, spans,
-    { ...samples, until_ms: page.recording.live ? page.recording.now_ms : page.recording.last_ms }, entries, page.moment, page.chosen,
-    id("every").checked, choose, draw));
   if (page.znode !== null) await showZnode(seq);
   showHappened(told);
   page.breaking?.happened(told.episodes);
   id("export").href = `api-export?${new URLSearchParams(range)}`;
   controls();
+}
+
+// Returns the spans. Whoever winds through the same time sees the same picture, and only its moment is another one.
+async function drawTimeline(range) {
+  const width = Math.max(600, id("timeline").clientWidth - 16);
+  const every = id("every").checked, { count, live, now_ms, last_ms } = page.recording;
+  const key = JSON.stringify([range, lanesQuery(), count, width, every, page.chosen, live ? now_ms : 0]);
+  if (page.timeline?.key !== key) {
+    const [held, entries, samples] = await Promise.all([ask("spans", { ...range, ...lanesQuery() }), ask("entries", range),
+      ask("samples", { ...range, time_ms: range.to_ms })]);
+    const drawn = timelinePicture(width, range, held, { ...samples, until_ms: live ? now_ms : last_ms }, entries, page.moment,
+      page.chosen, every, choose, draw);
+    replace(id("timeline"), drawn.picture);
+    page.timeline = { key, wind: drawn.wind, spans: held.spans };
+  }
+  page.timeline.wind(page.moment);
+  return page.timeline.spans;
 }
 
 // Of the whole recording, which may be long: not with each picture.
@@ -112,6 +125,7 @@ async function whatHappened() {
 function showHappened(told) {
   const chosen = page.chosen !== null || page.znode !== null;
   id("happened").hidden = chosen;
+  id("break").hidden = chosen || !page.breaking;
   id("chosen").hidden = !chosen;
   if (page.inLesson) {
     const before = told.episodes.filter((each) => each.from_ms <= page.moment);
@@ -138,6 +152,7 @@ async function viewOf(seq, here) {
     return (flow) => treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode(tree), draw);
   }
   const { cluster } = await ask("state", { seq, ...topicsQuery() });
+  knowGroups(cluster.groups.map((group) => group.name));
   return (flow, measured, known) => clusterView(cluster, { ...page.recording, known_brokers: known }, flow, measured, filter, draw);
 }
 
@@ -297,7 +312,7 @@ function begin() {
   news.onmessage = (message) => {
     const first = page.recording === null;
     page.recording = JSON.parse(message.data);
-    id("source").textContent = `${page.recording.source}${page.recording.misses ? `; may have missed: ${page.recording.misses}` : ""}`;
+    id("source").textContent = `recorded from ${page.recording.source}${page.recording.misses ? `; may have missed: ${page.recording.misses}` : ""}`;
     if (!page.recording.live && page.seq === null) page.seq = page.recording.count;
     if (first) beginLesson().then(draw);
     else if (page.seq === null) due ??= setTimeout(() => { due = null; draw(); }, REFRESH_MS);

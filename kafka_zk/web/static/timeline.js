@@ -10,7 +10,8 @@ const MOST_LANES = 300, MOST_LANES_OF_TOPIC = 100;
 const TITLES = { leader: (stem) => `${stem} leaders`, owner: (stem) => `${stem} owners`,
   assigned: (stem) => `${stem} owners` };
 
-// `held`: what the server says of spans; `again` draws once more, when something was folded.
+// `held`: what the server says of spans; `again` draws once more, when something was folded. Returns the picture and
+// `wind`, which takes it to another moment: what the moment does not change is drawn once.
 export function timelinePicture(width, range, held, samples, entries, moment, chosen, every, choose, again) {
   const scale = (ms) => LABEL + ((ms - range.from_ms) / Math.max(1, range.to_ms - range.from_ms)) * (width - LABEL - 10);
   const lanes = lanesOf(held, entries);
@@ -19,7 +20,7 @@ export function timelinePicture(width, range, held, samples, entries, moment, ch
     role: "group", "aria-label": "who held what, and what happened, by time" });
   axis(picture, range, scale, height);
   const marks = Map.groupBy(entries.entries ?? [], (each) => each.actor);
-  const drawing = { picture, scale, range, again, moment, samples };
+  const drawing = { picture, scale, range, again, samples, winds: [] };
   lanes.forEach((lane, index) => {
     const y = TOP + index * ROW;
     if (lane.group) groupRow(drawing, lane.group, y);
@@ -29,9 +30,16 @@ export function timelinePicture(width, range, held, samples, entries, moment, ch
       else dots(picture, (marks.get(actor) ?? []).filter((each) => every || !DETAILS.has(each.kind)), y, scale, chosen, choose);
     }
   });
-  const x = scale(moment);
-  if (x >= LABEL) picture.append(svg("line", { class: "now", x1: x, x2: x, y1: 0, y2: height }));
-  return picture;
+  const line = svg("line", { class: "now", x1: 0, x2: 0, y1: 0, y2: height });
+  picture.append(line);
+  drawing.winds.push((at) => {
+    const x = scale(at);
+    line.setAttribute("visibility", x >= LABEL ? "visible" : "hidden");
+    line.setAttribute("transform", `translate(${x} 0)`);
+  });
+  const wind = (at) => drawing.winds.forEach((each) => each(at));
+  wind(moment);
+  return { picture, wind };
 }
 
 // The controller and the brokers, then what the user made: topics, members, what they own; then what only asked; at
@@ -86,7 +94,7 @@ function label(text, y, indent) {
 }
 
 // A topic's lanes as one: red where somebody is missing. Its name folds and unfolds them.
-function groupRow({ picture, scale, range, again, moment, samples }, group, y) {
+function groupRow({ picture, scale, range, again, samples, winds }, group, y) {
   const name = `${group.kind} ${group.stem}`, open = !group.folded;
   const title = TITLES[group.kind](group.stem.replace(/-$/, ""));
   const press = () => { toggle(name, isOpen(name, open)); again(); };
@@ -114,17 +122,24 @@ function groupRow({ picture, scale, range, again, moment, samples }, group, y) {
     if (!points?.length) return;
     const drawn = isTopic ? rates(points, Math.min(range.to_ms, samples.until_ms)) : points;
     const line = sparkline(drawn, scale, range, LABEL, y + 1, ROW - 3, isTopic ? "records a second" : "records of lag");
-    const now = atMoment(drawn, moment);
     if (line) picture.append(line);
-    const text = now === null ? "no answer" : now === undefined ? "" : isTopic ? `${now.toFixed(now < 10 ? 1 : 0)} records/s` : `lag ${now}`;
-    picture.append(svg("text", { class: `measure${now === null ? " bad" : ""}`, x: LABEL - 4, y: y + 13, "text-anchor": "end" }, text));
+    const text = svg("text", { x: LABEL - 4, y: y + 13, "text-anchor": "end" });
+    picture.append(text);
+    winds.push((at) => {
+      const now = atMoment(drawn, at);
+      text.setAttribute("class", `measure${now === null ? " bad" : ""}`);
+      text.textContent = now === null ? "no answer" : now === undefined ? "" : isTopic ? `${now.toFixed(now < 10 ? 1 : 0)} records/s` : `lag ${now}`;
+    });
   }
 }
 
-function laneRow({ picture, scale, range, moment }, lane, y) {
+function laneRow({ picture, scale, range, winds }, lane, y) {
   const thin = lane.kind === "broker" || lane.kind === "member";
-  const now = lane.spans.findLast((span) => span.from_ms <= moment && (span.to_ms === null || span.to_ms >= moment));
-  const row = svg("g", { role: "img", "aria-label": `${readable(laneName(lane))}: ${now ? told(now) : "nobody yet"}` });
+  const row = svg("g", { role: "img" });
+  winds.push((at) => {
+    const now = lane.spans.findLast((span) => span.from_ms <= at && (span.to_ms === null || span.to_ms >= at));
+    row.setAttribute("aria-label", `${readable(laneName(lane))}: ${now ? told(now) : "nobody yet"}`);
+  });
   row.append(label(readable(laneName(lane)), y, /leader|owner|assigned/.test(lane.kind) ? 16 : 0));
   for (const span of lane.spans) {
     const x = Math.max(LABEL, scale(span.from_ms));
@@ -133,7 +148,7 @@ function laneRow({ picture, scale, range, moment }, lane, y) {
     row.append(svg("rect", { x, y: y + (thin ? 13 : 3), width: Math.max(1.5, end - x), height: thin ? 4 : ROW - 5, rx: 2,
       fill: span.holder ? colour(holderColour(span.holder, lane)) : null, class: span.holder ? "" : "silence" },
     svg("title", {}, told(span))));
-    const text = `${readable(span.holder)}${lane.kind === "leader" && span.note ? `  ISR ${span.note}` : ""}`;
+    const text = `${readable(lane.kind === "owner" ? span.holder.replace(/-0$/, "") : span.holder)}${lane.kind === "leader" && span.note ? `  ISR ${span.note}` : ""}`;
     if (span.holder && end - x > 40 && !thin) row.append(svg("text", { x: x + 4, y: y + 13, class: "on" }, shortened(text, end - x)));
   }
   picture.append(row);
@@ -172,13 +187,16 @@ function dots(picture, entries, y, scale, chosen, choose) {
   }
 }
 
+// One shape for each actor: a thousand rectangles would make each picture wait.
 function buckets(picture, entries, actor, y, scale) {
   const most = Math.max(...entries.buckets.map(([, , count]) => count));
-  for (const [name, from_ms, count] of entries.buckets) {
-    if (name !== actor) continue;
-    const height = 2 + (count / most) * (ROW - 6);
-    const x = scale(from_ms);
-    picture.append(svg("rect", { x, y: y + ROW - 3 - height, width: Math.max(1, scale(from_ms + entries.width_ms) - x),
-      height, fill: colour(name) }, svg("title", {}, `${count} events`)));
-  }
+  const own = entries.buckets.filter(([name]) => name === actor);
+  const bars = own.map(([, from_ms, count]) => {
+    const height = 2 + (count / most) * (ROW - 6), x = scale(from_ms);
+    const width = Math.max(1, scale(from_ms + entries.width_ms) - x);
+    return `M${x.toFixed(1)} ${y + ROW - 3}v${(-height).toFixed(1)}h${width.toFixed(1)}v${height.toFixed(1)}z`;
+  });
+  const highest = Math.max(0, ...own.map(([, , count]) => count));
+  if (bars.length) picture.append(svg("path", { class: "counts", d: bars.join(""), fill: colour(actor.replace(/^controller-/, "broker-")) },
+    svg("title", {}, `${readable(actor)}: at most ${highest} events in ${entries.width_ms} ms`)));
 }
