@@ -131,6 +131,7 @@ class SimTransport:
         """Close it now; the peer sees a reset."""
         if self.connected and not self._finished:
             self._finished = True
+            self._stalled.clear()
             self._forget_queue()
             if self.peer is not None:
                 self._network.later(self.peer.reset, ConnectionLost())
@@ -248,6 +249,7 @@ class SimTransport:
     def vanish(self) -> None:
         """The process is gone: nobody is told. What awaits an answer here waits for ever."""
         self.connected = False
+        self._stalled.clear()
         self._network.forget(self)
         self.process.keep(self)
 
@@ -329,6 +331,7 @@ class SimNetwork:
         self.split_probability = split_probability
         self.ports: dict[Address, SimPort] = {}
         self.transports: dict[SimTransport, None] = {}
+        self._lingering: dict[SimTransport, None] = {}  # closed, with something on the way that a cut keeps
         self._cuts: dict[tuple[str, str], None] = {}
         self._slow: dict[str, float] = {}  # host -> so much longer everything from it takes
         self._next_port = _EPHEMERAL_PORT
@@ -361,7 +364,8 @@ class SimNetwork:
         """End all cuts: what was lost is sent again; end all slowness."""
         self._cuts.clear()
         self._slow.clear()
-        for transport in list(self.transports):
+        lingering, self._lingering = self._lingering, {}
+        for transport in [*self.transports, *lingering]:
             stalled, transport._stalled = transport._stalled, deque()
             for data in stalled:
                 self._put_on_way(transport, data)
@@ -403,7 +407,10 @@ class SimNetwork:
         self._clock.callLater(self._random.uniform(*self.delay_s), call, *args)
 
     def forget(self, transport: SimTransport) -> None:
+        """It is closed; what its process had sent the kernel sends again until it arrives."""
         self.transports.pop(transport, None)
+        if transport._stalled:
+            self._lingering[transport] = None
 
     def is_cut(self, source: str, target: str) -> bool:
         return (source, target) in self._cuts

@@ -50,6 +50,7 @@ AGREEMENT_EVERY = 250  # samples
 BROKER = {
     "log.cleaner.enable": "false",
     "log.flush.start.offset.checkpoint.interval.ms": "5000",
+    "replica.fetch.max.bytes": "1000",  # who comes back catches up in many steps
     "replica.lag.time.max.ms": "4000",
     "replica.fetch.wait.max.ms": "200",
     "replica.socket.timeout.ms": "3000",
@@ -368,16 +369,17 @@ def play_replicated(
 
 
 def play_run(run: ReplicatedRun) -> Outcome:
-    """Faults, peace, and the judges."""
+    """Faults, peace, and the judges. What a judge finds while it is played ends it."""
     outcome = Outcome(run.world.seed, run.plan, history=run.history)
     with run.world as world:
         try:
             run.begin()
-            world.run_for(run.faults_ms)
-            run.make_peace()
-            logs = run.settle_replicas()
-            run.stop()
-            outcome.violations += _judged(run, logs)
+            world.scheduler.run_for(run.faults_ms, lambda: bool(run.broken))
+            if not run.broken:
+                run.make_peace()
+                logs = run.settle_replicas()
+                run.stop()
+                outcome.violations += _judged(run, logs)
         except (Stuck, KafkaError) as error:
             outcome.violations.append(f"{type(error).__name__}: {error}")
         outcome.simulated_ms = world.now_ms

@@ -164,9 +164,11 @@ class Scheduler:
         self.clock.advance_to(due)
         return True
 
-    def run_for(self, duration_ms: float) -> None:
-        """Let that much virtual time pass."""
-        self.clock.run_until(self.clock.rightNow + duration_ms / 1000)
+    def run_for(self, duration_ms: float, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Let that much virtual time pass, or less: ``is_over`` is asked every second of it."""
+        end_s = self.clock.rightNow + duration_ms / 1000
+        while self.clock.rightNow < end_s and not is_over():
+            self.clock.run_until(min(self.clock.rightNow + 1, end_s))
 
     def run_until(self, condition: Callable[[], object], limit_ms: float = 60_000) -> None:
         """Step until the condition holds. Raises Stuck after ``limit_ms`` of virtual time."""

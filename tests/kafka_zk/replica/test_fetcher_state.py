@@ -100,6 +100,15 @@ def test_the_end_of_the_log_and_its_epoch_are_asked_for(log: ModelLog) -> None:
     assert topic == (None, T_ID, [(0, 10, 100, 3, 2, 4, None)])
 
 
+def test_truncations_are_in_the_order_of_the_partitions(tmp_path: Path) -> None:
+    """Of a set of names it would be another one in each process."""
+    state = fetcher()
+    tps = [TopicPartition(topic, number) for topic in ("t", "u", "v", "w") for number in range(4)]
+    for tp in reversed(tps):
+        state.add(tp, T_ID, 3, ModelLog(tmp_path / f"epochs-{tp}"))
+    assert [each.tp for each in state.truncations()[1]] == tps
+
+
 def test_a_log_without_epochs_is_truncated_to_its_high_watermark_first(tmp_path: Path) -> None:
     """Without asking anybody."""
     log = ModelLog(tmp_path / "epochs")
