@@ -10,7 +10,8 @@ from kafka_zk.sim.campaign import play
 from kafka_zk.sim.faults import Fault
 from kafka_zk.storage import files
 
-SEEDS = 30
+SEEDS = 10
+"""A slice: ``make sim`` plays hundreds."""
 PER_TEST = 5
 
 pytestmark = pytest.mark.integration  # a minute of work, if of no process

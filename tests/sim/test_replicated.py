@@ -5,7 +5,7 @@ import pytest
 from kafka_zk.sim.replicated import play_replicated
 from tests.sim.replication_safeguards import play_replicated_without
 
-SEEDS = 7
+SEEDS = 3
 
 pytestmark = pytest.mark.integration  # half a minute of work, if of no process
 
