@@ -43,7 +43,7 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest -q $(BY_FILE) $(PYTEST_ARGS)
 
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow and not integration and not peers and not soak and not containers and not attack"
+	$(BIN)/python -m pytest -q $(BY_FILE) -m "not slow and not integration and not peers and not soak and not containers and not attack"
 
 test-attack: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m attack tests/attack $(PYTEST_ARGS) $(ATTACK_ARGS)

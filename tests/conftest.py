@@ -3,7 +3,7 @@
 A test that takes ``campaign_seed`` runs once per seed: ``--rounds`` times, counted from ``--seed``. ``make test`` runs
 a slice, ``make soak`` hundreds. One that takes ``process_campaign_seed`` starts and kills processes, so it runs a tenth
 as often. A round that fails says how to repeat it. Without the integration tests (``make test-fast``) it is one round,
-and of the property tests a quarter of the examples.
+and of property tests and of tests that are written with a list of seeds it is a quarter of the examples.
 """
 
 import gc
@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from importlib.metadata import entry_points
 
 import pytest
@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from kafka_zk.broker.logs import to_logging  # pytest rewrites the assertions of the whole package
 
     globalLogPublisher.addObserver(to_logging)  # so that caplog has what our modules log
-    fast = "not integration" in config.option.markexpr
+    fast = _is_fast(config)
     if config.option.rounds is None:
         config.option.rounds = FAST_ROUNDS if fast else DEFAULT_ROUNDS
     if fast and config.getoption("--hypothesis-profile", None) is None:
@@ -86,11 +86,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize(fixture, range(first, first + max(1, rounds // divisor)))
 
 
+def _is_fast(config: pytest.Config) -> bool:
+    return "not integration" in config.option.markexpr
+
+
+def _select(config: pytest.Config, items: list[pytest.Item], is_wanted: Callable[[pytest.Item], bool]) -> None:
+    others = [item for item in items if not is_wanted(item)]
+    items[:] = [item for item in items if is_wanted(item)]
+    config.hook.pytest_deselected(items=others)
+
+
+def _is_one_of_four_seeds(item: pytest.Item) -> bool:
+    return not hasattr(item, "callspec") or item.callspec.indices.get("seed", 0) % 4 == 0
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("containers"):  # a test without servers of the plugin would only be run twice
-        kept = [item for item in items if "kafka_zk_backend" in getattr(item, "fixturenames", ())]
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = kept
+        _select(config, items, lambda item: "kafka_zk_backend" in getattr(item, "fixturenames", ()))
+    if _is_fast(config):
+        _select(config, items, _is_one_of_four_seeds)
     for item in items:
         if SEED_FIXTURES.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker("campaign")

@@ -246,7 +246,7 @@ def said(
     version: str = request.param
     folder = tmp_path_factory.mktemp("group-tools")
     (folder / "offsets.csv").write_text("t,0,5\nt,2,6\n")
-    return said_to_each(version, peer_zookeeper, folder, f"group-tools-{version}", _perform, _OVERRIDES)
+    return said_to_each(version, peer_zookeeper, folder, f"group-tools-{version}", _perform, _OVERRIDES, at_once=True)
 
 
 @pytest.mark.parametrize("step", [step.name for step in _STEPS])

@@ -75,12 +75,12 @@ def _committed(target: Target, count: int) -> list[bytes]:
     ends: set[int] = set()
 
     def has_read() -> bool:
-        message = consumer.poll(0.1)
-        if message is not None and message.error():
-            ends.add(message.partition() or 0)
-        elif message is not None:
-            ends.discard(message.partition() or 0)
-            values.append(message.value() or b"")
+        for message in consumer.consume(1000, 0.1):
+            if message.error():
+                ends.add(message.partition() or 0)
+            else:
+                ends.discard(message.partition() or 0)
+                values.append(message.value() or b"")
         return len(values) >= count and len(ends) == 2
 
     try:

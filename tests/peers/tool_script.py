@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,11 +88,16 @@ def said_to_each(
     overrides: Mapping[str, str] | None = None,
     broker_count: int = 1,
     racks: Sequence[str] = (),
+    *,
+    at_once: bool = False,
 ) -> dict[str, dict[str, Said]]:
-    """By target and step: what the tools of a version said. One cluster at a time, one JVM for all commands."""
-    runner = ToolRunner(version)
-    said = {}
-    for name in targets.NAMES:
+    """By target and step: what the tools of a version said, one JVM for all commands to a cluster.
+
+    ``at_once``: to both at the same time, for commands that wait most of it.
+    """
+
+    def said_to(name: str) -> dict[str, Said]:
+        runner = ToolRunner(version)
         try:
             target = targets.start(
                 name,
@@ -105,12 +111,15 @@ def said_to_each(
         except ProcessFailed as failure:
             pytest.fail(str(failure), pytrace=False)
         try:
-            said[name] = perform(runner, target, folder)
+            said = perform(runner, target, folder)
         finally:
             complaints = target.stop()
+            runner.close()
         assert not complaints, "\n".join(complaints)
-    runner.close()
-    return said
+        return said
+
+    with ThreadPoolExecutor(len(targets.NAMES) if at_once else 1) as pool:
+        return dict(zip(targets.NAMES, pool.map(said_to, targets.NAMES), strict=True))
 
 
 def comparable(text: str, target: Target) -> list[str]:

@@ -11,6 +11,7 @@ from kafka_zk.sim.faults import Fault
 from kafka_zk.storage import files
 
 SEEDS = 25
+"""A slice: ``make sim`` plays hundreds."""
 PER_TEST = 5
 
 pytestmark = pytest.mark.integration  # a minute of work, if of no process
