@@ -55,10 +55,11 @@ def append_markers(
             raise
     except APPEND_ERRORS as error:
         return MarkersAppended([error.with_traceback(None)] * len(markers), None)
-    last = next((result for result in reversed(results) if isinstance(result, LogAppendInfo)), None)
-    if last is None:
+    written = [result for result in results if isinstance(result, LogAppendInfo)]
+    if not written:
         return MarkersAppended(results, None)
-    outcome = replicas.appended(partition, log, last, -1, now_ms)
+    whole = written[0]._replace(last_offset=written[-1].last_offset)
+    outcome = replicas.appended(partition, log, whole, -1, now_ms)
     if isinstance(outcome, LogAppendInfo):
         return MarkersAppended(results, outcome)
     return MarkersAppended(results, ensureDeferred(replicas.committed(tp, outcome, timeout_ms)))

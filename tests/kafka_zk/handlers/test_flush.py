@@ -11,6 +11,8 @@ from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import Harness, batch
 from tests.kafka_zk.handlers.test_other_apis import list_offsets, listed
 from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced, values
+from tests.kafka_zk.handlers.test_transactions_in_logs import codes, markers, transactional
+from tests.kafka_zk.handlers.test_transactions_in_logs import produce as produce_in_transaction
 
 
 class Disk:
@@ -94,3 +96,16 @@ def test_a_request_is_answered_after_its_own_flush(broker: Harness) -> None:
     disk.finish_one()
     disk.finish_one()
     assert answer and log.recovery_point == 2
+
+
+def test_markers_that_are_written_together_are_seen_when_all_are_durable(broker: Harness) -> None:
+    for producer in (7, 8):
+        assert codes(broker, produce_in_transaction(transactional(producer=producer))) == [0]
+    disk = Disk(broker)
+    marked = begin(broker, ApiKey.WRITE_TXN_MARKERS, 1, markers((7, True), (8, True)))
+    assert (fetched(broker.ask(ApiKey.FETCH, 11, fetch(0))).high_watermark, marked) == (2, [])
+    disk.finish_one()
+    assert fetched(broker.ask(ApiKey.FETCH, 11, fetch(0))).high_watermark == 4
+    assert [[part.error_code for topic in each.topics for part in topic.partitions] for each in marked[0].markers] == [
+        [0], [0],
+    ]
