@@ -230,6 +230,7 @@ def test_the_first_chapter_of_the_lesson_from_start_to_end() -> None:
             until(lambda number=number: f"Step {number} of" in lesson.text("#lesson"), f"step {number}")
             said.append(lesson.text("#lesson .step"))
             if lesson.count("[data-choice]"):
+                assert _beyond(lesson) == 0, "the timeline gives nothing away"
                 lesson.press(f"[data-choice='{_answer(lesson)}']")
                 until(lambda: "right." in lesson.text("#lesson [role=status]"), "that to be right")
                 right += 1
@@ -249,6 +250,16 @@ def test_the_first_chapter_of_the_lesson_from_start_to_end() -> None:
         lesson.driver.execute_script(choose + "s.dispatchEvent(new Event('change'))")
         until(lambda: f"Step {number} of" in lesson.text("#lesson"), "the second chapter")
         assert lesson.errors() == []
+
+
+def _beyond(lesson: Page) -> int:
+    """How many events the timeline shows after the moment."""
+    script = """
+        const at = document.querySelector("#timeline .now").getBoundingClientRect().left + 6;
+        const marks = [...document.querySelectorAll("#timeline [data-seq]")];
+        return marks.filter((each) => each.getBoundingClientRect().left > at).length;
+    """
+    return int(lesson.driver.execute_script(script))
 
 
 def _answer(lesson: Page) -> str:

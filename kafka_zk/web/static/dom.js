@@ -32,10 +32,13 @@ const IN_ZOOKEEPER = /[^\s:,/]*_([^\s_:,/]+)-\d{13}-([0-9a-f]{4})[0-9a-f]{4}(?:-
 const IN_BROKER = /([^\s:,/]+)-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
 export const readable = (text) => text.replace(IN_ZOOKEEPER, "$1-$2").replace(IN_BROKER, "$1-$2").replace(named, "");
 
-// A member of the group class that was named anna is class_anna in ZooKeeper.
+// A member of the group class that was named anna is class_anna in ZooKeeper. Returns whether these are other groups.
 let named = /(?!)/g;
 export function knowGroups(names) {
-  if (names.length) named = new RegExp(`(?<![\\w./-])(?:${names.map((name) => name.replace(/[^\w]/g, "\\$&")).join("|")})_(?=\\w)`, "g");
+  if (!names.length) return false;
+  const before = named.source;
+  named = new RegExp(`(?<![\\w./-])(?:${names.map((name) => name.replace(/[^\w]/g, "\\$&")).join("|")})_(?=\\w)`, "g");
+  return named.source !== before;
 }
 
 // A button that folds what follows it. After a redraw the keyboard's focus is found again by its key.

@@ -152,7 +152,7 @@ async function viewOf(seq, here) {
     return (flow) => treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode(tree), draw);
   }
   const { cluster } = await ask("state", { seq, ...topicsQuery() });
-  knowGroups(cluster.groups.map((group) => group.name));
+  if (knowGroups(cluster.groups.map((group) => group.name))) { page.timeline = null; page.again = true; } // names are shorter now
   return (flow, measured, known) => clusterView(cluster, { ...page.recording, known_brokers: known }, flow, measured, filter, draw);
 }
 
@@ -188,7 +188,7 @@ function shownRange() {
   const end = page.inLesson ? page.moment : Math.max(last_ms, page.recording.live ? now_ms : 0); // no answers beforehand
   if (!seconds) return { from_ms: first_ms, to_ms: end };
   const to = page.seq === null ? end : Math.min(end, page.moment + (seconds * 1000) / 2);
-  return { from_ms: Math.max(first_ms, to - seconds * 1000), to_ms: Math.max(to, first_ms + 1000) };
+  return { from_ms: Math.max(first_ms, to - seconds * 1000), to_ms: page.inLesson ? Math.max(to, first_ms + 1) : Math.max(to, first_ms + 1000) };
 }
 
 function controls() {
