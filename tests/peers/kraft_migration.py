@@ -24,7 +24,7 @@ WAITS_FOR = "Still waiting for ZK brokers [{}] to register with KRaft"
 _STORAGE_TOOL = "kafka.tools.StorageTool"
 _PROTOCOLS = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"}
 _MIGRATION = {"zookeeper.metadata.migration.enable": "true"}
-_TIMEOUT_S = 60
+_TIMEOUT_S = 120
 
 
 class Node:

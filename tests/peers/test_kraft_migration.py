@@ -37,11 +37,10 @@ _OVERRIDES = {
     "inter.broker.protocol.version": "3.9",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
-    "zookeeper.session.timeout.ms": "6000",
 }
 _TOPIC_CONFIGS = {"retention.ms": "-1", "cleanup.policy": "delete", "max.message.bytes": "2000000"}
 _BROKER_CONFIGS = {"message.max.bytes": "1500000"}
-_TIMEOUT_S = 60
+_TIMEOUT_S = 120
 
 
 class _OurBroker(Node):

@@ -17,7 +17,7 @@ from tests.soak.replicated_cluster import OURS, ReplicatedCluster
 pytestmark = pytest.mark.peers
 
 _TOPIC = "watched-states"
-_TIMEOUT_S = 60
+_TIMEOUT_S = 120
 
 
 class _Watch:
