@@ -1,5 +1,7 @@
 """Machines for tests: network namespaces of this one on a bridge, which do not see the test's folders.
 
+The bridge has a namespace of its own, too: a firewall of this machine (Docker's, for one) may drop what is forwarded.
+
 Needs root and iproute2. A machine that a test leaves behind when it is killed: ``ip netns list``.
 """
 
@@ -36,15 +38,19 @@ def machines(count: int, hidden: Path) -> Iterator[tuple[str, list[Machine]]]:
             if undo is not None:
                 made.callback(subprocess.run, undo.split(), check=False, capture_output=True)
 
-        make(f"ip link add {name} type bridge", f"ip link del {name}")
-        make(f"ip addr add {network}.1/24 dev {name}")
-        make(f"ip link set {name} up")
+        make(f"ip netns add {name}", f"ip netns del {name}")
+        make(f"ip -n {name} link add bridge type bridge")
+        make(f"ip -n {name} link set bridge up")
+        make(f"ip link add {name}v1 type veth peer name to1 netns {name}", f"ip link del {name}v1")
+        make(f"ip addr add {network}.1/24 dev {name}v1")
+        make(f"ip link set {name}v1 up")
+        make(f"ip -n {name} link set to1 master bridge up")
         found = []
         for number in range(2, count + 2):
-            there, link = f"{name}-{number}", f"{name}v{number}"
+            there, link = f"{name}-{number}", f"to{number}"
             make(f"ip netns add {there}", f"ip netns del {there}")
-            make(f"ip link add {link} type veth peer name eth0 netns {there}", f"ip link del {link}")
-            make(f"ip link set {link} master {name} up")
+            make(f"ip -n {name} link add {link} type veth peer name eth0 netns {there}")
+            make(f"ip -n {name} link set {link} master bridge up")
             make(f"ip -n {there} addr add {network}.{number}/24 dev eth0")
             for device in ("lo", "eth0"):
                 make(f"ip -n {there} link set {device} up")
