@@ -4,7 +4,10 @@ import json
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.slow
 def test_a_broker_with_more_connections_than_it_may_open_files_keeps_its_logs() -> None:
     """Topics are created while a stranger holds all the connections that there are."""
     command = [sys.executable, "-m", "tests.fuzz.few_descriptors"]

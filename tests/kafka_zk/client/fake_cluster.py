@@ -29,6 +29,8 @@ from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.producer.model_broker import ModelBroker
 
 ANSWER_S = 0.001
+EMPTY_FETCH_S = 0.02
+"""A broker waits for records, and longer than that: without any wait tests would be full of such requests."""
 TOPIC_ID = UUID(int=0xABC)
 
 
@@ -115,7 +117,9 @@ class FakeConnection:
             return succeed(memoryview(b""))
         result: Deferred[memoryview] = Deferred()
         self.waiting.append(result)
-        self.cluster.clock.callLater(ANSWER_S, self._answer, result, api_key, version, body)
+        finds_nothing = api_key == ApiKey.FETCH and _finds_nothing(self.cluster, version, body)
+        takes_s = EMPTY_FETCH_S if finds_nothing else ANSWER_S
+        self.cluster.clock.callLater(takes_s, self._answer, result, api_key, version, body)
         return result
 
     def _answer(self, result: "Deferred[memoryview]", api_key: int, version: int, body: memoryview) -> None:
@@ -193,6 +197,17 @@ def _produce(cluster: FakeCluster, node_id: int, version: int, body: memoryview,
             results.append(result)
         topics.append(TopicResult(topic, results))
     return write_produce_response(version, 0, ProduceResponse(topics))
+
+
+def _finds_nothing(cluster: FakeCluster, version: int, body: memoryview) -> bool:
+    """Whether every partition is asked for beyond its last record."""
+    for name, topic_id, partitions in read_fetch_request(version, body).topics:
+        topic = name if topic_id is None else next(iter(cluster.leaders))
+        for wanted in partitions:
+            batches = cluster.batches.get(TopicPartition(topic, wanted.partition), [])
+            if wanted.fetch_offset != (read_header(batches[-1]).next_offset if batches else 0):
+                return False
+    return True
 
 
 def _fetch(cluster: FakeCluster, node_id: int, version: int, body: memoryview, code: ErrorCode) -> bytes:

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.storage.types import TopicPartition
@@ -120,6 +122,7 @@ def table() -> str:
     return "\n".join(rows)
 
 
+@pytest.mark.slow
 def test_requests_per_change_are_those_of_the_page() -> None:
     """Three brokers, three topics of 200 partitions with three replicas each."""
     counted = table()
