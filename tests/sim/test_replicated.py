@@ -27,7 +27,7 @@ def test_a_slice_of_seeds(seed: int) -> None:
 @pytest.mark.parametrize(
     ("safeguard", "said"),
     [
-        ("watermark_of_the_leader_alone", "has it: logs end at"),
+        ("watermark_of_the_leader_alone", "have it: logs end at"),
         ("no_flush_of_followers", "durable up to"),
     ],
 )
