@@ -1,9 +1,15 @@
 """TCP ports on this machine, and the four-letter words of a ZooKeeper server."""
 
 import contextlib
+import os
 import socket
+from collections.abc import Iterator
+from pathlib import Path
 
 LOCALHOST = "127.0.0.1"
+
+_LISTEN = "0A"
+"""A socket's state in /proc/net/tcp."""
 
 
 def free_port(host: str = LOCALHOST) -> int:
@@ -34,6 +40,23 @@ def can_listen(port: int, host: str = LOCALHOST) -> bool:
         except OSError:
             return False
         return True
+
+
+def listens(pid: int, port: int) -> bool:
+    """Whether it is that process, of this user, that listens on ``port``: what answers there may be another's."""
+    sockets = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError):
+            rows = [row.split() for row in Path(table).read_text().splitlines()[1:]]
+            sockets |= {f"socket:[{row[9]}]" for row in rows if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")}
+    return not sockets.isdisjoint(_open_files(pid))
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    with contextlib.suppress(OSError):  # it has ended
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):  # closed by now
+                yield os.readlink(f"/proc/{pid}/fd/{name}")
 
 
 def four_letter_word(word: str, port: int, host: str = LOCALHOST, timeout_s: float = 2) -> str:

@@ -114,7 +114,9 @@ class ChildProcess:
             time.sleep(POLL_INTERVAL_S)
 
     def check_alive(self) -> None:
-        """Raises: ProcessFailed when it has ended."""
+        """Raises: ProcessFailed when it has ended; KeyboardInterrupt if Ctrl-C met it before it had a session."""
+        if self.exit_code == -signal.SIGINT:
+            raise KeyboardInterrupt
         if not self.alive:
             raise ProcessFailed(self.describe_end())
 

@@ -10,7 +10,7 @@ from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.health import Health, probe
 from kafka_zk.embedded.jars import find_zookeeper_jars
 from kafka_zk.embedded.java import find_java
-from kafka_zk.embedded.ports import LOCALHOST, can_listen, free_port
+from kafka_zk.embedded.ports import LOCALHOST, can_listen, free_port, listens
 from kafka_zk.embedded.process import ChildProcess
 from kafka_zk.embedded.server_security import ServerSecurity
 
@@ -151,7 +151,11 @@ class EmbeddedZooKeeper:
         command = zookeeper_command(files / "zoo.cfg", force_sync=self._force_sync, jaas_file=jaas_file)
         self._process = ChildProcess("ZooKeeper", command, files / "zookeeper.log")
         self._process.start()
-        self._process.wait_until(self.serving, timeout_s, "answer")
+        self._process.wait_until(self._serves_itself, timeout_s, "answer")
+
+    def _serves_itself(self) -> bool:
+        """Two that start at once may both have found the port free: then the other one may answer here."""
+        return self.serving() and listens(self.pid, self.port)
 
     def _settings(self) -> dict[str, object]:
         return {

@@ -37,7 +37,7 @@ def write(cluster: EmbeddedCluster, topic: str, count: int, first: int = 0, **co
 
 @pytest.fixture
 def topic(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> Iterator[str]:
-    name = make_topic(partitions=2)
+    name = make_topic(partitions=2, config={"retention.ms": "-1"})  # the records are years old
     write(kafka_zk_cluster, name, 100, compression_type="lz4")
     yield name
 

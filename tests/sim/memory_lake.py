@@ -13,7 +13,6 @@ from kafka_zk.spark_jobs.extraction import inventory as inventories
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.manifest import STAGING_FOLDER, Manifest
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
-from kafka_zk.spark_jobs.extraction.stores import Publication, publication
 from kafka_zk.spark_jobs.extraction.table_formats import is_table
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
@@ -42,13 +41,12 @@ class Store:
 class StoreFiles:
     """A process's ``range_folders.Files``. ``operate`` is called before each change; it may raise.
 
-    ``renames_folders``: as HDFS does; else a rename is a copy and a deletion, of one file.
+    The rename of a file is a copy and a deletion, as in an object store; that of a folder one change, as on HDFS.
     """
 
-    def __init__(self, store: Store, operate: Callable[[], None], *, renames_folders: bool) -> None:
+    def __init__(self, store: Store, operate: Callable[[], None]) -> None:
         self._files = store.files
         self._operate = operate
-        self._renames_folders = renames_folders
 
     def exists(self, uri: str) -> bool:
         return uri in self._files or bool(self._below(uri))
@@ -57,15 +55,18 @@ class StoreFiles:
         return len(self._files[uri]) if uri in self._files else None
 
     def rename(self, source: str, target: str) -> bool:
-        if self._renames_folders:
-            self._operate()
-            for name in self._below(source):
-                self._files[target + name.removeprefix(source)] = self._files.pop(name)
-            return True
         self._operate()
         self._files[target] = self._files[source]
         self._operate()
         del self._files[source]
+        return True
+
+    def rename_folder(self, source: str, target: str) -> bool:
+        if self.exists(target) or not self.exists(source):
+            return False
+        self._operate()
+        for name in self._below(source):
+            self._files[target + name.removeprefix(source)] = self._files.pop(name)
         return True
 
     def make_folder(self, uri: str) -> None:
@@ -103,8 +104,7 @@ class MemoryLake:
         self._target = target
         self._group = group
         self._operate = operate
-        renames = publication(target) is Publication.RENAME
-        self._files = StoreFiles(store, operate, renames_folders=renames)
+        self._files = StoreFiles(store, operate)
         self._folders = RangeFolders(self._files, self._count)
 
     def _count(self, paths: Sequence[str]) -> int:
