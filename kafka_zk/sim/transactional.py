@@ -144,8 +144,12 @@ class Life:
             tp, value = self._random.choice(self._tps), f"{self.name}:{self._numbers}"
             self._note("send", partition=tp.partition, value=value)
             sent.append((value, self._producer.send(tp.topic, value.encode(), partition=tp.partition)))
-        for value, delivered in sent:
-            self._note("acknowledged", value=value, offset=(await delivered).offset)
+        try:
+            for value, delivered in sent:
+                self._note("acknowledged", value=value, offset=(await delivered).offset)
+        finally:
+            for _, delivered in sent:  # where one fails, nobody waits for those after it
+                delivered.addErrback(lambda _: None)
 
 
 def now_ns(world: World) -> int:

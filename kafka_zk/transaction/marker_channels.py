@@ -122,7 +122,7 @@ class TransactionMarkerChannels:
         unknown: list[TopicPartition] = []
         gone: list[TopicPartition] = []
         tps = ending.markers.tps
-        for tp in tps:
+        for tp in sorted(tps):
             info = self._metadata.partition(*tp)
             if info is None:
                 (gone if self._is_settled else unknown).append(tp)

@@ -89,7 +89,7 @@ class MarkerClient:
 
 def _message(marker: TxnMarker) -> Any:
     by_topic: dict[str, list[int]] = {}
-    for topic, partition in marker.tps:
+    for topic, partition in sorted(marker.tps):
         by_topic.setdefault(topic, []).append(partition)
     return _Marker(
         producer_id=marker.producer_id,

@@ -257,6 +257,7 @@ def test_plain_text_to_a_tls_port_and_back_is_told(tls_server: EmbeddedZooKeeper
 # --- supervisors ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.embedded  # nobody supervises brokers in containers
 def test_the_session_of_a_dead_broker_is_closed_over_tls(
     make_zookeeper: MakeZooKeeper, make_cluster: MakeCluster
 ) -> None:
