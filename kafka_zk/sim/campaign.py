@@ -22,7 +22,7 @@ from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.sim import broker_group, judges
 from kafka_zk.sim.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, key_of, make_admin
-from kafka_zk.sim.faults import DRAWN, KINDS, Fault, disk_error, drawn
+from kafka_zk.sim.faults import DRAWN, KINDS, Fault, FaultsInForce, disk_error, drawn
 from kafka_zk.sim.history import Found, Happened, History, Lifted, Stored
 from kafka_zk.sim.offsets_topic import OffsetsTopic, read_offsets_topic
 from kafka_zk.sim.scheduler import Stuck
@@ -92,7 +92,7 @@ class Run:
         self.assignor = ASSIGNORS[seed % 2]
         self.producers: list[SimProducer] = []
         self._faulty: dict[tuple[str, tuple[str, ...], int], None] = {}
-        self._undo: list[Callable[[], None]] = []
+        self._in_force = FaultsInForce()
         self._joined: Counter[str] = Counter()
         self._peaceful = self._closing = False
         names = [f"broker-{number}" for number in BROKERS]
@@ -213,15 +213,7 @@ class Run:
         if self._peaceful:
             return
         self.note(str(fault))
-        undo = KINDS[fault.kind](self, fault.target)
-        self._undo.append(undo)
-        if fault.duration_ms:
-            self.world.scheduler.clock.callLater(fault.duration_ms / 1000, self._undo_once, undo)
-
-    def _undo_once(self, undo: Callable[[], None]) -> None:
-        if undo in self._undo:
-            self._undo.remove(undo)
-            undo()
+        self._in_force.begin(self.world.scheduler.clock, fault, KINDS[fault.kind](self, fault.target))
 
     def _supervise(self) -> None:
         """Brokers that gave up, or could not start, are started again, as a service is; after the peace all are."""
@@ -244,9 +236,7 @@ class Run:
     def make_peace(self) -> None:
         """Undo every fault; whoever is down is started."""
         self._peaceful = True
-        undo, self._undo = self._undo, []
-        for each in undo:
-            each()
+        self._in_force.end_all()
         self._faulty.clear()
         self.world.network.heal()
         if not self.world.zookeeper.running:

@@ -15,6 +15,7 @@ from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.registry.znodes.controller import decode as decode_controller
 from kafka_zk.sim.clients import GROUP
+from kafka_zk.system.clock import Clock
 
 if TYPE_CHECKING:
     from kafka_zk.sim.campaign import Run
@@ -42,6 +43,29 @@ class Fault(NamedTuple):
         if kind not in KINDS:
             raise ValueError(f"{kind} is no fault; there are: {', '.join(KINDS)}")
         return Fault(int(at_ms), kind, target, int(duration_ms))
+
+
+class FaultsInForce:
+    """What undoes the faults that last; each is undone once, at its time or by the peace."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+
+    def begin(self, clock: Clock, fault: Fault, undo: Callable[[], None]) -> None:
+        """``undo`` is called when the fault's time is over, if it has one."""
+        self._undo.append(undo)
+        if fault.duration_ms:
+            clock.callLater(fault.duration_ms / 1000, self._end, undo)
+
+    def _end(self, undo: Callable[[], None]) -> None:
+        if undo in self._undo:
+            self._undo.remove(undo)
+            undo()
+
+    def end_all(self) -> None:
+        ending, self._undo = self._undo, []
+        for undo in ending:
+            undo()
 
 
 _LINE = re.compile(r"(\d{1,9}) (\S+) (\S+) (\d{1,9})")

@@ -17,7 +17,7 @@ from kafka_zk.registry.client import SessionState, Watch
 from kafka_zk.registry.errors import ConnectionTimeout, RegistryError
 from kafka_zk.registry.znodes import consumers
 from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, PATIENCE_MS, Outcome
-from kafka_zk.sim.faults import KINDS, Fault, drawn
+from kafka_zk.sim.faults import KINDS, Fault, FaultsInForce, drawn
 from kafka_zk.sim.history import Happened, History
 from kafka_zk.sim.process import Process
 from kafka_zk.sim.scheduler import Stuck
@@ -222,7 +222,7 @@ class ExtractionPlay:
         self.broken: list[str] = []
         self.is_peaceful = False
         self._lives = 0
-        self._undo: list[Callable[[], None]] = []
+        self._in_force = FaultsInForce()
         drawing = Random(f"{seed} extraction plan")
         own = [drawn(drawing, (), DRIVERS, (), FAULTS_MS, tuple(kinds)) for _ in range(MORE_FAULTS)]
         self.plan = sorted(each for some in own for each in some) if plan is None else sorted(plan)
@@ -265,15 +265,7 @@ class ExtractionPlay:
             return
         self.note(str(fault))
         run: Any = self
-        undo = KINDS[fault.kind](run, fault.target)
-        self._undo.append(undo)
-        if fault.duration_ms:
-            self.world.scheduler.clock.callLater(fault.duration_ms / 1000, self._undo_once, undo)
-
-    def _undo_once(self, undo: Callable[[], None]) -> None:
-        if undo in self._undo:
-            self._undo.remove(undo)
-            undo()
+        self._in_force.begin(self.world.scheduler.clock, fault, KINDS[fault.kind](run, fault.target))
 
     def _grow(self) -> None:
         """Producers write; who died at a file is replaced."""
@@ -299,9 +291,7 @@ class ExtractionPlay:
 
     def make_peace(self) -> None:
         self.is_peaceful = True
-        undo, self._undo = self._undo, []
-        for each in undo:
-            each()
+        self._in_force.end_all()
         if not self.world.zookeeper.running:
             self.world.zookeeper.start()
         for name in DRIVERS:

@@ -1,0 +1,37 @@
+"""A seed is the same history in processes that hash differently: nothing goes by the order of a set."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.integration  # seconds of work, if of no process
+
+_DIGEST = "from kafka_zk.sim.{module} import {play}; print({play}({arguments}).history.digest())"
+_IN_TESTS = "from tests.sim.{module} import {play}; print({play}({arguments}).history.digest())"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        _DIGEST.format(module="campaign", play="play", arguments="3"),
+        _DIGEST.format(module="replicated", play="play_replicated", arguments="0"),
+        _DIGEST.format(module="transactional", play="play_transactional", arguments="206, faults_ms=3_000"),
+        _IN_TESTS.format(module="extraction", play="play_extraction", arguments="1"),
+    ],
+    ids=["one replica", "replicated", "transactions", "extraction"],
+)
+def test_a_seed_is_the_same_history_whatever_the_hash_seed(code: str) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for hash_seed in ("1", "2")
+    ]
+    first, second = [process.communicate()[0] for process in processes]
+    assert first == second
+    assert len(first.strip()) == 16
