@@ -81,17 +81,17 @@ def check(ended: Ended) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "stride"),
-    [(("up", "--brokers", "1", "--port", "0"), 4), (("demo", "--json"), 8)],
+    ("words", "stride", "at_once"),
+    [(("up", "--brokers", "1", "--port", "0"), 4, 2), (("demo", "--json"), 8, 1)],  # demos want the same ports
     ids=["up", "demo"],
 )
 def test_an_interrupted_start_leaves_nothing(
-    words: tuple[str, ...], stride: int, process_campaign_seed: int, tmp_path: Path
+    words: tuple[str, ...], stride: int, at_once: int, process_campaign_seed: int, tmp_path: Path
 ) -> None:
     def one(after_s: float) -> Ended:
         return interrupted(words, after_s, tmp_path / f"{after_s:.1f}")
 
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         for ended in pool.map(one, moments(process_campaign_seed, stride)):
             check(ended)
 
