@@ -139,7 +139,8 @@ def delay(cluster: RunningCluster, broker_id: int, ms: int, links: tuple[str, ..
     Only for clusters that were started with kafka-zk up --proxies, or --web.
     """
     state = cluster.do("delay", broker_id, ms=ms, **{"from": links})
-    slow = " and ".join({"zookeeper": "ZooKeeper", "brokers": "the other brokers"}[each] for each in state["delay_ms"])
+    names = {"zookeeper": "ZooKeeper", "brokers": "the other brokers"}
+    slow = " and ".join(names[each] for each in state["delay_ms"] if each in (links or names))
     told = f"between broker {broker_id} and {slow} everything comes {ms} ms later, each way: {state['expected']}"
     _tell(as_json, state, f"{told} kafka-zk break mend {broker_id} ends that")
 

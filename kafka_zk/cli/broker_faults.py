@@ -156,8 +156,11 @@ class BrokerFaults:
 
 
 def _links(request: Document) -> set[Link]:
-    """Those that are named; without any, both."""
-    return {Link(name) for name in request.get("from", ()) if name in set(Link)} or set(Link)
+    """Those that are named; without any, both. Raises: Refused."""
+    named = request.get("from", [])
+    if not isinstance(named, list) or any(name not in list(Link) for name in named):
+        raise Refused(f"the links of a broker are {' and '.join(Link)}, not {named!r}")
+    return set(map(Link, named)) or set(Link)
 
 
 def _limit_files(broker: "BrokerProcess", limit_bytes: int | None) -> None:

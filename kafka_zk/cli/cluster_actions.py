@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafka_zk.cli.break_actions import ACTIONS, expected, target_of
+from kafka_zk.cli.break_actions import ACTIONS, BROKER, expected, target_of
 from kafka_zk.cli.broker_faults import BrokerFaults
 from kafka_zk.cli.workload import Workload
 from kafka_zk.embedded.control_socket import Refused
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DESCRIBE = "describe"
 TOLD = "told"
-"""Something was done by the one who asks; it is only written into the trace."""
+"""The one who asks did something to a broker; it is only written into the trace."""
 OPERATOR = "operator"
 """The actor in the trace."""
 
@@ -46,8 +46,8 @@ class ClusterActions:
             return self._description()
         if name == TOLD:
             name = str(request.get("what"))
-            if name not in ACTIONS:
-                raise Refused(f"nobody knows {name!r}")
+            if name not in ACTIONS or ACTIONS[name].target != BROKER or not isinstance(request.get(BROKER), int):
+                raise Refused(f"{name!r} is not something that was done to a broker")
             answer: Document = {}
         elif name in self._workload.actions:
             answer = self._workload.actions[name](request)

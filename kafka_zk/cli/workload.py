@@ -119,14 +119,16 @@ class Workload:
         topic, rate = _legal(request, "topic"), request.get("rate")
         if not isinstance(rate, int) or not 0 <= rate <= MOST_RATE:
             raise Refused(f"a rate of 0 to {MOST_RATE} records a second is possible, not {rate!r}")
+        if rate:
+            others = [each for each in self._producers.values() if each.topic != topic and each.process.alive]
+            if len(others) >= MOST_PRODUCERS:
+                raise Refused(f"{MOST_PRODUCERS} producers run already; end one first, with the rate 0")
+            self._make_topic(topic)
         before = self._producers.pop(topic, None)
         if before is not None:
             before.process.stop()
         if not rate:
             return {"topic": topic, "rate": 0, "state": "ended"}
-        if len(self._producers) >= MOST_PRODUCERS:
-            raise Refused(f"{MOST_PRODUCERS} producers run already; end one first, with the rate 0")
-        self._make_topic(topic)
         command = ("produce", "--topic", topic, "--rate", str(rate), "--bootstrap-server", self._cluster.bootstrap,
                    "--producer-property", "delivery.timeout.ms=600000")  # fmt: skip
         process = self._started(f"the producer to {topic}", f"producer-{topic}", command)
