@@ -19,6 +19,8 @@ ENTRY_SIZE = 24
 NOT_FOUND = -1
 _halves = Struct("<QQ").unpack
 _LEAST_SLOTS = 101
+_SPARE = 1.2
+"""From 101 on there is a prime number between a number and so many times it."""
 _BITS_SHARE = 64
 
 
@@ -62,8 +64,8 @@ class OffsetMap:
         if offsets is not None and len(offsets) // 8 + 1 <= memory_bytes // _BITS_SHARE:
             self.replaced = Replaced(offsets.start, bytearray(len(offsets) // 8 + 1))
         slots = (memory_bytes - len(self.replaced.bits)) // ENTRY_SIZE
-        if offsets is not None:
-            slots = min(slots, max(_LEAST_SLOTS, 2 * len(offsets)))
+        if offsets is not None and load_factor > 0:
+            slots = min(slots, max(_LEAST_SLOTS, int(len(offsets) * max(2, _SPARE / load_factor))))
         self.slots = _prime_up_to(slots)
         self.max_size = min(int(self.slots * load_factor), self.slots - 1)  # a free slot ends every search
         if self.max_size < 1:

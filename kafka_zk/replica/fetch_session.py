@@ -103,8 +103,8 @@ class FetchSession:
         return {key: fetch for key, fetch in self.wanted.items() if key in due}
 
     def answered(self, unfinished: Iterable[PartitionKey], seen_count: int) -> None:
-        """The answer leaves. ``unfinished``: with errors, or with more in the log than the follower has; whatever was
-        unfinished before was looked at."""
+        """The answer leaves. ``unfinished``: with errors, with more in the log than the follower has, or where it is
+        not in the ISR, which it may join when the leader looks again; whatever was unfinished before was looked at."""
         self._unfinished = set(unfinished)
         self.seen_count = seen_count
 

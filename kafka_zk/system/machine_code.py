@@ -46,7 +46,7 @@ def machine_code(module: str, names: Sequence[str], *, compiles: bool) -> Machin
     Args:
         module: is imported only to compile the functions, which takes seconds.
         compiles: whether they are compiled if there is no file.
-    Returns: None without llvmlite, or numba if it is needed; if the code cannot be kept, or not be linked.
+    Returns: None without llvmlite, or numba if it is needed; if the code cannot be compiled, kept, or linked.
     """
     try:
         llvm = import_module("llvmlite.binding")
@@ -115,10 +115,10 @@ def _keep(places: Sequence[Path], code: bytes) -> None:
 
 
 def _compiled(llvm: Any, module: str) -> bytes | None:
-    """The code of the module's functions; None without numba."""
+    """The code of the module's functions; None without numba, or with one that does not compile them."""
     try:
         c_functions: Callable[[], Mapping[str, Any]] = import_module(module).c_functions
-    except ImportError:
+    except Exception:  # numba has many errors of its own; whoever asks can do without the code
         return None
     linked = None
     for name, function in c_functions().items():

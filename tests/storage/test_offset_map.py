@@ -35,6 +35,14 @@ def test_it_is_as_big_as_its_memory_at_most() -> None:
         OffsetMap(ENTRY_SIZE, 0.9)
 
 
+@pytest.mark.parametrize("load_factor", [0.05, 0.3, 0.5, 0.6, 0.9, 1.0])
+@pytest.mark.parametrize("count", [1, 60, 126, 1000])
+def test_all_offsets_that_are_announced_have_room(count: int, load_factor: float) -> None:
+    """However full it may get: a batch that does not fit where there is memory could never be cleaned."""
+    offsets = OffsetMap(1 << 20, load_factor, range(count))
+    assert all(offsets.put(b"%d" % offset, offset) for offset in range(count))
+
+
 def test_offset_zero_and_the_empty_key_are_as_good_as_any() -> None:
     offsets = OffsetMap(4096)
     assert offsets.get(b"") == NOT_FOUND

@@ -104,7 +104,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if is_follower:
         _count_replication(services, wanted, fetched, parts)
         if fetching.session is not None:
-            fetching.session.answered(_unfinished(services, wanted, fetched), seen_count)
+            fetching.session.answered(_unfinished(services, request.replica_id, wanted, fetched), seen_count)
     return parts
 
 
@@ -125,7 +125,9 @@ def _key_of(services: Services, tp: TopicPartition, uses_topic_ids: bool) -> Par
     return (services.replicas.partitions[tp].topic_id.bytes if uses_topic_ids else tp.topic), tp.partition
 
 
-def _unfinished(services: Services, wanted: list[_Wanted], fetched: Fetched) -> Iterator[PartitionKey]:
+def _unfinished(
+    services: Services, broker_id: int, wanted: list[_Wanted], fetched: Fetched
+) -> Iterator[PartitionKey]:
     for entry, (key, result) in zip(wanted, fetched, strict=True):
         partition = services.replicas.partitions.get(entry.tp)
         if (
@@ -135,6 +137,7 @@ def _unfinished(services: Services, wanted: list[_Wanted], fetched: Fetched) -> 
             or partition is None
             or partition.log is None
             or partition.log.log_end_offset != entry.fetch.fetch_offset
+            or broker_id not in partition.isr
         ):
             yield key, result.partition
 

@@ -293,6 +293,21 @@ def test_a_follower_that_caught_up_joins_and_holds_the_watermark_from_then_on(ma
     assert leader.high_watermark == 2
 
 
+def test_a_follower_that_could_not_join_joins_with_its_next_fetch(make: Make) -> None:
+    """Nothing has changed in the partition since: its leader waited for another one's answer, or thought it dead."""
+    leader = make(isr=[0])
+    session = leader.fetch_all(0, 2, session_epoch=0).session_id
+    leader.asked.answer(ErrorCode.INELIGIBLE_REPLICA)
+    leader.dead.add(2)
+    leader.fetch_all(0, 2, session_id=session, session_epoch=1, topics=[])
+    leader.dead.clear()
+    leader.fetch(0, 1)
+    leader.fetch_all(0, 2, session_id=session, session_epoch=2, topics=[])
+    assert leader.asked.answer().isr == (0, 1)
+    leader.fetch_all(0, 2, session_id=session, session_epoch=3, topics=[])
+    assert leader.asked.answer().isr == (0, 1, 2)
+
+
 def test_the_watermark_advances_when_a_shrunk_isr_is_written_and_not_before(make: Make) -> None:
     leader = make(replicas=[0, 1], isr=[0, 1])
     waiting: list[Any] = []

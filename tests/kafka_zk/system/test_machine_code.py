@@ -103,6 +103,14 @@ def test_without_numba_nothing_is_compiled(made: str, monkeypatch: pytest.Monkey
     assert machine_code(made, [NAME], compiles=True) is None
 
 
+@pytest.mark.parametrize("source", [SOURCE, SOURCE.replace("one + other", "one.nothing")])
+def test_what_numba_cannot_compile_is_done_without(made: str, tmp_path: Path, source: str) -> None:
+    """The first source lacks FACTOR: a later numba may refuse what this one takes."""
+    (tmp_path / f"{made}.py").write_text(source)
+    assert machine_code(made, [NAME], compiles=True) is None
+    assert not kept(tmp_path)
+
+
 def test_without_llvmlite_there_is_none(made: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
     assert machine_code(made, [NAME], compiles=True) is None
