@@ -19,7 +19,7 @@ WATCH = "kafka-zk watch --cluster"
 @click.group("break", cls=CommandGroup, short_help="Kill, pause, expire or cut off a broker of kafka-zk up.")
 def command() -> None:
     """Break a broker of a cluster that kafka-zk up runs on this machine, and repair it; start and end members and
-    producers there. The page of kafka-zk up --web does the same by buttons.
+    producers there. The page of kafka-zk up --web does the same with buttons.
 
     BROKER is a broker's id, or "controller" for whichever broker that is. If several clusters run, --data or
     --zookeeper says which one is meant.
@@ -120,7 +120,7 @@ _links_option = click.option(
 def cut(cluster: RunningCluster, broker_id: int, links: tuple[str, ...], as_json: bool) -> None:
     """Cut a broker off from ZooKeeper and from the other brokers, until it is mended; clients still reach it.
 
-    Only for clusters that were started with kafka-zk up --proxies.
+    Only for clusters that were started with kafka-zk up --proxies, or --web.
     """
     state = cluster.do("cut", broker_id, **{"from": links})
     off = " and ".join({"zookeeper": "ZooKeeper", "brokers": "the other brokers"}[link] for link in state["cut"][::-1])
@@ -130,7 +130,7 @@ def cut(cluster: RunningCluster, broker_id: int, links: tuple[str, ...], as_json
 
 
 @command.command("delay", short_help="Slow down a broker's connections to ZooKeeper and other brokers.")
-@click.option("--ms", type=click.IntRange(1, 60_000), required=True, help="So much later, in each direction.")
+@click.option("--ms", type=click.IntRange(1, 60_000), required=True, help="The delay in each direction.")
 @_links_option
 @_on_a_broker
 def delay(cluster: RunningCluster, broker_id: int, ms: int, links: tuple[str, ...], as_json: bool) -> None:
@@ -164,7 +164,7 @@ def free_disk(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
 
 @command.command("join", short_help="Start a member of a group.")
 @click.argument("group", metavar="GROUP")
-@click.option("--topic", default=TOPIC, show_default=True, help="What it reads; made if it is not there.")
+@click.option("--topic", default=TOPIC, show_default=True, help="What it reads; created if it does not exist.")
 @click.option("--type", "kind", type=click.Choice([ZOOKEEPER, BROKER]), default=ZOOKEEPER, show_default=True)
 @click.option("--name", help="What it is called.  [default: anna, ben, cleo …]")
 @_on_a_cluster
@@ -195,12 +195,12 @@ def crash(member: str, data: Path | None, zookeeper: str | None, as_json: bool) 
     _tell_expected(as_json, state, f"{member} was killed")
 
 
-@command.command("produce", short_help="Have records written to a topic, so many a second.")
+@command.command("produce", short_help="Have records written to a topic at a rate.")
 @click.argument("topic", metavar="TOPIC", default=TOPIC)
 @click.option("--rate", type=click.IntRange(0, MOST_RATE), required=True, help="Records a second; 0 ends it.")
 @_on_a_cluster
 def produce(topic: str, rate: int, data: Path | None, zookeeper: str | None, as_json: bool) -> None:
-    """Have a producer write numbered records to a topic, which is made if it is not there; again for another rate."""
+    """Have a producer write numbered records to a topic, created if it does not exist; repeat to change the rate."""
     state = find_cluster(data, zookeeper).ask({"action": "produce", "topic": topic, "rate": rate})
     _tell_expected(as_json, state, f"{rate} records a second to {topic}")
 

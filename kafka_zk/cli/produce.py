@@ -32,7 +32,7 @@ WATCHED_RECORDS = 10_000
 @click.option(
     "--file", "path", type=click.Path(path_type=Path, dir_okay=False), help="Read this file instead of stdin."
 )
-@click.option("--rate", type=click.IntRange(1, 10_000), help="Write numbered records instead, so many a second.")
+@click.option("--rate", type=click.IntRange(1, 10_000), help="Write numbered records instead, this many a second.")
 @click.option("--key-separator", help="Separates key and value in a line.  (implies parse.key=true)")
 @click.option("--header", "headers", type=KEY_VALUE, multiple=True, help="A header for every record; may be repeated.")
 @click.option("--partition", type=PARTITION, help="Write to this partition.")

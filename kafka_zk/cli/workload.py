@@ -54,6 +54,7 @@ class Workload:
     def __init__(self, cluster: "EmbeddedCluster") -> None:
         self._cluster = cluster
         self._members: dict[str, _Member] = {}
+        self._leaving: list[ChildProcess] = []
         self._producers: dict[str, _Producer] = {}
         self.actions: Mapping[str, Callable[[Document], Document]] = {
             "join": self._join,
@@ -71,13 +72,14 @@ class Workload:
 
     def stop(self) -> None:
         """End all of them in an orderly way."""
-        running = [each.process for each in self._members.values()]
+        running = [*self._leaving, *(each.process for each in self._members.values())]
         running += [each.process for each in self._producers.values()]
         for process in running:
             if process.alive:
                 process.terminate()
         for process in running:
             process.stop()
+        self._leaving.clear()
         self._members.clear()
         self._producers.clear()
 
@@ -105,6 +107,7 @@ class Workload:
     def _leave(self, request: Document) -> Document:
         member = self._member(request)
         member.process.terminate()
+        self._leaving = [*(each for each in self._leaving if each.alive), member.process]
         del self._members[member.name]
         return {**_member_state(member), "state": "leaving"}
 

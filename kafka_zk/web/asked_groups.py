@@ -32,8 +32,8 @@ class AskedGroups:
     """Knows who had what when it asked last.
 
     Args:
-        take: takes an ``AssignmentCompleted`` for each group of which that is another now.
-        most: no more groups than this are asked about.
+        take: takes an ``AssignmentCompleted`` for each group in which that has changed.
+        most: at most so many groups are asked about.
     """
 
     def __init__(self, take: Callable[[list[Event]], object], most: int) -> None:
@@ -43,7 +43,7 @@ class AskedGroups:
         self.names: tuple[str, ...] = ()
 
     async def ask(self, groups: Groups) -> None:
-        """Asks, and tells what has changed; a coordinator that does not answer costs this time."""
+        """Asks, and tells what has changed; nothing this time if a coordinator does not answer."""
         try:
             listed = await groups.list_groups()
             names = [name for name, each in listed.items() if each.protocol_type in _CONSUMERS][: self._most]

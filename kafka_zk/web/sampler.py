@@ -22,7 +22,7 @@ TIMEOUT_MS = 1_500
 MOST_PARTITIONS = 1_000
 MOST_GROUPS = 20
 ROUNDS_BETWEEN_GROUPS = 3
-"""Groups that do not tell by traces are asked who has what so much more seldom."""
+"""Groups that write no traces are asked about only once in so many rounds."""
 
 _log = Logger()
 

@@ -1,6 +1,6 @@
-"""``--target-file-size``: records are distributed anew among the tasks that write, so that files get about this size.
+"""``--target-file-size``: records are redistributed among the tasks that write, so that files get about this size.
 
-Spark does it (REBALANCE with adaptive execution): small tasks are merged and large ones divided by the bytes that they
+Spark does it (REBALANCE with adaptive execution): small tasks are merged and large ones split, by the bytes that they
 hand over, which are measured before a file compresses them. It costs one shuffle of all records.
 Tests: tests/integration/test_lake.py.
 """

@@ -44,7 +44,7 @@ class HadoopFiles:
         return bool(files.rename(path, self._path(target)))
 
     def rename_folder(self, source: str, target: str) -> bool:
-        """At once, where the file system can; False if the target is there already, or the source is not.
+        """In one step where the file system can; False if the target is there already, or the source is not.
 
         ``rename`` would move the folder into the one that is there."""
         files = self._jvm.org.apache.hadoop.fs

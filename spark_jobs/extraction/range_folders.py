@@ -96,7 +96,7 @@ class RangeFolders:
         return f"{self.staging(manifest)}.json"
 
     def _rename(self, manifest: Manifest) -> None:
-        """Raises: ExtractionFailed. Another group may have published the same range, even in between: that stays."""
+        """Raises: ExtractionFailed. Another group may have published the same range, even just now: that one stays."""
         source, target = self.staging(manifest), self.published(manifest)
         if not self.is_published(manifest):
             if not self.files.exists(source):

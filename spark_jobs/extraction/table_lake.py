@@ -173,7 +173,7 @@ class DeltaTables:
         writer.save(manifest.target)
 
     def _make(self, target: str, empty: Any, extraction: Extraction) -> None:
-        """By a commit of its own: of two appends that each make the table Delta refuses one."""
+        """By a commit of its own: of two appends that each create the table, Delta refuses one."""
         if self._is_table(target):
             return
         try:

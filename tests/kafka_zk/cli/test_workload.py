@@ -22,6 +22,9 @@ class _Process:
     def stop(self) -> None:
         self.alive, self.exit_code = False, 0
 
+    def terminate(self) -> None:
+        """It goes on for a while."""
+
     def describe_end(self) -> str:
         return "it ended"
 
@@ -68,4 +71,13 @@ def test_a_producer_goes_on_if_its_new_rate_is_refused(
     assert started[0].alive
     assert [each["rate"] for each in asked.description()["producers"]] == [5]
     _produce(asked, "t", 0)
+    assert not started[0].alive
+
+
+def test_a_member_that_leaves_is_waited_for_at_the_end(started: list[_Process], tmp_path: Path) -> None:
+    asked = Workload(EmbeddedCluster(tmp_path, zookeeper="127.0.0.1:1"))
+    asked.actions["join"]({"action": "join", "group": "board", "topic": "t", "name": "anna"})
+    asked.actions["leave"]({"action": "leave", "member": "board/anna"})
+    assert started[0].alive and not asked.description()["members"]
+    asked.stop()
     assert not started[0].alive
