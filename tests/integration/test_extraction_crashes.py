@@ -10,7 +10,7 @@ from kafka_zk.embedded.cluster import EmbeddedCluster
 from tests.integration.extraction_process import DRIVER, JAVA, WORKER
 from tests.integration.killed_extraction import KILL_POINTS, READING, THREE_ATTEMPTS, KilledExtraction, ended
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 EXTRACTED, GROUP_IS_BUSY = 0, 3
 

@@ -23,7 +23,7 @@ from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.spark import spark  # noqa: F401
 from tests.integration.test_spark_extraction import write
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 MEBIBYTE = 1 << 20
 

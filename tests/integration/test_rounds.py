@@ -24,7 +24,7 @@ from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.spark import spark  # noqa: F401
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 
 

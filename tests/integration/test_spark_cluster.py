@@ -18,7 +18,7 @@ from tests.integration.processes import wait_for
 from tests.integration.spark import SMALL, stop_shared
 from tests.integration.spark_cluster import SMALL_EXECUTORS, WORKERS, StandaloneCluster, spark_cluster  # noqa: F401
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 RECORDS = 40
 EXECUTORS_TIMEOUT_S = 300

@@ -28,7 +28,7 @@ from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.processes import ROOT, kafka_zk
 from tests.integration.spark import LOCAL, SMALL, spark  # noqa: F401
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 
 PRICE: Any = {

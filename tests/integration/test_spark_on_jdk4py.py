@@ -15,7 +15,7 @@ from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.processes import ROOT
 from tests.integration.spark import LOCAL, SMALL
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 PROGRAM = """
 import sys

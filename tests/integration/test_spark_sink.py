@@ -17,7 +17,7 @@ from kafka_zk.testing.plugin import MakeTopic
 from tests.documented import BOOTSTRAP, blocks
 from tests.integration.spark import spark  # noqa: F401
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
 HEADERS = "headers array<struct<key:string,value:binary>>"
 
 

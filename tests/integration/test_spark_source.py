@@ -17,7 +17,7 @@ from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.processes import wait_for
 from tests.integration.spark import spark  # noqa: F401
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
 STREAM_TIMEOUT_S = 300
 
 

@@ -34,7 +34,7 @@ from tests.spark_jobs.wire.test_value_decoder import (
     protobuf,
 )
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
 NEWER = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"},{"name":"n","type":"int","default":7}]}'
 UNKNOWN_ID = b"\0\0\0\x27\x0f..."
 

@@ -7,7 +7,7 @@ from kafka_zk.sim.campaign import play
 from kafka_zk.sim.faults import Fault
 from kafka_zk.storage import files
 
-SEEDS = 25
+SEEDS = 10
 """A slice: ``make sim`` plays hundreds."""
 PER_TEST = 5
 
