@@ -67,8 +67,9 @@ class Fault:
         }  # fmt: skip
         begins[self.action]()
 
-    def hold(self) -> None:
-        threading.Event().wait(self._seconds)
+    def hold(self, since_s: float) -> None:
+        """Wait until it has lasted long enough; what happens at the same time lasts at the same time."""
+        threading.Event().wait(max(0.0, since_s + self._seconds - time.monotonic()))
 
     def end(self, *, at_once: bool) -> None:
         """``at_once``: a killed broker starts again although its old session may last."""
@@ -210,13 +211,18 @@ class ReplicationRounds:
             fault.begin()
         if len(chosen) == 1 and chosen[0].ends_session:
             self._measure_led(chosen[0], begun_s)
+        since_s = time.monotonic()
         for fault in chosen:
-            fault.hold()
+            fault.hold(since_s)
         for fault in chosen:
             fault.end(at_once=at_once)
+        ended_s = time.monotonic()
         self.wait_registered()
+        self._say(f"    over after {ended_s - begun_s:.1f} s, all registered {time.monotonic() - ended_s:.1f} s later")
         self._measure_full()
+        served_s = time.monotonic()
         self.wait_acknowledged(50)
+        self._say(f"    clients went on within {time.monotonic() - served_s:.1f} s")
 
     def _choose(self) -> list[Fault]:
         count = 2 if self._random.random() < _TWO_AT_ONCE else 1
@@ -325,6 +331,7 @@ def play_campaign(make: Callable[[Cluster], ReplicationRounds], rounds: int, clu
 
     Raises: AssertionError with what was found.
     """
+    played.commit()  # somebody may commit while the rounds are played
     with cluster:
         campaign, found = make(cluster), ["it came to no end"]
         try:
