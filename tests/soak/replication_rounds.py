@@ -36,6 +36,7 @@ ROLES = ("leader", "follower", "controller")
 
 _TWO_AT_ONCE = 0.25
 _END_S = 60
+_CREATED_S = 10
 _SESSIONS = {PAUSE: (0.2, 0.5), CUT: (0.2, 0.5), ONE_WAY: (0.1, 2)}
 """How many sessions something lasts: one survives the short ones, and ISRs shrink in the long ones."""
 
@@ -141,7 +142,9 @@ class ReplicationRounds:
             asker = AdminClient({"bootstrap.servers": self._cluster.bootstrap, "log_level": 0})
             (created,) = asker.create_topics([NewTopic(TOPIC, PARTITIONS, REPLICAS)]).values()
             try:
-                created.result(_END_S)
+                created.result(_CREATED_S)
+            except TimeoutError:  # it asked a broker that knew no controller yet, and asks again only after minutes
+                return False
             except KafkaException as error:
                 code = error.args[0].code()
                 if code == KafkaError.NOT_CONTROLLER:  # it has moved, and not every broker knows it yet
