@@ -17,6 +17,7 @@ from kafka_zk.storage.record_batch import (
     BatchHeader,
     Buffer,
     assemble_batch,
+    read_header,
 )
 
 ABORT_MARKER = 0
@@ -67,7 +68,7 @@ def plain_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | N
 def marker_batch(
     producer_id: int, producer_epoch: int, coordinator_epoch: int, *, is_commit: bool, timestamp_ms: int
 ) -> bytearray:
-    """The batch that ends a transaction, for ``ReplicaManager.append_own``."""
+    """The batch that ends a transaction."""
     begin, between, end = _PLAIN
     kind = COMMIT_MARKER if is_commit else ABORT_MARKER
     return assemble_batch(
@@ -78,3 +79,19 @@ def marker_batch(
         max_timestamp=timestamp_ms,
         producer=(producer_id, producer_epoch, NO_SEQUENCE),
     )
+
+
+class MarkerBatch(NamedTuple):
+    """What ``marker_batch`` gave, taken apart once for all partitions that it is appended to."""
+
+    batch: Buffer
+    header: BatchHeader
+    marker: EndTransactionMarker
+
+    @classmethod
+    def of(cls, batch: Buffer) -> "MarkerBatch":
+        """Of one that the broker has built."""
+        header = read_header(batch)
+        marker = plain_marker(batch, header)
+        assert marker is not None, "the broker has built it"
+        return cls(batch, header, marker)

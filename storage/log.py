@@ -35,7 +35,7 @@ from kafka_zk.storage.record_batch import (
 )
 from kafka_zk.storage.recovery_work import Steps, run_here
 from kafka_zk.storage.retention import count_deletable
-from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment
+from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, NEVER_MS, Segment
 from kafka_zk.storage.timestamp_search import Search, search_here
 from kafka_zk.storage.transaction_index import AbortedTransaction
 from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TimestampOffset, TopicPartition
@@ -124,6 +124,7 @@ class Log:
         active = self.segments.active
         active.index_interval_bytes = config.index_interval_bytes
         active.max_index_bytes = config.segment_index_bytes
+        active.young_until_ms = NEVER_MS
 
     def set_topic_id(self, topic_id: str) -> None:
         """Give the log of an old topic its id."""
@@ -206,7 +207,7 @@ class Log:
         attributes = header.attributes
         producer_id = header.producer_id
         if size_bytes > config.max_message_bytes and (from_client or not attributes & CONTROL_FLAG):
-            raise _too_large(size_bytes, config)
+            raise RecordTooLarge(f"a batch of {size_bytes} bytes, max.message.bytes is {config.max_message_bytes}")
         if (
             header.record_count != delta + 1
             or delta < 0
@@ -302,7 +303,7 @@ class Log:
             segment.size_bytes + size_bytes > config.segment_bytes
             or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
             or segment.index_is_full
-            or self._is_roll_due(segment, max_timestamp_ms, now_ms)
+            or (max_timestamp_ms > segment.young_until_ms and self._is_roll_due(segment, max_timestamp_ms, now_ms))
         ):
             self.roll(now_ms, base_offset)
             segment = self.segments.active
@@ -344,8 +345,11 @@ class Log:
         if not segment.size_bytes:
             return False
         first_ms = segment.first_timestamp_ms
-        waited_ms = timestamp_ms - first_ms if first_ms >= 0 else now_ms - segment.created_ms
-        return waited_ms > self._roll_ms - segment.roll_jitter_ms
+        limit_ms = self._roll_ms - segment.roll_jitter_ms
+        if first_ms < 0:
+            return now_ms - segment.created_ms > limit_ms
+        segment.young_until_ms = first_ms + limit_ms
+        return timestamp_ms > segment.young_until_ms
 
     # -- read ---------------------------------------------------------------------------------------------------
 
@@ -594,7 +598,3 @@ class Log:
         """Give the partition's directory another name."""
         self.segments.move_to(directory)
         self.leader_epochs.move_to(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
-
-
-def _too_large(size_bytes: int, config: LogConfig) -> RecordTooLarge:
-    return RecordTooLarge(f"a batch of {size_bytes} bytes, max.message.bytes is {config.max_message_bytes}")

@@ -22,7 +22,6 @@ Tests: tests/storage/test_producer_state.py.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import takewhile
 from struct import Struct
 from typing import NamedTuple
 
@@ -136,9 +135,12 @@ class ProducerState:
         Transactions that ended before ``high_watermark`` are forgotten, since it does not go back.
         Source: ProducerStateManager.firstUnstableOffset@3.9.
         """
-        committed = list(takewhile(lambda marker_offset: marker_offset < high_watermark, self._ended))
-        for marker_offset in committed:
-            del self._unstable[self._ended.pop(marker_offset)]
+        ended = self._ended
+        while ended:
+            marker_offset = next(iter(ended))
+            if marker_offset >= high_watermark:
+                break
+            del self._unstable[ended.pop(marker_offset)]
         return next(iter(self._unstable), None)
 
     # -- what may be appended -----------------------------------------------------------------------------------
@@ -178,6 +180,7 @@ class ProducerState:
         coordinator confirmed the transaction, UNVERIFIED if it was not asked, None if it need not be.
         """
         entry = self.producers.get(header.producer_id)
+        follows = False
         if entry is not None and header.producer_epoch == entry.producer_epoch:
             follows = header.base_sequence == entry.last_sequence + 1  # as nearly every batch does
             known = None if follows else _repeated(entry, header)
@@ -191,7 +194,7 @@ class ProducerState:
                 f"producer {header.producer_id}: sequence {header.base_sequence} arrived, but "
                 f"{verification.lowest_sequence} was refused before"
             )
-        return self.check(header)
+        return None if follows else self.check(header)
 
     def check_own(self, header: BatchHeader, guard: VerificationStateEntry | None) -> None:
         """Judge a batch of the broker itself for a producer, which has no sequences; ``guard`` as above.
@@ -268,16 +271,16 @@ class ProducerState:
         entry = self.producers.get(header.producer_id)
         if entry is None:
             entry = self.producers[header.producer_id] = ProducerEntry(header.producer_id)
+        batches = entry.batches
         if entry.producer_epoch != header.producer_epoch:
             entry.producer_epoch = header.producer_epoch
-            entry.batches.clear()
+            batches.clear()
         delta = header.last_offset_delta
         sequence = header.base_sequence
-        entry.batches.append(
-            (sequence, last_sequence(sequence, delta), base_offset, base_offset + delta, max_timestamp_ms)
-        )
-        if len(entry.batches) > REMEMBERED_BATCHES:
-            del entry.batches[0]
+        last = last_sequence(sequence, delta) if delta else sequence
+        batches.append((sequence, last, base_offset, base_offset + delta, max_timestamp_ms))
+        if len(batches) > REMEMBERED_BATCHES:
+            del batches[0]
         entry.last_timestamp_ms = max_timestamp_ms
         if header.attributes & TRANSACTIONAL_FLAG:
             if entry.current_txn_first_offset == NO_OFFSET:

@@ -50,6 +50,7 @@ LOG_OVERHEAD = 12  # base_offset and batch_length: what batch_length does not co
 CRC_POSITION = 17
 CRC_START = 21  # the CRC covers everything from here
 MAGIC_POSITION = 16
+BASE_TIMESTAMP_POSITION = 27  # the largest timestamp follows
 MIN_BATCH_LENGTH = HEADER_SIZE - LOG_OVERHEAD
 MAX_UNCOMPRESSED_BYTES = 128 * 1024 * 1024  # bound on what one batch may grow to when it is taken apart
 
@@ -453,19 +454,19 @@ def assemble_batch(
         record_count - 1 if last_offset_delta is None else last_offset_delta,
         base_timestamp, max_timestamp, *producer, record_count,
     )  # fmt: skip
-    _set_crc(batch)
+    set_crc(batch)
     return batch
 
 
 def set_producer(batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
     """Give a whole batch another producer identity, in place."""
     _PRODUCER.pack_into(batch, _PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
-    _set_crc(batch)
+    set_crc(batch)
 
 
-def _set_crc(batch: bytearray) -> None:
-    with memoryview(batch) as view:
-        _CRC.pack_into(batch, CRC_POSITION, crc32c(view[CRC_START:]))
+def set_crc(batch: bytearray) -> None:
+    """Of a whole batch, once all else is in its place."""
+    _CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[CRC_START:]))
 
 
 def encode_record(

@@ -34,6 +34,7 @@ from kafka_zk.system.randomness import SYSTEM_RANDOM
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 _SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 _UNKNOWN = -2  # a timestamp that has not been looked up yet; -1 is Kafka's "none"
+NEVER_MS = -(1 << 63)
 
 
 class Segment:
@@ -44,7 +45,7 @@ class Segment:
         "_max_timestamp_offset", "_pins", "_pool", "_suffix", "_transaction_index", "base_offset",
         "bytes_since_index_entry", "created_ms", "directory", "index_interval_bytes", "index_is_full", "is_active",
         "keeps_damage", "max_index_bytes", "offset_index", "recently_used", "roll_jitter_ms", "size_bytes",
-        "time_index",
+        "time_index", "young_until_ms",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +83,7 @@ class Segment:
         self._close_on_unpin = False
         self._is_abandoned = False
         self._first_timestamp_ms = _UNKNOWN
+        self.young_until_ms = NEVER_MS  # records up to this timestamp are not why it is rolled, as the log reckons
         self._max_timestamp_ms = NO_TIMESTAMP if is_new else _UNKNOWN
         self._max_timestamp_offset = base_offset
 
@@ -208,6 +210,7 @@ class Segment:
             known_ms = self.max_timestamp_ms
         if not position:
             self._first_timestamp_ms = max_timestamp_ms
+            self.young_until_ms = NEVER_MS
         if max_timestamp_ms > known_ms:
             self._max_timestamp_ms = max_timestamp_ms
             self._max_timestamp_offset = last_offset
@@ -419,6 +422,7 @@ class Segment:
     def reset_timestamps(self) -> None:
         """Look them up anew after a truncation: the last index entry, then the batches behind it."""
         self._first_timestamp_ms = _UNKNOWN
+        self.young_until_ms = NEVER_MS
         self._max_timestamp_ms, self._max_timestamp_offset = self.time_index.last_entry
         if not self.size_bytes:
             return

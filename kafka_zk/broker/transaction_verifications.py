@@ -5,7 +5,6 @@ from functools import partial
 
 from kafka_zk.coordinator.keys import partition_for
 from kafka_zk.handlers.services import Services
-from kafka_zk.handlers.transactions import add_partitions_to_txn
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Connection
@@ -23,14 +22,15 @@ def verify_transactions(
 
     def verify(transaction: TransactionToVerify, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, ErrorCode]:
         producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
-        return add_partitions_to_txn.verify(services, transaction.transactional_id, producer, tps)
+        return services.transactions.verify(transaction.transactional_id, producer, tps)  # it leads them: they exist
 
     manager = AddPartitionsToTxnManager(
         services.broker_id, partial(_coordinator_of, services.metadata), connect, verify
     )
 
     def leader_log(tp: TopicPartition) -> Log:
-        return services.replicas.partition(tp).leader_log()
+        replicas = services.replicas
+        return (replicas.partitions.get(tp) or replicas.partition(tp)).leader_log()
 
     def is_enabled() -> bool:
         return services.config.transaction_partition_verification_enable

@@ -56,7 +56,7 @@ class BrokerTransactions:
     def _write_markers(self, broker_id: int, markers: Sequence[TxnMarker]) -> Written | Awaitable[Written]:
         if broker_id != self._broker_id or self._services is None:
             return self._client.write(broker_id, markers)
-        return write(self._services, [(TransactionMarker(*each[:4]), sorted(each.tps)) for each in markers])
+        return write(self._services, [(TransactionMarker(*each[:4]), each.tps) for each in markers])
 
     @property
     def periodic_work(self) -> list[tuple[int, Callable[[], object]]]:

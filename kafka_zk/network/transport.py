@@ -1,7 +1,8 @@
 """TCP transports whose outgoing queue holds bytes and file slices, for our listeners and for our clients.
 
 ``write_frame`` is what they add to Twisted's transports. Bytes go out by ``send`` (with MSG_MORE while something
-follows), slices by ``sendfile``: records never enter this process. What Twisted asks of ``doWrite`` is kept: it returns
+follows), slices by ``sendfile``: records do not enter this process, unless they are so few that one ``pread`` and one
+``sendmsg`` for the whole frame are less work. What Twisted asks of ``doWrite`` is kept: it returns
 the exception that ends the connection, stops writing and resumes producers when the queue is empty, and finishes
 ``loseConnection`` only then. Reading differs if the protocol asked for it (``receive_into``): it gets a view of a
 buffer that all transports share, and the rest of a frame that is being collected is received straight into the frame.
@@ -11,6 +12,7 @@ connection ends, however it ends. A file that got shorter (``sendfile`` sends no
 connection: the peer was promised bytes that are gone. Tests: tests/kafka_zk/network/test_transport.py.
 """
 
+import errno
 import fcntl
 import os
 import socket
@@ -50,6 +52,8 @@ _receive_buffers: "WeakKeyDictionary[Any, memoryview]" = WeakKeyDictionary()  # 
 _FRAME_SIZE = struct.Struct(">i")
 _INT = struct.Struct("i")
 _JOIN_BELOW_BYTES = 4096
+_COPY_BELOW_BYTES = 4096
+"""A frame with slices that are no larger is copied; so at most this is kept for a peer that takes nothing."""
 _log = Logger()
 
 if TYPE_CHECKING:
@@ -93,6 +97,17 @@ def _bytes_at_head(queue: deque[memoryview | _SliceInQueue]) -> Iterator[memoryv
         if not isinstance(item, memoryview):
             return
         yield item
+
+
+def _copied(part: Slice) -> memoryview:
+    """What a slice holds that was retained, and is released. Raises: OSError, also if its file got shorter."""
+    try:
+        data = part.read()
+    finally:
+        part.release()
+    if len(data) < part.size_bytes:
+        raise OSError(errno.EIO, f"{len(data)} bytes are left of {part.size_bytes}")
+    return memoryview(data)
 
 
 def _release(items: Iterable[memoryview | _SliceInQueue]) -> None:
@@ -191,10 +206,11 @@ class FrameTransport(_Base):
                 size_bytes += part.size_bytes
                 try:
                     part.retain()
+                    is_small = self.queued_size_bytes + size_bytes <= _COPY_BELOW_BYTES
+                    queued.append(_copied(part) if is_small else _SliceInQueue(part))
                 except OSError:
                     _release(queued)
                     raise
-                queued.append(_SliceInQueue(part))
         prefix = _FRAME_SIZE.pack(size_bytes)
         first = queued[0] if queued else None
         if isinstance(first, memoryview) and len(first) < _JOIN_BELOW_BYTES:

@@ -1,12 +1,14 @@
 """InitProducerId 0 to 5, AddPartitionsToTxn 0 to 3 and EndTxn 0 to 4, which every transactional producer sends:
-requests read and answers written without a field table. Readers raise ProtocolError.
+requests read and answers written without a field table. Readers raise ProtocolError. The last two are the same bytes in
+each transaction of a producer with the same partitions: what was read, and what is answered, is remembered.
 
 Source: InitProducerIdRequest.json, AddPartitionsToTxnRequest.json, EndTxnRequest.json and their responses@3.9.
 Tests: tests/kafka_zk/protocol/test_transactions.py.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from kafka_zk.protocol.api_keys import FLEXIBLE_SINCE, ApiKey
@@ -21,6 +23,7 @@ from kafka_zk.protocol.primitives import (
     string,
 )
 from kafka_zk.protocol.request import response_header
+from kafka_zk.storage.types import TopicPartition
 
 _INIT_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.INIT_PRODUCER_ID]
 _PRODUCER_SINCE = 3  # in InitProducerId
@@ -37,6 +40,9 @@ _END = struct.Struct(">ih")  # no throttle time, and the error code
 _NEW_PRODUCER = struct.Struct(">ihqh")  # likewise, the producer id and epoch
 _NO_THROTTLE = bytes(4)
 _NO_TAGS = b"\0"
+_MOST_REMEMBERED = 1024
+_LARGEST_REMEMBERED_BYTES = 256
+_MOST_PARTITIONS_REMEMBERED = 16
 
 
 class InitProducerIdRequest(NamedTuple):
@@ -49,12 +55,12 @@ class InitProducerIdRequest(NamedTuple):
 
 
 class AddPartitionsToTxnRequest(NamedTuple):
-    """``topics``: the name of each with its partitions."""
+    """``tps``: each once."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    topics: list[tuple[str, tuple[int, ...]]]
+    tps: tuple[TopicPartition, ...]
 
 
 class EndTxnRequest(NamedTuple):
@@ -96,41 +102,63 @@ def write_init_producer_id_response(
 
 def read_add_partitions_to_txn_request(version: int, body: memoryview) -> AddPartitionsToTxnRequest:
     """The request in ``body`` (the frame without its header), which is not large."""
+    if len(body) > _LARGEST_REMEMBERED_BYTES:
+        return _read_add_partitions(version, body)
+    return _remembered_add_partitions(version, bytes(body))
+
+
+def _read_add_partitions(version: int, body: memoryview | bytes) -> AddPartitionsToTxnRequest:
     try:
         flexible = version >= _ADD_FLEXIBLE
         transactional_id, position = read_name(body, 0, flexible)
         producer_id, producer_epoch = _PRODUCER.unpack_from(body, position)
         topic_count, position = read_count(body, position + _PRODUCER.size, flexible)
-        topics = []
+        tps: list[TopicPartition] = []
         for _ in range(topic_count):
             name, position = read_name(body, position, flexible)
             count, position = read_count(body, position, flexible)
-            if count == 1:
-                partitions = _PARTITION.unpack_from(body, position)
-            else:
-                partitions = struct.unpack_from(f">{count}i", body, position)
+            tps += [TopicPartition(name, number) for number in struct.unpack_from(f">{count}i", body, position)]
             position += 4 * count
-            topics.append((name, partitions))
             if flexible:
                 position = skip_tagged_fields(body, position)
         if flexible:
             skip_tagged_fields(body, position)
     except MALFORMED as error:
         raise ProtocolError(f"a malformed AddPartitionsToTxn request of version {version}: {error}") from error
-    return AddPartitionsToTxnRequest(transactional_id, producer_id, producer_epoch, topics)
+    return AddPartitionsToTxnRequest(transactional_id, producer_id, producer_epoch, tuple(dict.fromkeys(tps)))
+
+
+_remembered_add_partitions = lru_cache(_MOST_REMEMBERED)(_read_add_partitions)
 
 
 def write_add_partitions_to_txn_response(
-    version: int, correlation_id: int, codes: Iterable[tuple[tuple[str, int], ErrorCode]]
+    version: int, correlation_id: int, codes: Mapping[TopicPartition, ErrorCode]
 ) -> bytes:
     """Header and body, without the size prefix: a code for each topic and partition."""
+    return response_header(ApiKey.ADD_PARTITIONS_TO_TXN, version, correlation_id) + _added(version, codes.items())
+
+
+def write_partitions_added_to_txn(version: int, correlation_id: int, tps: tuple[TopicPartition, ...]) -> bytes:
+    """The same where all went well."""
+    is_small = len(tps) <= _MOST_PARTITIONS_REMEMBERED
+    body = _remembered_all_added(version, tps) if is_small else _all_added(version, tps)
+    return response_header(ApiKey.ADD_PARTITIONS_TO_TXN, version, correlation_id) + body
+
+
+def _all_added(version: int, tps: tuple[TopicPartition, ...]) -> bytes:
+    return _added(version, dict.fromkeys(tps, ErrorCode.NONE).items())
+
+
+_remembered_all_added = lru_cache(_MOST_REMEMBERED)(_all_added)
+
+
+def _added(version: int, codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> bytes:
     flexible = version >= _ADD_FLEXIBLE
     pack = (_FLEXIBLE_RESULT if flexible else _RESULT).pack
     by_topic: dict[str, list[bytes]] = {}
     for (topic, partition), code in codes:
         by_topic.setdefault(topic, []).append(pack(partition, code))
-    header = response_header(ApiKey.ADD_PARTITIONS_TO_TXN, version, correlation_id)
-    parts = [header, _NO_THROTTLE, length(len(by_topic), flexible)]
+    parts = [_NO_THROTTLE, length(len(by_topic), flexible)]
     for topic, results in by_topic.items():
         parts += (string(topic, flexible), length(len(results), flexible), *results)
         if flexible:
@@ -142,6 +170,12 @@ def write_add_partitions_to_txn_response(
 
 def read_end_txn_request(version: int, body: memoryview) -> EndTxnRequest:
     """The request in ``body`` (the frame without its header)."""
+    if len(body) > _LARGEST_REMEMBERED_BYTES:
+        return _read_end(version, body)
+    return _remembered_end(version, bytes(body))
+
+
+def _read_end(version: int, body: memoryview | bytes) -> EndTxnRequest:
     try:
         flexible = version >= _END_FLEXIBLE
         transactional_id, position = read_name(body, 0, flexible)
@@ -151,6 +185,9 @@ def read_end_txn_request(version: int, body: memoryview) -> EndTxnRequest:
     except MALFORMED as error:
         raise ProtocolError(f"a malformed EndTxn request of version {version}: {error}") from error
     return EndTxnRequest(transactional_id, producer_id, producer_epoch, bool(committed))
+
+
+_remembered_end = lru_cache(_MOST_REMEMBERED)(_read_end)
 
 
 def write_end_txn_response(version: int, correlation_id: int, code: ErrorCode) -> bytes:

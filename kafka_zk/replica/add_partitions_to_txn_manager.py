@@ -30,7 +30,7 @@ _Topic = _Transaction.AddPartitionsToTxnTopic
 
 Codes = Mapping[TopicPartition, ErrorCode]
 Verify = Callable[[TransactionToVerify, Sequence[TopicPartition]], Codes]
-"""Says of each partition whether this broker, as coordinator, knows it to be in the transaction."""
+"""The partitions that this broker, as coordinator, does not know to be in the transaction, with the reason."""
 _NONE_REFUSED: Codes = {}
 
 
@@ -88,8 +88,7 @@ class AddPartitionsToTxnManager:
         if coordinator is None or self._is_closed:
             return dict.fromkeys(tps, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if coordinator == self._broker_id:
-            codes = self._verify(transaction, tps)
-            return _told({tp: code for tp, code in codes.items() if code is not ErrorCode.NONE}, transaction)
+            return _told(self._verify(transaction, tps), transaction)
         waiting = self._waiting.setdefault(coordinator, {})
         before = waiting.get(transaction.transactional_id)
         if before is not None and before.transaction.producer_epoch > transaction.producer_epoch:

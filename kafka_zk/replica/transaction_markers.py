@@ -10,7 +10,7 @@ from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult
 from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.storage.end_transaction_marker import marker_batch
+from kafka_zk.storage.end_transaction_marker import MarkerBatch, marker_batch
 from kafka_zk.storage.marker_appends import append_markers as storage_append
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 
@@ -24,10 +24,12 @@ class TransactionMarker(NamedTuple):
     is_commit: bool
 
 
-def marker_records(marker: TransactionMarker, now_ms: int) -> bytes:
+def batch_of(marker: TransactionMarker, now_ms: int) -> MarkerBatch:
     """The batch that has the marker, for ``append_markers``; the same for every partition."""
     producer_id, producer_epoch, coordinator_epoch, is_commit = marker
-    return bytes(marker_batch(producer_id, producer_epoch, coordinator_epoch, is_commit=is_commit, timestamp_ms=now_ms))
+    return MarkerBatch.of(
+        marker_batch(producer_id, producer_epoch, coordinator_epoch, is_commit=is_commit, timestamp_ms=now_ms)
+    )
 
 
 class MarkersAppended(NamedTuple):
@@ -39,26 +41,27 @@ class MarkersAppended(NamedTuple):
 
 
 def append_markers(
-    replicas: ReplicaManager, tp: TopicPartition, markers: Sequence[bytes], now_ms: int, timeout_ms: int
+    replicas: ReplicaManager, tp: TopicPartition, batches: Sequence[MarkerBatch], now_ms: int, timeout_ms: int
 ) -> MarkersAppended:
     """Append markers of different producers, at most MOST_TOGETHER, to the log of a partition, with one write."""
     try:
-        partition = replicas.partition(tp)
+        partition = replicas.partitions.get(tp) or replicas.partition(tp)
         log = partition.leader_log()
         if partition.remotes is not None:
             partition.check_enough_replicas()
-        batches = list(map(bytearray, markers))
         try:
             results = storage_append(log, batches, leader_epoch=partition.leader_epoch, now_ms=now_ms)
         except OSError as error:
             replicas.logs.fail_directory(log, error)
             raise
     except APPEND_ERRORS as error:
-        return MarkersAppended([error.with_traceback(None)] * len(markers), None)
+        return MarkersAppended([error.with_traceback(None)] * len(batches), None)
     written = [result for result in results if isinstance(result, LogAppendInfo)]
     if not written:
         return MarkersAppended(results, None)
-    whole = written[0]._replace(last_offset=written[-1].last_offset)
+    whole = written[0]
+    if len(written) > 1:
+        whole = whole._replace(last_offset=written[-1].last_offset)
     outcome = replicas.appended(partition, log, whole, -1, now_ms)
     if isinstance(outcome, LogAppendInfo):
         return MarkersAppended(results, outcome)

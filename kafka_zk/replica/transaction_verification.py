@@ -73,10 +73,12 @@ class TransactionVerification:
             return None
         guards: dict[TopicPartition, VerificationStateEntry] = {}
         refused: dict[TopicPartition, ErrorCode] = {}
+        now_ms = self._wall_ms()
+        _, producer_id, producer_epoch, _ = transaction
         for tp, sequence in sequences.items():
             try:
                 guard = self._leader_log(tp).producers.begin_verification(
-                    transaction.producer_id, sequence, transaction.producer_epoch, self._wall_ms()
+                    producer_id, sequence, producer_epoch, now_ms
                 )
             except ApiError as error:
                 refused[tp] = error.code

@@ -10,12 +10,12 @@ from kafka_zk.coordinator.append_errors import COORDINATOR_ERRORS, code_of
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.replica.delayed_produce import AppendResult
 from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.replica.own_appends import append_record
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 from kafka_zk.system.clock import Clock
 from kafka_zk.transaction.metadata import TransactionMetadata
 from kafka_zk.transaction.records import encode_batch, encode_key
-from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 
 TOMBSTONES_TIMEOUT_MS = 30_000  # request.timeout.ms
 
@@ -27,33 +27,33 @@ _ERRORS = {
 
 
 class TransactionLog:
-    """See the module's docstring; ``partition`` is always one of ``__transaction_state``."""
+    """See the module's docstring; ``tp`` is always one of ``__transaction_state``."""
 
     def __init__(self, replicas: ReplicaManager, clock: Clock) -> None:
         self._replicas = replicas
         self._clock = clock
 
     def store(
-        self, partition: int, transactional_id: str, metadata: TransactionMetadata
+        self, tp: TopicPartition, transactional_id: str, metadata: TransactionMetadata, now_ms: int
     ) -> ErrorCode | Awaitable[ErrorCode]:
         """Write the state of an id: NONE, or what its client is told; nothing to await if nobody has to."""
-        batch = encode_batch(transactional_id, metadata, self._clock.wall_ms())
-        return self._append(partition, batch, max(1, metadata.timeout_ms))
+        batch = encode_batch(transactional_id, metadata, now_ms)
+        return _outcome(append_record(self._replicas, tp, batch, now_ms, max(1, metadata.timeout_ms)))
 
-    def remove(self, partition: int, transactional_ids: Iterable[str]) -> ErrorCode | Awaitable[ErrorCode]:
+    def remove(self, tp: TopicPartition, transactional_ids: Iterable[str]) -> ErrorCode | Awaitable[ErrorCode]:
         """Write tombstones, in one batch; there is at least one."""
         now_ms = self._clock.wall_ms()
         batch = RecordBatchBuilder()
         for each in transactional_ids:
             batch.append(now_ms, encode_key(each), None)
-        return self._append(partition, bytearray(batch.build()), TOMBSTONES_TIMEOUT_MS)
+        records = memoryview(bytearray(batch.build()))
+        return _outcome(self._replicas.append_own(tp, records, TOMBSTONES_TIMEOUT_MS))
 
-    def _append(self, partition: int, batch: bytearray, timeout_ms: int) -> ErrorCode | Awaitable[ErrorCode]:
-        tp = TopicPartition(TRANSACTION_STATE_TOPIC, partition)
-        appended = self._replicas.append_own(tp, memoryview(batch), timeout_ms)
-        if isinstance(appended, LogAppendInfo):
-            return ErrorCode.NONE
-        return _error(appended) if isinstance(appended, Exception) else _error_later(appended)
+
+def _outcome(appended: AppendResult | Awaitable[AppendResult]) -> ErrorCode | Awaitable[ErrorCode]:
+    if isinstance(appended, LogAppendInfo):
+        return ErrorCode.NONE
+    return _error(appended) if isinstance(appended, Exception) else _error_later(appended)
 
 
 async def _error_later(appended: Awaitable[AppendResult]) -> ErrorCode:

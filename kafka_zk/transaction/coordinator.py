@@ -9,7 +9,6 @@ Source: TransactionCoordinator.scala@3.9. Tests: tests/kafka_zk/transaction/test
 from collections.abc import Collection
 from typing import NamedTuple
 
-from kafka_zk.coordinator.replies import Reply
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol.errors import ErrorCode
@@ -157,46 +156,50 @@ class TransactionCoordinator:
             self._manager.add(owned, transaction)
         reply = self._manager.replies.open()
         effects = transaction.init_producer_id(reply, timeout_ms, expected, new_producer_id, now_ms)
-        self._manager.carry_out(owned, transaction, effects)
-        return await self._told(reply)
+        self._manager.carry_out(owned, transaction, effects, now_ms)
+        outcome = self._manager.replies.outcome(reply)
+        result: Result = outcome if isinstance(outcome, Result) else await outcome
+        return result
 
     async def add_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
     ) -> ErrorCode:
         """A producer is going to write to these partitions, which exist. Raises: ClientGone."""
-        found = self._known(transactional_id)
+        found = self._manager.known(transactional_id)
         if isinstance(found, ErrorCode):
             return found
+        owned, transaction = found
         added = frozenset(tps)
-        if not self._manager.memory.has_room(len(added - found[1].metadata.tps) * PARTITION_BYTES):
+        if not self._manager.memory.has_room(len(added - transaction.metadata.tps) * PARTITION_BYTES):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        reply = self._manager.replies.open()
-        self._manager.carry_out(*found, found[1].add_partitions(reply, producer, added, self._clock.wall_ms()))
-        return (await self._told(reply)).error
+        reply, now_ms = self._manager.replies.open(), self._clock.wall_ms()
+        self._manager.carry_out(
+            owned, transaction, transaction.add_partitions(reply, producer, added, now_ms), now_ms
+        )
+        outcome = self._manager.replies.outcome(reply)
+        result: Result = outcome if isinstance(outcome, Result) else await outcome
+        return result.error
 
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether a producer may write to each of these partitions in its open transaction (KIP-890)."""
-        found = self._known(transactional_id)
+        """Those of these partitions to which a producer may not write in its open transaction, and why (KIP-890)."""
+        found = self._manager.known(transactional_id)
         if isinstance(found, ErrorCode):
             return dict.fromkeys(tps, found)
         return found[1].verify(producer, tps)
 
     async def end(self, transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool) -> ErrorCode:
         """A producer commits or aborts; NONE when that is in the log. Raises: ClientGone."""
-        found = self._known(transactional_id)
+        found = self._manager.known(transactional_id)
         if isinstance(found, ErrorCode):
             return found
-        reply = self._manager.replies.open()
-        self._manager.carry_out(*found, found[1].end(reply, producer, self._clock.wall_ms(), commit=commit))
-        return (await self._told(reply)).error
-
-    async def _told(self, reply: Reply) -> Result:
-        """What the core answers; where nobody has to wait for the log it has done so."""
+        owned, transaction = found
+        reply, now_ms = self._manager.replies.open(), self._clock.wall_ms()
+        self._manager.carry_out(owned, transaction, transaction.end(reply, producer, now_ms, commit=commit), now_ms)
         outcome = self._manager.replies.outcome(reply)
         result: Result = outcome if isinstance(outcome, Result) else await outcome
-        return result
+        return result.error
 
     # -- administration -----------------------------------------------------------------------------------------------
 
@@ -242,10 +245,3 @@ class TransactionCoordinator:
     def _find(self, transactional_id: str) -> tuple[CoordinatedPartition, Transaction | None] | ErrorCode:
         owned = self._manager.find(transactional_id)
         return owned if isinstance(owned, ErrorCode) else (owned, owned.transactions.get(transactional_id))
-
-    def _known(self, transactional_id: str) -> tuple[CoordinatedPartition, Transaction] | ErrorCode:
-        owned = self._manager.find(transactional_id) if transactional_id else ErrorCode.INVALID_REQUEST
-        if isinstance(owned, ErrorCode):
-            return owned
-        transaction = owned.transactions.get(transactional_id)
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING if transaction is None else (owned, transaction)

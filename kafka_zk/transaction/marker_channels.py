@@ -18,7 +18,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.metadata.cache import MetadataCache, PartitionInfo
 from kafka_zk.network.slices import in_slices
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.types import TopicPartition
@@ -39,6 +39,7 @@ _PARTITIONS_A_REQUEST = 2_000
 _WRITTEN = frozenset(
     {ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION}
 )  # the producer cannot have written into logs of old formats
+_NO_PARTITIONS: Mapping[int, PartitionInfo] = {}
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 
 
@@ -77,7 +78,7 @@ class MarkersToSend(NamedTuple):
         return TxnMarker(*producer, self.owned.epoch, commit, sorted(tps))
 
 
-OnWritten = Callable[[CoordinatedPartition, Transaction, Iterable[TopicPartition]], None]
+OnWritten = Callable[[CoordinatedPartition, Transaction, Collection[TopicPartition]], None]
 
 
 class TransactionMarkerChannels:
@@ -122,11 +123,12 @@ class TransactionMarkerChannels:
         unknown: list[TopicPartition] = []
         gone: list[TopicPartition] = []
         tps = ending.markers.tps
+        topics, brokers = self._metadata.topics, self._metadata.brokers
         for tp in sorted(tps):
-            info = self._metadata.partition(*tp)
+            info = topics.get(tp.topic, _NO_PARTITIONS).get(tp.partition)
             if info is None:
                 (gone if self._is_settled else unknown).append(tp)
-            elif self._metadata.is_alive(info.leader):
+            elif info.leader in brokers:
                 by_leader.setdefault(info.leader, []).append(tp)
             else:
                 unknown.append(tp)

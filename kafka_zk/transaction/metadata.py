@@ -9,6 +9,7 @@ NO_TIMESTAMP = -1
 LAST_EPOCH = 2**15 - 2
 """A producer never gets a later epoch: the one after it is left for the coordinator, to fence the producer."""
 
+_new_tuple = tuple.__new__  # what ``_make`` calls, without a call of Python around it
 NO_PARTITIONS: frozenset[TopicPartition] = frozenset()
 
 
@@ -29,6 +30,19 @@ class TransactionMetadata(NamedTuple):
     last_update_ms: int = NO_TIMESTAMP
     last_producer_epoch: int = -1
     previous_producer_id: int = -1
+
+    def changed(
+        self, state: TransactionState, tps: frozenset[TopicPartition], start_ms: int, last_update_ms: int
+    ) -> "TransactionMetadata":
+        """The same producer's; what ``_replace`` gives, in half the time."""
+        producer_id, producer_epoch, timeout_ms, _, _, _, _, last_producer_epoch, previous_producer_id = self
+        return _new_tuple(
+            TransactionMetadata,
+            (
+                producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms, last_producer_epoch,
+                previous_producer_id,
+            ),
+        )  # fmt: skip
 
     @property
     def is_epoch_exhausted(self) -> bool:

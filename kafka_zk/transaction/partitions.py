@@ -1,5 +1,7 @@
 """A partition of ``__transaction_state`` as its leader knows it. Source: TxnMetadataCacheEntry@3.9."""
 
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from kafka_zk.transaction.transaction import Transaction
 
 
@@ -12,6 +14,7 @@ class CoordinatedPartition:
 
     def __init__(self, number: int, epoch: int) -> None:
         self.number = number
+        self.tp = TopicPartition(TRANSACTION_STATE_TOPIC, number)
         self.epoch = epoch
         self.transactions: dict[str, Transaction] = {}
         self.ongoing: dict[str, Transaction] = {}

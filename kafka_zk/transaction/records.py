@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.primitives import MALFORMED, Buffer, length, read_count, read_name, skip_tagged_fields, string
-from kafka_zk.storage.record_batch import assemble_batch
+from kafka_zk.storage.record_batch import BASE_TIMESTAMP_POSITION, assemble_batch, set_crc
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.storage.varint import encode_varint
 from kafka_zk.transaction.metadata import NO_PARTITIONS, TransactionMetadata
@@ -26,11 +26,12 @@ _VALUE_VERSIONS = range(2)
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _HEAD = struct.Struct(">hqhib")  # version, producer id, producer epoch, timeout in ms, state
-_TIMES = struct.Struct(">qq")  # last update, start
+_TIMES = struct.Struct(">qq")  # last update and start; or of a batch, first and last
 _NO_PARTITIONS = _INT32.pack(-1)
 _STATE_IDS = {state: number for number, state in enumerate(STATES_BY_ID)}
 _RECORD_BEGINS = b"\0\0\0"  # attributes, the timestamp, which is the batch's, and the offset
 _RECORD_ENDS = b"\0"  # no headers
+_TIMES_POSITION = -len(_RECORD_ENDS) - _TIMES.size  # from a batch's end
 _LONGEST_CACHED = 255  # of a transactional id
 _MOST_CACHED = 16  # partitions of a transaction
 _STORED = frozenset(STATES_BY_ID) - {TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE}
@@ -56,33 +57,44 @@ def decode_key(key: Buffer) -> str | None:
 def encode_value(metadata: TransactionMetadata) -> bytes:
     """The value of a transactional id."""
     producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms, _, _ = metadata
-    if state is TransactionState.EMPTY:
-        added = _NO_PARTITIONS
-    else:
-        added = _cached_partitions(tps) if len(tps) <= _MOST_CACHED else _partitions(tps)
+    added = _NO_PARTITIONS if state is TransactionState.EMPTY else _partitions(tps)
     head = _HEAD.pack(_VALUE_VERSION, producer_id, producer_epoch, timeout_ms, _STATE_IDS[state])
     return b"".join((head, added, _TIMES.pack(last_update_ms, start_ms)))
 
 
 def encode_batch(transactional_id: str, metadata: TransactionMetadata, now_ms: int) -> bytearray:
     """The batch that says so of a transactional id: each step of each transaction writes one."""
-    is_short = len(transactional_id) <= _LONGEST_CACHED
-    front = _cached_front(transactional_id) if is_short else _front(transactional_id)
-    value = encode_value(metadata)
-    record = b"".join((front, encode_varint(len(value)), value, _RECORD_ENDS))
+    producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms, _, _ = metadata
+    if state is TransactionState.EMPTY or len(tps) > _MOST_CACHED or len(transactional_id) > _LONGEST_CACHED:
+        return _assemble(transactional_id, encode_value(metadata), now_ms)
+    template, value_position = _template(transactional_id, tps)
+    batch = bytearray(template)
+    _TIMES.pack_into(batch, BASE_TIMESTAMP_POSITION, now_ms, now_ms)
+    _HEAD.pack_into(
+        batch, value_position, _VALUE_VERSION, producer_id, producer_epoch, timeout_ms, _STATE_IDS[state]
+    )
+    _TIMES.pack_into(batch, _TIMES_POSITION, last_update_ms, start_ms)
+    set_crc(batch)
+    return batch
+
+
+@lru_cache(maxsize=2048)
+def _template(transactional_id: str, tps: frozenset[TopicPartition]) -> tuple[bytes, int]:
+    """The batch of an id in a transaction, before what changes is filled in, and where its value begins."""
+    value = encode_value(TransactionMetadata(0, 0, 0, TransactionState.ONGOING, tps))
+    batch = _assemble(transactional_id, value, 0)
+    return bytes(batch), len(batch) - len(_RECORD_ENDS) - len(value)
+
+
+def _assemble(transactional_id: str, value: bytes, now_ms: int) -> bytearray:
+    key = encode_key(transactional_id)
+    record = b"".join(
+        (_RECORD_BEGINS, encode_varint(len(key)), key, encode_varint(len(value)), value, _RECORD_ENDS)
+    )
     return assemble_batch(
         encode_varint(len(record)) + record,
         attributes=0, record_count=1, base_timestamp=now_ms, max_timestamp=now_ms,
     )  # fmt: skip
-
-
-def _front(transactional_id: str) -> bytes:
-    """What a record of the id begins with, up to its value."""
-    key = encode_key(transactional_id)
-    return b"".join((_RECORD_BEGINS, encode_varint(len(key)), key))
-
-
-_cached_front = lru_cache(maxsize=4096)(_front)
 
 
 def _partitions(tps: frozenset[TopicPartition]) -> bytes:
@@ -93,9 +105,6 @@ def _partitions(tps: frozenset[TopicPartition]) -> bytes:
     for topic, partitions in by_topic.items():
         parts += (string(topic, False), length(len(partitions), False), *map(_INT32.pack, partitions))
     return b"".join(parts)
-
-
-_cached_partitions = lru_cache(maxsize=1024)(_partitions)  # a producer writes to the same ones again and again
 
 
 def decode_value(value: Buffer) -> TransactionMetadata:

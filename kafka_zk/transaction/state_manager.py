@@ -4,7 +4,7 @@ their logs, and what their cores want done.
 Source: TransactionStateManager.scala, TransactionCoordinator.onElection, onResignation@3.9.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from uuid import UUID
 
 from twisted.internet.defer import DeferredLock, ensureDeferred
@@ -38,6 +38,7 @@ from kafka_zk.transaction.transaction import Transaction
 _log = Logger()
 
 RETRY_S = 0.1
+_MOST_RECENT = 1024
 
 Tell = Callable[[Transaction], None]
 """Told of a transaction whose state in the log is another one now."""
@@ -74,6 +75,7 @@ class TransactionStateManager:
         self._loading: dict[int, CoordinatedPartition] = {}
         self._loads = DeferredLock()
         self._counted: tuple[UUID | None, int] | None = None
+        self._recent: dict[str, tuple[CoordinatedPartition, Transaction]] = {}  # a few of those in ``partitions``
 
     # -- which transactional ids --------------------------------------------------------------------------------------
 
@@ -91,6 +93,22 @@ class TransactionStateManager:
         if number in self._loading:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return self.partitions.get(number, ErrorCode.NOT_COORDINATOR)
+
+    def known(self, transactional_id: str) -> tuple[CoordinatedPartition, Transaction] | ErrorCode:
+        """An id that somebody has used before, or what whoever asks for it is told."""
+        recent = self._recent.get(transactional_id)
+        if recent is not None:
+            return recent
+        owned = self.find(transactional_id) if transactional_id else ErrorCode.INVALID_REQUEST
+        if isinstance(owned, ErrorCode):
+            return owned
+        transaction = owned.transactions.get(transactional_id)
+        if transaction is None:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if len(self._recent) >= _MOST_RECENT:
+            self._recent.clear()
+        found = self._recent[transactional_id] = owned, transaction
+        return found
 
     @property
     def is_loading(self) -> bool:
@@ -154,8 +172,7 @@ class TransactionStateManager:
         await in_slices(self._clock, self._go_on_steps(owned))
 
     def _load_steps(self, owned: CoordinatedPartition, loaded: LoadedPartition) -> Iterator[None]:
-        tp = TopicPartition(TRANSACTION_STATE_TOPIC, owned.number)
-        for _ in loaded.load_steps(self._replicas, tp, self._config.load_buffer_bytes):
+        for _ in loaded.load_steps(self._replicas, owned.tp, self._config.load_buffer_bytes):
             if not owned.is_current:
                 return
             yield
@@ -173,12 +190,14 @@ class TransactionStateManager:
                 return
             self._note_state(owned, transaction)
             if transaction.pending is None:
-                self.carry_out(owned, transaction, transaction.loaded(self._clock.wall_ms()))
+                now_ms = self._clock.wall_ms()
+                self.carry_out(owned, transaction, transaction.loaded(now_ms), now_ms)
             yield
 
     def _unload(self, number: int) -> None:
         owned = self._loading.pop(number, None) or self.partitions.pop(number)
         owned.is_current = False
+        self._recent.clear()
         transactions, owned.transactions, owned.ongoing = owned.transactions, {}, {}
         ensureDeferred(in_slices(self._clock, self._closing_steps(transactions.values()))).addErrback(log_bug)
 
@@ -191,17 +210,18 @@ class TransactionStateManager:
 
     # -- what the cores want ------------------------------------------------------------------------------------------
 
-    def carry_out(self, owned: CoordinatedPartition, transaction: Transaction, effects: Iterable[Effect]) -> None:
+    def carry_out(
+        self, owned: CoordinatedPartition, transaction: Transaction, effects: list[Effect], now_ms: int
+    ) -> None:
         """Do what the core wants done, at once as far as nobody has to wait for the log."""
-        wanted = list(effects)
-        for effect in wanted:
+        for effect in effects:  # to which what follows is added
             if isinstance(effect, Append):
                 if effect.is_retry:
                     ensureDeferred(self._store_again(owned, transaction, effect)).addErrback(log_bug)
                     continue
-                stored = self._log.store(owned.number, transaction.transactional_id, effect.metadata)
+                stored = self._log.store(owned.tp, transaction.transactional_id, effect.metadata, now_ms)
                 if isinstance(stored, ErrorCode):
-                    wanted += self._stored(owned, transaction, stored)
+                    effects += self._stored(owned, transaction, stored, now_ms)
                 else:
                     ensureDeferred(self._store_later(owned, transaction, stored)).addErrback(log_bug)
             elif isinstance(effect, Answer):
@@ -215,21 +235,24 @@ class TransactionStateManager:
     ) -> None:
         error = await stored
         if owned.is_current:
-            self.carry_out(owned, transaction, self._stored(owned, transaction, error))
+            now_ms = self._clock.wall_ms()
+            self.carry_out(owned, transaction, self._stored(owned, transaction, error, now_ms), now_ms)
 
     async def _store_again(self, owned: CoordinatedPartition, transaction: Transaction, effect: Append) -> None:
         self.append_retry_count += 1
         await after(self._clock, RETRY_S)
         self.append_retry_count -= 1
         if owned.is_current:
-            self.carry_out(owned, transaction, [Append(effect.metadata)])
+            self.carry_out(owned, transaction, [Append(effect.metadata)], self._clock.wall_ms())
 
-    def _stored(self, owned: CoordinatedPartition, transaction: Transaction, error: ErrorCode) -> list[Effect]:
+    def _stored(
+        self, owned: CoordinatedPartition, transaction: Transaction, error: ErrorCode, now_ms: int
+    ) -> list[Effect]:
         if error is not ErrorCode.NONE:
             _log.warn(
                 "transactional id {id} cannot be stored: {error}", id=transaction.transactional_id, error=error.name
             )
-        effects = transaction.appended(error, self._clock.wall_ms())
+        effects = transaction.appended(error, now_ms)
         if error is ErrorCode.NONE:
             self._note_state(owned, transaction)
             self._tell(transaction)
@@ -247,6 +270,7 @@ class TransactionStateManager:
 
     def _forget(self, owned: CoordinatedPartition, transaction: Transaction) -> None:
         del owned.transactions[transaction.transactional_id]
+        self._recent.pop(transaction.transactional_id, None)
         self.memory.changed(-transaction.counted_bytes)
 
     def _count(self, transaction: Transaction) -> None:
@@ -256,13 +280,16 @@ class TransactionStateManager:
             transaction.counted_bytes = size_bytes
 
     def markers_written(
-        self, owned: CoordinatedPartition, transaction: Transaction, tps: Iterable[TopicPartition]
+        self, owned: CoordinatedPartition, transaction: Transaction, tps: Collection[TopicPartition]
     ) -> None:
         """These partitions of a transaction that ends have their marker, or are gone."""
         if owned.is_current:
-            effects = transaction.markers_written(frozenset(tps), self._clock.wall_ms())
-            self._count(transaction)
-            self.carry_out(owned, transaction, effects)
+            now_ms = self._clock.wall_ms()
+            effects = transaction.markers_written(tps, now_ms)
+            if effects:
+                self.carry_out(owned, transaction, effects, now_ms)
+            else:
+                self._count(transaction)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -275,10 +302,11 @@ class TransactionStateManager:
             for transaction in list(owned.ongoing.values()):
                 if not owned.is_current:
                     break
-                effects = transaction.time_out(self._clock.wall_ms())
+                now_ms = self._clock.wall_ms()
+                effects = transaction.time_out(now_ms)
                 if effects:
                     _log.info("transaction of {id} has timed out: it is aborted", id=transaction.transactional_id)
-                self.carry_out(owned, transaction, effects)
+                self.carry_out(owned, transaction, effects, now_ms)
                 yield
 
     async def remove_expired(self) -> None:
@@ -300,7 +328,7 @@ class TransactionStateManager:
     async def _remove(self, owned: CoordinatedPartition, expired: list[Transaction]) -> None:
         if not owned.is_current:
             return
-        removed = self._log.remove(owned.number, [each.transactional_id for each in expired])
+        removed = self._log.remove(owned.tp, [each.transactional_id for each in expired])
         error = removed if isinstance(removed, ErrorCode) else await removed
         for transaction in expired:
             if error is not ErrorCode.NONE:

@@ -146,27 +146,22 @@ class Transaction:
         is_open = metadata.state is TransactionState.ONGOING
         if is_open and tps <= metadata.tps:
             return _answer(reply, ErrorCode.NONE)
-        return self._prepare(
-            reply,
-            metadata._replace(
-                state=target,
-                tps=metadata.tps | tps,
-                start_ms=metadata.start_ms if is_open else now_ms,
-                last_update_ms=now_ms,
-            ),
-        )
+        start_ms = metadata.start_ms if is_open else now_ms
+        return self._prepare(reply, metadata.changed(target, metadata.tps | tps, start_ms, now_ms))
 
     def verify(
         self, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether the producer may write to each of these partitions: they are in its open transaction (KIP-890)."""
+        """Those to which the producer may not write, and why: they are not in its open transaction (KIP-890)."""
         refusal = self._refusal(producer)
         if refusal is None and self.metadata.state in _PREPARED:
             refusal = _CONCURRENT
         if refusal is not None:
             return dict.fromkeys(tps, refusal)
         added = self.metadata.tps
-        return {tp: ErrorCode.NONE if tp in added else ErrorCode.TRANSACTION_ABORTABLE for tp in tps}
+        if added.issuperset(tps):
+            return {}
+        return {tp: ErrorCode.TRANSACTION_ABORTABLE for tp in tps if tp not in added}
 
     def end(self, reply: Reply | None, producer: ProducerIdAndEpoch, now_ms: int, *, commit: bool) -> list[Effect]:
         """The producer commits or aborts.
@@ -183,7 +178,7 @@ class Transaction:
             return self._prepare(reply, metadata)
         if isinstance(target, ErrorCode):
             return _answer(reply, target)
-        return self._prepare(reply, metadata._replace(state=target, last_update_ms=now_ms))
+        return self._prepare(reply, metadata.changed(target, metadata.tps, metadata.start_ms, now_ms))
 
     def _refusal_to_change(self, producer: ProducerIdAndEpoch) -> ErrorCode | None:
         refusal = self._refusal(producer)
@@ -255,15 +250,16 @@ class Transaction:
         metadata = self.metadata
         if metadata.state not in _PREPARED or not metadata.tps:
             return []
-        self.metadata = metadata._replace(tps=metadata.tps.difference(tps))
-        return [] if self.metadata.tps else self._completed()
+        left = metadata.tps.difference(tps)
+        self.metadata = metadata.changed(metadata.state, left, metadata.start_ms, metadata.last_update_ms)
+        return [] if left else self._completed()
 
     def _complete(self, now_ms: int) -> list[Effect]:
         """The end of the transaction is in the log: tell its partitions, and nobody changes anything until then."""
         metadata = self.metadata
         target = TRANSITIONS[Event.MARKERS_WRITTEN][metadata.state]
         assert isinstance(target, TransactionState)
-        self.pending = metadata._replace(state=target, tps=NO_PARTITIONS, last_update_ms=now_ms)
+        self.pending = metadata.changed(target, NO_PARTITIONS, metadata.start_ms, now_ms)
         if not metadata.tps:
             return self._completed()
         producer = ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)

@@ -2,7 +2,8 @@
 
 A Produce, Fetch, OffsetCommit or Heartbeat request goes through everything that ours runs for it, from the reactor's
 turn to the answer on the socket, with real sockets and a real log; so do the three requests of a transaction that
-arrive together (AddPartitionsToTxn, Produce, EndTxn), with the markers. Counted are
+arrive together (AddPartitionsToTxn, Produce, EndTxn), with the markers, in one partition and in ten, and the
+InitProducerId of an id that nobody has used. Counted are
 
 - opcodes of Python, of which each run of the same code has exactly as many;
 - system calls, by name, as Python makes them;
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -51,14 +53,17 @@ from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from tests.bench.group_wire import Member
 from tests.bench.partition_wire import Wire
-from tests.bench.transaction_wire import TransactionalProducer
+from tests.bench.transaction_wire import TransactionalProducer, init_body
 from tests.kafka_zk.handlers.conftest import Harness, batch, build_harness
 from tests.kafka_zk.network.harness import LocalReactor
 from tests.peers.processes import wait_until
 
 BASELINE = Path(__file__).with_name("request_cost.json")
 TOLERANCE = 0.10
-KINDS = ("produce 1 KB", "produce 64 KB", "fetch 64 KB", "commit 1", "commit 100", "heartbeat", "transaction")
+KINDS = (
+    "produce 1 KB", "produce 64 KB", "fetch 64 KB", "commit 1", "commit 100", "heartbeat", "transaction",
+    "transaction 10", "producer id",
+)  # fmt: skip
 
 _PRODUCE_VERSION, _FETCH_VERSION, _COMMIT_VERSION, _HEARTBEAT_VERSION = 11, 17, 9, 4  # what clients of Kafka 3.9 use
 _TOPIC = "measured"
@@ -94,7 +99,12 @@ class OneBroker:
         self._topic_id = harness.lead(_TOPIC).bytes
         harness.lead(_COMMITTED_TOPIC, _COMMITTED_PARTITIONS)
         harness.lead(OFFSETS_TOPIC, _OFFSETS_TOPIC_PARTITIONS)
-        self._transactions = _Transactions(harness)
+        _lead_transactions(harness)
+        self._made: dict[str, Callable[[], bytes]] = {
+            "transaction": _Transactions(harness, _TOPIC, 1).next,
+            "transaction 10": _Transactions(harness, _COMMITTED_TOPIC, 10).next,
+            "producer id": _new_id,
+        }
         self._dispatcher = Dispatcher(harness.services)
         self._reactor = _Reactor()
         settings = ConnectionSettings(
@@ -164,12 +174,12 @@ class OneBroker:
 
     def _send(self, kind: str) -> None:
         """Returns when the whole request waits in the broker's socket, so that one turn takes it."""
-        request = self._transactions.next() if kind == "transaction" else self._requests[kind]
+        request = self._made[kind]() if kind in self._made else self._requests[kind]
         self._client.sendall(request)
         wait_until(lambda: _waiting_bytes(self._broker_socket) == len(request), _TIMEOUT_S, "the request")
 
     def _receive(self, kind: str) -> None:
-        for _ in range(3 if kind == "transaction" else 1):
+        for _ in range(3 if kind.startswith("transaction") else 1):
             (size_bytes,) = struct.unpack(">i", self._received(4))
             self._received(size_bytes)
 
@@ -212,17 +222,29 @@ class _Collected(Wire):
         self.frames.append(_framed(ApiKey(api_key), version, body))
 
 
-class _Transactions:
-    """One record each, in the same partition."""
+def _lead_transactions(harness: Harness) -> None:
+    harness.lead(TRANSACTION_STATE_TOPIC)
+    harness.markers.services = harness.services
+    verify_transactions(harness.services, _no_connection)
 
-    def __init__(self, harness: Harness) -> None:
-        harness.lead(TRANSACTION_STATE_TOPIC)
-        harness.markers.services = harness.services
-        verify_transactions(harness.services, _no_connection)
-        begin = codec.request(ApiKey.INIT_PRODUCER_ID)(transactional_id="measured", transaction_timeout_ms=60_000)
+
+_ids = itertools.count()
+
+
+def _new_id() -> bytes:
+    return _framed(ApiKey.INIT_PRODUCER_ID, 1, init_body(f"an-application-{next(_ids):06}"))
+
+
+class _Transactions:
+    """One record each in the same partitions."""
+
+    def __init__(self, harness: Harness, topic: str, partitions: int) -> None:
+        who = f"measured-{partitions}"
+        begin = codec.request(ApiKey.INIT_PRODUCER_ID)(transactional_id=who, transaction_timeout_ms=60_000)
         begun = harness.ask(ApiKey.INIT_PRODUCER_ID, 1, begin)
         self._wire = _Collected()
-        self._producer = TransactionalProducer(self._wire, "measured", _TOPIC, [(self._wire, [0])], 1)
+        leaders = [(self._wire, range(partitions))]
+        self._producer = TransactionalProducer(self._wire, who, topic, leaders, partitions)
         self._producer.start(begun.producer_id, begun.producer_epoch)
 
     def next(self) -> bytes:

@@ -36,6 +36,7 @@ ROLES = ("leader", "follower", "controller")
 
 _TWO_AT_ONCE = 0.25
 _END_S = 60
+_CREATED_S = 10
 _SESSIONS = {PAUSE: (0.2, 0.5), CUT: (0.2, 0.5), ONE_WAY: (0.1, 2)}
 """How many sessions something lasts: one survives the short ones, and ISRs shrink in the long ones."""
 
@@ -67,8 +68,9 @@ class Fault:
         }  # fmt: skip
         begins[self.action]()
 
-    def hold(self) -> None:
-        threading.Event().wait(self._seconds)
+    def hold(self, since_s: float) -> None:
+        """Wait until it has lasted long enough; what happens at the same time lasts at the same time."""
+        threading.Event().wait(max(0.0, since_s + self._seconds - time.monotonic()))
 
     def end(self, *, at_once: bool) -> None:
         """``at_once``: a killed broker starts again although its old session may last."""
@@ -140,7 +142,9 @@ class ReplicationRounds:
             asker = AdminClient({"bootstrap.servers": self._cluster.bootstrap, "log_level": 0})
             (created,) = asker.create_topics([NewTopic(TOPIC, PARTITIONS, REPLICAS)]).values()
             try:
-                created.result(_END_S)
+                created.result(_CREATED_S)
+            except TimeoutError:  # it asked a broker that knew no controller yet, and asks again only after minutes
+                return False
             except KafkaException as error:
                 code = error.args[0].code()
                 if code == KafkaError.NOT_CONTROLLER:  # it has moved, and not every broker knows it yet
@@ -210,13 +214,18 @@ class ReplicationRounds:
             fault.begin()
         if len(chosen) == 1 and chosen[0].ends_session:
             self._measure_led(chosen[0], begun_s)
+        since_s = time.monotonic()
         for fault in chosen:
-            fault.hold()
+            fault.hold(since_s)
         for fault in chosen:
             fault.end(at_once=at_once)
+        ended_s = time.monotonic()
         self.wait_registered()
+        self._say(f"    over after {ended_s - begun_s:.1f} s, all registered {time.monotonic() - ended_s:.1f} s later")
         self._measure_full()
+        served_s = time.monotonic()
         self.wait_acknowledged(50)
+        self._say(f"    clients went on within {time.monotonic() - served_s:.1f} s")
 
     def _choose(self) -> list[Fault]:
         count = 2 if self._random.random() < _TWO_AT_ONCE else 1
@@ -325,6 +334,7 @@ def play_campaign(make: Callable[[Cluster], ReplicationRounds], rounds: int, clu
 
     Raises: AssertionError with what was found.
     """
+    played.commit()  # somebody may commit while the rounds are played
     with cluster:
         campaign, found = make(cluster), ["it came to no end"]
         try:

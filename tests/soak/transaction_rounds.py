@@ -133,13 +133,17 @@ class Program:
             os.kill(pid, signal.SIGSTOP)
         return pid
 
-    def end(self, timeout_s: float) -> list[str]:
-        """Let the lives end what they are doing; who does not was stuck."""
-        stuck = []
-        for life, process in enumerate(self._lives):
+    def ask_to_end(self) -> None:
+        """Let the lives end what they are doing."""
+        for process in self._lives:
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
+
+    def ended(self, timeout_s: float) -> list[str]:
+        """Wait for them; who does not end was stuck."""
+        stuck = []
+        for life, process in enumerate(self._lives):
             try:
                 process.wait(timeout_s)
             except subprocess.TimeoutExpired:
@@ -205,7 +209,11 @@ class TransactionRounds(ReplicationRounds):
 
     def judge(self, timeout_s: float = _END_S) -> list[str]:
         """End all transactions, read all that counts, and say what was wrong."""
-        found = [fault for program in self.programs for fault in program.end(timeout_s)]
+        self._say("the end:")
+        for program in self.programs:
+            program.ask_to_end()
+        found = [fault for program in self.programs for fault in program.ended(timeout_s)]
+        self._say("    clients have ended")
         self._end_transactions()
         final, stable = self._final()
         if stable:
@@ -224,6 +232,7 @@ class TransactionRounds(ReplicationRounds):
                 found.append(f"{reader.name} was given {len(reader.observed)} of {count} records")
         if not self._is_replicated():
             found.append("the replicas differ")
+        self._say("    all is read")
         history = self._history(final)
         self._say(summary(history))
         elections = election_faults(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.end_transaction_marker import marker_batch
+from kafka_zk.storage.end_transaction_marker import MarkerBatch, marker_batch
 from kafka_zk.storage.errors import InvalidProducerEpoch, RecordBatchTooLarge, TransactionCoordinatorFenced
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_validator import validate_batch
@@ -31,7 +31,7 @@ def markers(epoch: int = 1, coordinator_epoch: int = 3) -> list[bytearray]:
 
 
 def together(log: Log, batches: Sequence[bytearray]) -> list[object]:
-    return list(append_markers(log, batches, leader_epoch=2, now_ms=T0 + 5))
+    return list(append_markers(log, list(map(MarkerBatch.of, batches)), leader_epoch=2, now_ms=T0 + 5))
 
 
 def one_by_one(log: Log, batches: Sequence[bytearray]) -> list[object]:

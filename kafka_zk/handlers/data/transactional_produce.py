@@ -70,7 +70,7 @@ def _refusal(
     """Why nothing of the request is appended, if so."""
     if headers and not services.authorizer.authorize(context, Operation.WRITE, transactional_id(wanted)):
         return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if len({(header.producer_id, header.producer_epoch) for header in headers}) > 1:
+    if len(headers) > 1 and len({(header.producer_id, header.producer_epoch) for header in headers}) > 1:
         reason = "Transactional records contained more than one producer ID"
         return ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, reason)
     return None

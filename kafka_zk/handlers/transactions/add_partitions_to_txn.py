@@ -21,6 +21,7 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.transactions import (
     read_add_partitions_to_txn_request,
     write_add_partitions_to_txn_response,
+    write_partitions_added_to_txn,
 )
 from kafka_zk.security.authorizer import CLUSTER, Operation, topic, transactional_id
 from kafka_zk.storage.types import TopicPartition
@@ -45,12 +46,13 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         return await answer(services, context, header, body, _of_brokers)
     if len(body) > LARGE_BODY_BYTES:
         return await answer(services, context, header, body, _large)
-    wanted, producer_id, producer_epoch, topics = read_add_partitions_to_txn_request(version, body)
+    wanted, producer_id, producer_epoch, tps = read_add_partitions_to_txn_request(version, body)
     del body  # it may wait for the log
-    tps = list(dict.fromkeys([TopicPartition(name, number) for name, numbers in topics for number in numbers]))
     producer = ProducerIdAndEpoch(producer_id, producer_epoch)
     codes = await _of_client(services, context, version, wanted, producer, tps)
-    return [write_add_partitions_to_txn_response(version, header.correlation_id, codes.items())]
+    if codes is ErrorCode.NONE:
+        return [write_partitions_added_to_txn(version, header.correlation_id, tps)]
+    return [write_add_partitions_to_txn_response(version, header.correlation_id, _of_each(tps, codes))]
 
 
 async def _large(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
@@ -58,7 +60,7 @@ async def _large(services: Services, context: RequestContext, header: RequestHea
     producer = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     wanted, tps = request.v3_and_below_transactional_id, _tps(request.v3_and_below_topics)
     codes = await _of_client(services, context, header.api_version, wanted, producer, tps)
-    return Response(throttle_time_ms=0, results_by_topic_v3_and_below=_topics(codes))
+    return Response(throttle_time_ms=0, results_by_topic_v3_and_below=_topics(_of_each(tps, codes)))
 
 
 async def _of_brokers(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
@@ -82,34 +84,37 @@ async def _of_client(
     version: int,
     wanted: str,
     producer: ProducerIdAndEpoch,
-    tps: list[TopicPartition],
-) -> _Codes:
+    tps: tuple[TopicPartition, ...],
+) -> ErrorCode | _Codes:
+    """What became of all of them together, or of each."""
     authorize = services.authorizer.authorize
     if not authorize(context, Operation.WRITE, transactional_id(wanted)):
-        return dict.fromkeys(tps, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    refused = {
-        tp: ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        for tp in tps
-        if not authorize(context, Operation.WRITE, topic(tp.topic))
-    }
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    forbidden = [
+        name for name in {tp.topic for tp in tps} if not authorize(context, Operation.WRITE, topic(name))
+    ]
+    refused = {}
+    if forbidden:
+        refused = {tp: ErrorCode.TOPIC_AUTHORIZATION_FAILED for tp in tps if tp.topic in forbidden}
     return await _add(services, version, wanted, producer, tps, refused)
 
 
 async def _of_broker(services: Services, version: int, asked: Any) -> _Codes:
     producer, tps = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch), _tps(asked.topics)
     if not asked.verify_only:
-        return await _add(services, version, asked.transactional_id, producer, tps, {})
-    codes = verify(services, asked.transactional_id, producer, tps)
+        return _of_each(tps, await _add(services, version, asked.transactional_id, producer, tps, {}))
+    refused = _refused(services, asked.transactional_id, producer, tps)
+    codes = {tp: refused.get(tp, ErrorCode.NONE) for tp in tps}
     if version >= _ABORTABLE_SINCE:
         return codes
     abortable, older = ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE
     return {tp: older if code is abortable else code for tp, code in codes.items()}
 
 
-def verify(
+def _refused(
     services: Services, wanted: str, producer: ProducerIdAndEpoch, tps: Sequence[TopicPartition]
 ) -> Mapping[TopicPartition, ErrorCode]:
-    """Whether the producer may write to these partitions in its open transaction; nothing is added."""
+    """Those to which the producer may not write in its open transaction, and why; nothing is added."""
     unknown = _unknown(services, tps)
     return _none_of(tps, unknown) if unknown else services.transactions.verify(wanted, producer, tps)
 
@@ -119,26 +124,35 @@ async def _add(
     version: int,
     wanted: str,
     producer: ProducerIdAndEpoch,
-    tps: list[TopicPartition],
+    tps: tuple[TopicPartition, ...],
     refused: dict[TopicPartition, ErrorCode],
-) -> _Codes:
-    refused.update(_unknown(services, [tp for tp in tps if tp not in refused]))
+) -> ErrorCode | _Codes:
+    refused.update(_unknown(services, [tp for tp in tps if tp not in refused] if refused else tps))
     if refused:
         return _none_of(tps, refused)
-    code = await services.transactions.add_partitions(wanted, producer, tps)
-    return dict.fromkeys(tps, known_since(code, version, _FENCED_SINCE))
+    code = await services.transactions.add_partitions(wanted, producer, frozenset(tps))
+    return known_since(code, version, _FENCED_SINCE)
+
+
+def _of_each(tps: Sequence[TopicPartition], codes: ErrorCode | _Codes) -> _Codes:
+    return dict.fromkeys(tps, codes) if isinstance(codes, ErrorCode) else codes
 
 
 def _unknown(services: Services, tps: Sequence[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
-    return {tp: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for tp in tps if services.metadata.partition(*tp) is None}
+    topics = services.metadata.topics
+    return {
+        tp: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for tp in tps
+        if tp[0] not in topics or tp[1] not in topics[tp[0]]
+    }
 
 
 def _none_of(tps: Sequence[TopicPartition], refused: _Codes) -> _Codes:
     return {tp: refused.get(tp, ErrorCode.OPERATION_NOT_ATTEMPTED) for tp in tps}
 
 
-def _tps(topics: Any) -> list[TopicPartition]:
-    return list(dict.fromkeys(TopicPartition(named.name, number) for named in topics for number in named.partitions))
+def _tps(topics: Any) -> tuple[TopicPartition, ...]:
+    return tuple(dict.fromkeys(TopicPartition(named.name, number) for named in topics for number in named.partitions))
 
 
 def _topics(codes: _Codes) -> list[Any]:

@@ -16,8 +16,9 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.replica.delayed_produce import AppendResult
-from kafka_zk.replica.transaction_markers import MarkersAppended, TransactionMarker, append_markers, marker_records
+from kafka_zk.replica.transaction_markers import MarkersAppended, TransactionMarker, append_markers, batch_of
 from kafka_zk.security.authorizer import CLUSTER, Operation
+from kafka_zk.storage.end_transaction_marker import MarkerBatch
 from kafka_zk.storage.marker_appends import MOST_TOGETHER
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 
@@ -75,7 +76,7 @@ class _Part(NamedTuple):
 
     tp: TopicPartition
     markers: list[TransactionMarker]
-    records: list[bytes]
+    batches: list[MarkerBatch]
 
 
 def _parts(
@@ -87,27 +88,27 @@ def _parts(
     parts: dict[TopicPartition, _Part] = {}
     for marker, tps in markers:
         codes = written.setdefault(marker.producer_id, {})
-        records = marker_records(marker, now_ms)
+        batch = batch_of(marker, now_ms)
         for tp in tps:
             codes[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # unless it is here; answered in the order of the request
             part = parts.get(tp)
             if part is not None and len(part.markers) < most:
                 part.markers.append(marker)
-                part.records.append(records)
+                part.batches.append(batch)
                 continue
             if part is not None:
                 yield part
             log = services.replicas.logs.get(tp)
             if log is None:
                 continue
-            if log.config.segment_bytes < MOST_TOGETHER * len(records):
+            if log.config.segment_bytes < MOST_TOGETHER * len(batch.batch):
                 most = 1
-            parts[tp] = _Part(tp, [marker], [records])
+            parts[tp] = _Part(tp, [marker], [batch])
     yield from parts.values()
 
 
 def _append(services: Services, part: _Part) -> MarkersAppended:
-    return append_markers(services.replicas, part.tp, part.records, services.clock.wall_ms(), _TIMEOUT_MS)
+    return append_markers(services.replicas, part.tp, part.batches, services.clock.wall_ms(), _TIMEOUT_MS)
 
 
 async def _write_in_turns(services: Services, parts: list[_Part], written: Written) -> Written:
@@ -143,15 +144,15 @@ def _note(
     written: Written,
 ) -> None:
     """What became of the markers in a partition. Committed offsets of a transaction count from now on, or never."""
-    tp = part.tp
-    for marker, result in zip(part.markers, results, strict=True):
+    tp, listeners = part.tp, services.replicas.marker_listeners
+    for (producer_id, _, _, is_commit), result in zip(part.markers, results, strict=True):
         settled = outcome if isinstance(result, LogAppendInfo) else result
         if isinstance(settled, Exception):
-            written[marker.producer_id][tp] = error_code(settled)
+            written[producer_id][tp] = error_code(settled)
             continue
-        written[marker.producer_id][tp] = ErrorCode.NONE
-        for markers_written in services.replicas.marker_listeners:
-            markers_written(marker.producer_id, (tp,), marker.is_commit)
+        written[producer_id][tp] = ErrorCode.NONE
+        for markers_written in listeners:
+            markers_written(producer_id, (tp,), is_commit)
 
 
 def _marker(asked: Any) -> TransactionMarker:

@@ -195,10 +195,41 @@ def test_an_unreadable_file_ends_the_connection(
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(transport_module.os, "sendfile", broken_disk)
-    lost = make_slice(10)
+    lost = make_slice(5_000)
     pair.transport.write_frame([b"head", lost])
     reactor.until(lambda: pair.protocol.reason)
     assert lost.references == 0
+
+
+def test_a_small_slice_whose_file_is_shorter_ends_the_connection(
+    reactor: LocalReactor, pair: Pair, make_slice: MakeSlice
+) -> None:
+    first, lost = make_slice(10), make_slice(10)
+    os.truncate(lost.path, lost.position + 9)
+    pair.transport.write_frame([b"head", first, lost])
+    reactor.until(lambda: pair.protocol.reason)
+    assert pair.protocol.reason.check(ConnectionAborted)
+    assert (first.references, lost.references) == (0, 0)
+    pair.peer.settimeout(5)
+    with pytest.raises(ConnectionResetError):
+        pair.peer.recv(1)
+
+
+def test_few_records_leave_in_one_call(
+    reactor: LocalReactor, pair: Pair, make_slice: MakeSlice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not if the peer takes nothing: what waits for it stays in the file."""
+    monkeypatch.setattr(transport_module.os, "sendfile", None)
+    few = make_slice(3_000)
+    pair.transport.write_frame([b"head", few, b"tail"])
+    assert receive_all(reactor, pair.peer, 4 + 3_008) == _expected(b"head", few.read(), b"tail")
+    monkeypatch.undo()
+    big, small = make_slice(BIG), make_slice(3_000)
+    pair.transport.write_frame([big])
+    pair.transport.write_frame([small])
+    assert small.references == 1 and pair.transport.queued_memory_bytes < 100
+    expected = _expected(big.read()) + _expected(small.read())
+    assert receive_all(reactor, pair.peer, len(expected)) == expected
 
 
 def test_a_deleted_file_is_sent_to_its_end(reactor: LocalReactor, pair: Pair, make_slice: MakeSlice) -> None:
@@ -294,6 +325,9 @@ def test_any_mix_of_bytes_and_slices_arrives_in_order(frames: list[list[bytes | 
 
         def fileno(self) -> int:
             return descriptor
+
+        def read(self) -> bytes:
+            return os.pread(descriptor, self.size_bytes, self.position)
 
         def retain(self) -> None:
             MemorySlice.references += 1

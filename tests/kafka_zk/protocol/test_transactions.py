@@ -17,7 +17,9 @@ from kafka_zk.protocol.transactions import (
     write_add_partitions_to_txn_response,
     write_end_txn_response,
     write_init_producer_id_response,
+    write_partitions_added_to_txn,
 )
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.protocol.strategies import int32, int64, long_text
 
 Add = codec.request(ApiKey.ADD_PARTITIONS_TO_TXN)
@@ -35,8 +37,10 @@ def test_partitions_that_are_added_are_read(
         v3_and_below_topics=[Topic(name=topic, partitions=numbers) for topic, numbers in topics],
     )  # fmt: skip
     body = codec.encode_body(message, ApiKey.ADD_PARTITIONS_TO_TXN, version)
-    found = read_add_partitions_to_txn_request(version, memoryview(body))
-    assert found == (name, producer_id, epoch, [(topic, tuple(numbers)) for topic, numbers in topics])
+    tps = [TopicPartition(topic, number) for topic, numbers in topics for number in numbers]
+    for _ in range(2):
+        found = read_add_partitions_to_txn_request(version, memoryview(body))
+        assert found == (name, producer_id, epoch, tuple(dict.fromkeys(tps)))
     for cut in range(len(body)):
         with pytest.raises(ProtocolError):
             read_add_partitions_to_txn_request(version, memoryview(body)[:cut])
@@ -44,9 +48,12 @@ def test_partitions_that_are_added_are_read(
 
 @given(st.integers(0, 3), int32, st.dictionaries(st.tuples(st.sampled_from(["a", "é"]), int32), CODES))
 def test_what_became_of_partitions_is_written(
-    version: int, correlation_id: int, codes: dict[tuple[str, int], ErrorCode]
+    version: int, correlation_id: int, by_name: dict[tuple[str, int], ErrorCode]
 ) -> None:
-    answer = memoryview(write_add_partitions_to_txn_response(version, correlation_id, codes.items()))
+    codes = {TopicPartition(*tp): code for tp, code in by_name.items()}
+    answer = memoryview(write_add_partitions_to_txn_response(version, correlation_id, codes))
+    if set(codes.values()) <= {ErrorCode.NONE}:
+        assert write_partitions_added_to_txn(version, correlation_id, tuple(codes)) == answer
     position = response_body_position(answer, ApiKey.ADD_PARTITIONS_TO_TXN, version)
     decoded: Any = codec.decode_response(ApiKey.ADD_PARTITIONS_TO_TXN, version, answer[position:])
     assert int.from_bytes(answer[:4], "big", signed=True) == correlation_id

@@ -173,7 +173,7 @@ def test_a_broker_that_stops_asks_nobody() -> None:
 def test_what_the_broker_itself_coordinates_is_looked_up_at_once() -> None:
     world = World()
     world.coordinator = 0
-    world.own = {P0: ErrorCode.NONE, P1: ErrorCode.TRANSACTION_ABORTABLE}
+    world.own = {P1: ErrorCode.TRANSACTION_ABORTABLE}
     world.ask("knows", P0, P1, knows=True)
     world.ask("old", P0, P1)
     assert world.told == {"knows": {P1: ErrorCode.TRANSACTION_ABORTABLE}, "old": {P1: ErrorCode.INVALID_TXN_STATE}}

@@ -92,6 +92,32 @@ def test_another_leader_goes_on_where_the_last_one_was(broker: Harness) -> None:
     assert init(broker).producer == (producer.producer_id, 1)
 
 
+def test_whoever_was_served_is_sent_away_with_the_partition(broker: Harness) -> None:
+    """Also if it was just asked for; and after it was forgotten nobody knows it."""
+    producer = begin(broker)
+    transactions = broker.services.transactions
+    move_away(broker, 1)
+    assert asked(transactions.end("x", producer, commit=True)) == [ErrorCode.NOT_COORDINATOR]
+    assert transactions.verify("x", producer, [T0]) == {T0: ErrorCode.NOT_COORDINATOR}
+    lead(broker, 2)
+    assert transactions.verify("x", producer, [T0]) == {}
+    assert asked(transactions.end("x", producer, commit=True)) == [NONE]
+    at(broker, NOW_MS + TransactionConfig().id_expiration_ms)
+    asked(transactions.remove_expired())
+    turn(broker)
+    assert asked(transactions.end("x", producer, commit=True)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    broker.services.transactions.close()
+    assert asked(transactions.end("x", producer, commit=True)) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+
+def test_more_ids_than_are_at_hand_are_served(broker: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_manager, "_MOST_RECENT", 3)
+    producers = {who: begin(broker, who) for who in "abcdefgh"}
+    for who, producer in producers.items():
+        assert asked(broker.services.transactions.end(who, producer, commit=who < "d")) == [NONE]
+    assert {state_of(broker, who) for who in producers} == {"CompleteCommit", "CompleteAbort"}
+
+
 def test_a_new_leader_ends_what_was_being_ended(broker: Harness) -> None:
     producer = begin(broker)
     broker.markers.codes[T0] = ErrorCode.NOT_ENOUGH_REPLICAS

@@ -5,9 +5,10 @@ from random import Random
 import pytest
 
 from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.transaction.metadata import TransactionMetadata
-from kafka_zk.transaction.records import decode_key, decode_value, encode_key, encode_value
+from kafka_zk.transaction.records import decode_key, decode_value, encode_batch, encode_key, encode_value
 from kafka_zk.transaction.states import TransactionState
 
 TPS = frozenset({TopicPartition("b", 1), TopicPartition("a", 0), TopicPartition("a", 7)})
@@ -17,6 +18,8 @@ ONGOING_BYTES = bytes.fromhex(
     "00000002 0001 61 00000002 00000000 00000007 0001 62 00000001 00000001"
     "00000000000007d0 00000000000003e8"
 )
+
+STORED = [each for each in TransactionState if each.value not in ("Dead", "PrepareEpochFence")]
 
 
 def test_the_key_is_kafkas() -> None:
@@ -40,6 +43,22 @@ def test_an_empty_one_has_null_for_its_partitions() -> None:
     complete = empty._replace(state=TransactionState.COMPLETE_ABORT)
     assert encode_value(complete)[17:21] == b"\x00\x00\x00\x00"
     assert decode_value(encode_value(complete)) == complete
+
+
+@pytest.mark.parametrize("transactional_id", ["a", "ä" * 300])
+def test_a_batch_has_the_key_and_the_value(transactional_id: str) -> None:
+    """As it is built record by record, for every state, also when the id has written to the same partitions before."""
+    random = Random(2)
+    for _ in range(200):
+        state = random.choice(STORED)
+        tps = random.choice([frozenset(), TPS, frozenset(TopicPartition("t", number) for number in range(20))])
+        numbers = [random.randint(0, 2**62), random.randint(0, 2**15 - 1), random.randint(0, 2**31 - 1)]
+        times = [random.randint(-1, 2**60) for _ in range(2)]
+        metadata = TransactionMetadata(*numbers, state, tps, *times)
+        now_ms = random.randint(0, 2**60)
+        built = RecordBatchBuilder()
+        built.append(now_ms, encode_key(transactional_id), encode_value(metadata))
+        assert encode_batch(transactional_id, metadata, now_ms) == built.build()
 
 
 def test_the_flexible_version_can_be_read() -> None:

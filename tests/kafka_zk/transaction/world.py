@@ -296,7 +296,7 @@ class World:
             transaction = self.coordinators[-1].transaction
             if transaction is None:
                 return ErrorCode.NOT_COORDINATOR
-            code = transaction.verify(ProducerIdAndEpoch(data.producer_id, data.epoch), [tp])[tp]
+            code = transaction.verify(ProducerIdAndEpoch(data.producer_id, data.epoch), [tp]).get(tp, NONE)
             if code is not NONE:
                 return code
         return partition.write(data)

@@ -1,0 +1,35 @@
+"""Appends a record of the broker's own to a partition that it leads, without looking at what it has just built.
+
+Tests: tests/storage/test_own_appends.py, tests/kafka_zk/transaction/test_coordinator.py.
+"""
+
+from collections.abc import Awaitable
+
+from twisted.internet.defer import ensureDeferred
+
+from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult
+from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.storage.own_appends import append_record as storage_append
+from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+
+
+def append_record(
+    replicas: ReplicaManager, tp: TopicPartition, batch: bytearray, now_ms: int, timeout_ms: int
+) -> AppendResult | Awaitable[AppendResult]:
+    """As ``ReplicaManager.append_own`` does with a batch of one record with that time, without a producer."""
+    try:
+        partition = replicas.partitions.get(tp) or replicas.partition(tp)
+        log = partition.leader_log()
+        if partition.remotes is not None:
+            partition.check_enough_replicas()
+        try:
+            info = storage_append(log, batch, now_ms=now_ms, leader_epoch=partition.leader_epoch)
+        except OSError as error:
+            replicas.logs.fail_directory(log, error)
+            raise
+    except APPEND_ERRORS as error:
+        return error.with_traceback(None)
+    result = replicas.appended(partition, log, info, -1, now_ms)
+    if isinstance(result, LogAppendInfo):
+        return result
+    return ensureDeferred(replicas.committed(tp, result, timeout_ms))

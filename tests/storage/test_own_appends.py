@@ -1,0 +1,51 @@
+"""What the broker appends without looking at it is in the log as what it has looked at."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.storage.errors import RecordBatchTooLarge, RecordTooLarge
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_validator import validate_batch
+from kafka_zk.storage.own_appends import append_record
+
+from .helpers import T0, batch, new_log, read_offsets, reopen
+
+
+def looked_at(log: Log, data: bytearray, leader_epoch: int, now_ms: int) -> object:
+    return log.append_as_leader(
+        data, validate_batch(data), leader_epoch=leader_epoch, now_ms=now_ms, from_client=False, conforms_to=log.config
+    )
+
+
+def as_it_is(log: Log, data: bytearray, leader_epoch: int, now_ms: int) -> object:
+    return append_record(log, data, leader_epoch=leader_epoch, now_ms=now_ms)
+
+
+@pytest.mark.parametrize("timestamps", ["CreateTime", "LogAppendTime"])
+def test_the_log_is_the_same(tmp_path: Path, timestamps: str) -> None:
+    """Also where segments are rolled, by size and by time, and where the leader epoch changes."""
+    found = []
+    for name, put in (("own", as_it_is), ("any", looked_at)):
+        log = new_log(
+            tmp_path / name, cleanup_policy=("compact",), segment_bytes=1_000, segment_ms=50, index_interval_bytes=1,
+            message_timestamp_type=timestamps,
+        )  # fmt: skip
+        infos = [
+            put(log, batch(key=b"k", timestamp_ms=T0 + at * 7, value=b"v" * (at % 40)), at // 20, T0 + at * 7)
+            for at in range(60)
+        ]
+        files = [path.read_bytes() for path in sorted(log.directory.glob("*.log"))]
+        found.append([files, infos, log.leader_epochs.entries, log.log_end_offset])
+        assert len(files) > 3 and read_offsets(log) == list(range(60))
+        log.close()
+        assert reopen(log)[1] is None
+    assert found[0] == found[1]
+
+
+def test_what_is_too_large_is_refused(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=500, max_message_bytes=1_000)
+    for size_bytes, error in ((2_000, RecordTooLarge), (700, RecordBatchTooLarge)):
+        with pytest.raises(error):
+            append_record(log, batch(value=b"v" * size_bytes), leader_epoch=0, now_ms=T0)
+    assert log.log_end_offset == 0
