@@ -92,6 +92,7 @@ class Run:
         self.members: dict[str, SimMember | SimBrokerMember] = {}
         self.assignor = ASSIGNORS[seed % 2]
         self.producers: list[SimProducer] = []
+        self.listeners: list[Callable[[Event], None]] = []
         self._faulty: dict[tuple[str, tuple[str, ...], int], None] = {}
         self._in_force = FaultsInForce()
         self._joined: Counter[str] = Counter()
@@ -237,6 +238,8 @@ class Run:
 
     def _observed(self, event: Event) -> None:
         self.history.add(Lifted(self.world.now_ms, event.actor, event))
+        for listener in list(self.listeners):
+            listener(event)
 
     def make_peace(self) -> None:
         """Undo every fault; whoever is down is started."""

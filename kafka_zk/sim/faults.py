@@ -12,14 +12,17 @@ from math import inf
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_zk.registry.events import Event
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.registry.znodes.controller import decode as decode_controller
 from kafka_zk.registry.znodes.topics import decode_state, state_path
 from kafka_zk.sim.clients import GROUP
 from kafka_zk.sim.history import Fact, Happened
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
-from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
+from kafka_zk.transaction.events import TransactionChanged
+from kafka_zk.transaction.states import TransactionState
 
 if TYPE_CHECKING:
     from kafka_zk.sim.campaign import Run
@@ -244,16 +247,12 @@ def _controller(run: "Run") -> str | None:
     return f"broker-{decode_controller(data).broker_id}" if data else None
 
 
-def _leaders(run: "Run", topic: str) -> list[str]:
-    """Of its partitions, as ZooKeeper says."""
+def _leader(run: "Run", tp: TopicPartition) -> str | None:
     tree = run.world.zookeeper.tree
-    found = []
-    number = 0
-    while tree.exists(path := state_path(topic, number)) is not None:
-        data, stat = tree.get(path)
-        found.append(f"broker-{decode_state(topic, number, data, stat.version).leader}")
-        number += 1
-    return found
+    path = state_path(*tp)
+    if tree.exists(path) is None:
+        return None
+    return f"broker-{decode_state(*tp, tree.get(path)[0]).leader}"
 
 
 def _pair(run: "Run", name: str) -> tuple[str, str] | None:
@@ -320,19 +319,22 @@ def _outlived(run: "Run", name: str) -> Callable[[], None]:
 
 
 def _unfinished_commits(run: "Run", name: str) -> Callable[[], None]:
-    """Markers do not reach a leader, until the coordinator of their transactions is another one."""
-    controller = _controller(run)
-    coordinators = dict.fromkeys(_leaders(run, TRANSACTION_STATE_TOPIC))
-    others = [broker.name for broker in run.world.brokers.values() if broker.name != controller]
-    pairs = [(one, other) for one in coordinators for other in others if one != other]
-    if not pairs:
-        return _nothing
-    coordinator, other = run.random.choice([pair for pair in pairs if pair[1] == name] or pairs)
-    network = run.world.network
-    network.cut(coordinator, other)
-    run.later(7, partial(_expire, run, coordinator))
-    run.later(9, network.heal)
-    return _nothing
+    """The next commit is prepared, and its markers do not reach a leader until the coordinator is another one."""
+
+    def heard(event: Event) -> None:
+        if not isinstance(event, TransactionChanged) or event.state is not TransactionState.PREPARE_COMMIT:
+            return
+        coordinator = f"broker-{event.actor.rpartition('-')[2]}"
+        leaders = [_leader(run, tp) for tp in event.partitions]
+        others = [leader for leader in leaders if leader not in (None, coordinator, _controller(run))]
+        if others:
+            run.listeners.remove(heard)
+            run.world.network.cut(coordinator, others[0])
+            run.later(0.7, partial(_expire, run, coordinator))
+            run.later(3, run.world.network.heal)
+
+    run.listeners.append(heard)
+    return lambda: run.listeners.remove(heard) if heard in run.listeners else None
 
 
 KINDS: dict[str, Act] = {
