@@ -22,7 +22,7 @@ from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.sim import broker_group, judges
 from kafka_zk.sim.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, key_of, make_admin
-from kafka_zk.sim.faults import DRAWN, KINDS, Fault, FaultsInForce, disk_error, drawn
+from kafka_zk.sim.faults import DRAWN, KINDS, PEACE, Fault, FaultsInForce, disk_error, drawn
 from kafka_zk.sim.history import Found, Happened, History, Lifted, Stored
 from kafka_zk.sim.offsets_topic import OffsetsTopic, read_offsets_topic
 from kafka_zk.sim.scheduler import Stuck
@@ -59,6 +59,7 @@ BROKER = {
     "log.cleaner.backoff.ms": "2000",
     "log.cleaner.dedupe.buffer.size": "2097152",
     "log.flush.start.offset.checkpoint.interval.ms": "5000",
+    "log.index.interval.bytes": "256",  # logs are short
     "log.flush.interval.messages": "1",  # of CACHED it is overridden; __consumer_offsets is durable by it
     "offsets.topic.num.partitions": "2",
     "offsets.topic.replication.factor": "1",
@@ -91,6 +92,7 @@ class Run:
         self.members: dict[str, SimMember | SimBrokerMember] = {}
         self.assignor = ASSIGNORS[seed % 2]
         self.producers: list[SimProducer] = []
+        self.listeners: list[Callable[[Event], None]] = []
         self._faulty: dict[tuple[str, tuple[str, ...], int], None] = {}
         self._in_force = FaultsInForce()
         self._joined: Counter[str] = Counter()
@@ -164,6 +166,10 @@ class Run:
     def delete_znode(self, path: str) -> None:
         self._tool.delete(path).addErrback(lambda failure: failure.trap(RegistryError))
 
+    def later(self, delay_s: float, act: Callable[[], object]) -> None:
+        """Do it then, unless there is peace."""
+        self.world.scheduler.clock.callLater(delay_s, lambda: None if self._peaceful else act())
+
     def note(self, text: str) -> None:
         self.history.add(Happened(self.world.now_ms, text))
 
@@ -232,6 +238,8 @@ class Run:
 
     def _observed(self, event: Event) -> None:
         self.history.add(Lifted(self.world.now_ms, event.actor, event))
+        for listener in list(self.listeners):
+            listener(event)
 
     def make_peace(self) -> None:
         """Undo every fault; whoever is down is started."""
@@ -247,7 +255,7 @@ class Run:
                 broker.start()
         for name in list(self.members):
             self.replace_member(name)
-        self.note("peace")
+        self.note(PEACE)
 
     # -- peace ----------------------------------------------------------------------------------------------------
 

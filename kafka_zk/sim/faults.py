@@ -8,14 +8,21 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_zk.registry.events import Event
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.registry.znodes.controller import decode as decode_controller
+from kafka_zk.registry.znodes.topics import decode_state, state_path
 from kafka_zk.sim.clients import GROUP
+from kafka_zk.sim.history import Fact, Happened
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
+from kafka_zk.transaction.events import TransactionChanged
+from kafka_zk.transaction.states import TransactionState
 
 if TYPE_CHECKING:
     from kafka_zk.sim.campaign import Run
@@ -69,6 +76,15 @@ class FaultsInForce:
 
 
 _LINE = re.compile(r"(\d{1,9}) (\S+) (\S+) (\d{1,9})")
+
+LAG_S = 12
+"""How long a follower lags."""
+COMPOSED_MS = 20_000
+"""How long a sequence of faults lasts."""
+RECOVERY_MS = 20_000
+"""After a fault: sessions end, leaders are elected, replicas catch up."""
+SEQUENCE_PROBABILITY = 0.3
+PEACE = "peace"
 
 Act = Callable[["Run", str], Callable[[], None]]
 """Do it to the target; returns what undoes it."""
@@ -213,17 +229,112 @@ def _delete_claim(run: "Run", name: str) -> Callable[[], None]:
 def _late_orders(run: "Run", name: str) -> Callable[[], None]:
     """The controller tells the broker of an election, and that arrives when it has heard of later ones from another."""
     world = run.world
-    data = world.zookeeper.tree.get(CONTROLLER)[0] if world.zookeeper.tree.exists(CONTROLLER) else None
     others = [broker.name for broker in world.brokers.values() if broker.name != name]
-    controller = f"broker-{decode_controller(data).broker_id}" if data else name
-    if controller == name:
+    controller = _controller(run)
+    if controller is None or controller == name:
         return _nothing
     world.network.cut(controller, name)
     others.remove(controller)
-    clock = world.scheduler.clock
-    clock.callLater(0.3, _expire, run, run.random.choice(others))  # partitions that it leads get other leaders
-    clock.callLater(1.3, _expire, run, controller)  # of which it is one
+    run.later(0.3, partial(_expire, run, run.random.choice(others)))  # partitions that it leads get other leaders
+    run.later(1.3, partial(_expire, run, controller))  # of which it is one
+    run.later(3, world.network.heal)
     return world.network.heal
+
+
+def _controller(run: "Run") -> str | None:
+    tree = run.world.zookeeper.tree
+    data = tree.get(CONTROLLER)[0] if tree.exists(CONTROLLER) else None
+    return f"broker-{decode_controller(data).broker_id}" if data else None
+
+
+def _leader(run: "Run", tp: TopicPartition) -> str | None:
+    tree = run.world.zookeeper.tree
+    path = state_path(*tp)
+    if tree.exists(path) is None:
+        return None
+    return f"broker-{decode_state(*tp, tree.get(path)[0]).leader}"
+
+
+def _pair(run: "Run", name: str) -> tuple[str, str] | None:
+    """Two brokers of which none is the controller, the second one ``name`` if possible; None if there are no two."""
+    controller = _controller(run)
+    names = [broker.name for broker in run.world.brokers.values() if broker.is_started and broker.name != controller]
+    if controller is None or len(names) < 2:
+        return None
+    target = name if name in names else names[0]
+    names.remove(target)
+    return run.random.choice(names), target
+
+
+def _lag(run: "Run", name: str) -> Callable[[], None]:
+    """A follower gets nothing from a leader for longer than it may lag; both reach the controller, and it them."""
+    pair = _pair(run, name)
+    if pair is None:
+        return _nothing
+    network = run.world.network
+    network.heal()  # of two followers that lag one may be too much for min.insync.replicas
+    network.cut(*pair)
+    run.later(LAG_S, network.heal)
+    return network.heal
+
+
+def _depose(run: "Run", name: str) -> Callable[[], None]:
+    """Somebody deletes ``/controller`` while the controller stands still, and an AlterPartition waits for it. When it
+    wakes its session is the same, and there is another controller."""
+    pair = _pair(run, name)
+    controller = _controller(run)
+    if pair is None or controller is None or not run.broker(controller).is_started:
+        return _nothing
+    broker, process = run.broker(controller), run.broker(controller).process
+    assert process is not None
+
+    def pause() -> None:
+        if broker.process is process and broker.is_started:
+            broker.pause()
+
+    def resume() -> None:
+        if broker.process is process and process.is_paused:
+            broker.resume()
+
+    network = run.world.network
+    network.cut(*pair)
+    run.later(3.5, pause)
+    run.later(6.7, partial(run.delete_znode, CONTROLLER))
+    run.later(7.8, resume)
+    run.later(9, network.heal)
+    return resume
+
+
+def _outlived(run: "Run", name: str) -> Callable[[], None]:
+    """All other brokers die; when nobody but this one is in sync, it dies, and they come back before it does."""
+    names = [broker.name for broker in run.world.brokers.values()]
+    others = [other for other in names if other != name]
+    for other in others:
+        run.broker(other).kill()
+    run.later(7.5, run.broker(name).kill)
+    for other in others:
+        run.later(7.6, run.broker_starter(other))
+    run.later(17, run.broker_starter(name))
+    return _nothing
+
+
+def _unfinished_commits(run: "Run", name: str) -> Callable[[], None]:
+    """The next commit is prepared, and its markers do not reach a leader until the coordinator is another one."""
+
+    def heard(event: Event) -> None:
+        if not isinstance(event, TransactionChanged) or event.state is not TransactionState.PREPARE_COMMIT:
+            return
+        coordinator = f"broker-{event.actor.rpartition('-')[2]}"
+        leaders = [_leader(run, tp) for tp in event.partitions]
+        others = [leader for leader in leaders if leader not in (None, coordinator, _controller(run))]
+        if others:
+            run.listeners.remove(heard)
+            run.world.network.cut(coordinator, others[0])
+            run.later(0.7, partial(_expire, run, coordinator))
+            run.later(3, run.world.network.heal)
+
+    run.listeners.append(heard)
+    return lambda: run.listeners.remove(heard) if heard in run.listeners else None
 
 
 KINDS: dict[str, Act] = {
@@ -247,13 +358,37 @@ KINDS: dict[str, Act] = {
     "leave": _leave,
     "delete-claim": _delete_claim,
     "late-orders": _late_orders,
+    "lag": _lag,
+    "depose": _depose,
+    "outlived": _outlived,
+    "unfinished-commits": _unfinished_commits,
 }
-DRAWN = tuple(kind for kind in KINDS if kind not in ("delete-claim", "late-orders"))
+COMPOSED = ("late-orders", "lag", "depose", "outlived", "unfinished-commits")
+"""Sequences in which one safeguard of replication or of transactions matters; they last as long as they take."""
+DRAWN = tuple(kind for kind in KINDS if kind not in ("delete-claim", *COMPOSED))
 """What a seed draws from, unless kinds are named: another kind would make other plans of all seeds."""
 _OF_MEMBERS = ("kill-member", "pause-member", "leave", "delete-claim")
 _OF_ZOOKEEPER = ("expire", "disconnect", "lose-request", "cut-zookeeper")
 _OF_THE_NETWORK = ("break", "cut", "slow")
-_AT_ONCE = ("delete-claim", "expire", "disconnect", "lose-request", "break", "clock")
+_AT_ONCE = ("delete-claim", "expire", "disconnect", "lose-request", "break", "clock", *COMPOSED)
+
+
+def disturbed(facts: Sequence[Fact]) -> list[tuple[float, float]]:
+    """From when to when faults may keep a cluster from acknowledging records; a follower that lags does not."""
+    found = []
+    for fact in facts:
+        if not isinstance(fact, Happened):
+            continue
+        if _LINE.fullmatch(fact.text) is not None:
+            fault = Fault.parse(fact.text)
+            if fault.kind != "lag":
+                lasts_ms = COMPOSED_MS if fault.kind in COMPOSED else fault.duration_ms
+                found.append((fact.time_ms, fact.time_ms + lasts_ms + RECOVERY_MS))
+        elif fact.text == PEACE:
+            found.append((fact.time_ms, inf))
+        elif fact.text.startswith("start "):
+            found.append((fact.time_ms, fact.time_ms + RECOVERY_MS))
+    return found
 
 
 def drawn(
@@ -278,6 +413,16 @@ def drawn(
         duration_ms = 0 if kind in _AT_ONCE else random.choice((200, 1_000, 3_000, 7_000, 12_000))
         plan.append(Fault(random.randint(1_000, end_ms), kind, target, duration_ms))
     return sorted(plan)
+
+
+def with_a_sequence(
+    random: Random, plan: Sequence[Fault], brokers: Sequence[str], end_ms: int, kinds: Sequence[str]
+) -> list[Fault]:
+    """Now and then one of these sequences more, so that it ends before ``end_ms``."""
+    if random.random() >= SEQUENCE_PROBABILITY:
+        return list(plan)
+    at_ms = random.randint(1_000, end_ms - COMPOSED_MS)
+    return sorted([*plan, Fault(at_ms, random.choice(kinds), random.choice(brokers), 0)])
 
 
 def disk_error(number: int, path: str) -> OSError:

@@ -6,6 +6,7 @@ acknowledges per epoch, prefixes of logs, the ISR) and with transactions (atomic
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
+from math import inf
 
 from kafka_zk.controller.events import ControllerElected, TopicDeleted
 from kafka_zk.replica.events import RoleChanged
@@ -95,6 +96,25 @@ def seen(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], dura
                 f"{fact.time_ms}: {fact.actor} got {fact.value} at {fact.tp}@{fact.offset}, where"
                 f" {at.get(fact.offset, 'nothing')} is now"
             )
+    return broken
+
+
+def in_time(facts: Iterable[Fact], disturbed: Collection[tuple[float, float]], limit_ms: float) -> list[str]:
+    """A record is acknowledged within ``limit_ms``, unless something disturbs the cluster until then.
+
+    ``disturbed``: from when to when, in ms.
+    """
+    facts = list(facts)
+    acked = {(fact.tp, fact.value): fact.time_ms for fact in facts if isinstance(fact, Acked)}
+    broken = []
+    for fact in facts:
+        if not isinstance(fact, Sent) or any(
+            begin <= fact.time_ms + limit_ms and fact.time_ms <= end for begin, end in disturbed
+        ):
+            continue
+        after_ms = acked.get((fact.tp, fact.value), inf) - fact.time_ms
+        if after_ms > limit_ms:
+            broken.append(f"{fact.time_ms:.3f}: {fact.tp}: {fact.value} was acknowledged after {after_ms:.0f} ms")
     return broken
 
 

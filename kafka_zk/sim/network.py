@@ -92,7 +92,8 @@ class SimTransport:
         queued: list[bytes | _QueuedSlice] = [_FRAME_SIZE.pack(size_bytes)]
         for part in parts:
             if isinstance(part, _DATA):
-                queued.append(bytes(part))
+                if len(part):
+                    queued.append(bytes(part))
             elif part.size_bytes > 0:
                 try:
                     part.retain()
@@ -179,30 +180,45 @@ class SimTransport:
             self.process.callLater(0, self.end, ConnectionDone())
 
     def _next_piece(self) -> bytes | None:
-        """From the head of the queue; None if the file ends before its slice does."""
-        item = self._queue[0]
-        if isinstance(item, bytes):
-            if len(item) <= PIECE_BYTES:
-                self._queue.popleft()
-                return item
-            self._queue[0] = item[PIECE_BYTES:]
-            return item[:PIECE_BYTES]
+        """As much of the queue as goes at once; None if a file ends before its slice does."""
+        parts: list[bytes] = []
+        room_bytes = PIECE_BYTES
+        while self._queue and room_bytes > 0:
+            item = self._queue[0]
+            data = self._taken_off(item, room_bytes) if isinstance(item, bytes) else self._read_off(item, room_bytes)
+            if not data:
+                return None
+            parts.append(data)
+            room_bytes -= len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _taken_off(self, item: bytes, room_bytes: int) -> bytes:
+        if len(item) <= room_bytes:
+            self._queue.popleft()
+            return item
+        self._queue[0] = item[room_bytes:]
+        return item[:room_bytes]
+
+    def _read_off(self, item: _QueuedSlice, room_bytes: int) -> bytes:
+        """Nothing if it cannot be read."""
         try:
-            data = files.pread(item.file_slice.fileno(), min(item.remaining_bytes, PIECE_BYTES), item.position)
+            data = files.pread(item.file_slice.fileno(), min(item.remaining_bytes, room_bytes), item.position)
         except OSError:
-            return None
-        if not data:
-            return None
+            return b""
         item.position += len(data)
         item.remaining_bytes -= len(data)
-        if not item.remaining_bytes:
+        if data and not item.remaining_bytes:
             self._queue.popleft()
             item.file_slice.release()
         return data
 
-    def acknowledged(self, size_bytes: int) -> None:
-        """The peer's process has read that much."""
+    def taken(self, size_bytes: int) -> bool:
+        """The peer's process has read that much; returns whether that is nothing to this one."""
         self._under_way_bytes -= size_bytes
+        return not (self._queue or self.on_drained is not None or self.disconnecting)
+
+    def send_more(self) -> None:
+        """There is room for more."""
         has_work = self._queue or self.on_drained is not None or self.disconnecting
         if has_work and self.connected and not self._held:
             self._send_queue()
@@ -230,8 +246,9 @@ class SimTransport:
             return
         while self._unread and self._reading and self.connected:
             data = self._unread.popleft()
-            if self.peer is not None:
-                self._network.later(self.peer.process.receive, self.peer.acknowledged, len(data))
+            peer = self.peer
+            if peer is not None and not peer.taken(len(data)):
+                self._network.later(peer.process.receive, peer.send_more)
             self.protocol.dataReceived(data)
         if not self._unread and self._end_of_stream is not None and self.connected:
             self.end(self._end_of_stream)
@@ -404,7 +421,7 @@ class SimNetwork:
 
     def later(self, call: Callable[..., object], *args: object) -> None:
         """After as long as a piece takes."""
-        self._clock.callLater(self._random.uniform(*self.delay_s), call, *args)
+        self._clock.plan(self._random.uniform(*self.delay_s), call, *args)
 
     def forget(self, transport: SimTransport) -> None:
         """It is closed; what its process had sent the kernel sends again until it arrives."""
@@ -434,7 +451,7 @@ class SimNetwork:
         sender._arrives_s = max(sender._arrives_s, now_s + delay_s)
         if data is not None:
             sender._under_way.append(data)
-        self._clock.callLater(sender._arrives_s - now_s, self._arrive, sender, data)
+        self._clock.plan(sender._arrives_s - now_s, self._arrive, sender, data)
 
     def _arrive(self, sender: SimTransport, data: bytes | None) -> None:
         if data is not None and sender._under_way:

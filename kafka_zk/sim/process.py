@@ -202,7 +202,7 @@ class Process:
             else:
                 self.receive(lambda: done.callback(result))
 
-        self._clock.callLater(self._random.uniform(*THREAD_S), finish)
+        self._clock.plan(self._random.uniform(*THREAD_S), finish)
         return done
 
     def _run(self, step: Callable[..., None], *args: object) -> None:

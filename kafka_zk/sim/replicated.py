@@ -23,7 +23,7 @@ from kafka_zk.replica.partition import Partition, Role
 from kafka_zk.sim import judges, replica_judges
 from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, NEVER, PATIENCE_MS, Outcome, Run
 from kafka_zk.sim.clients import SimProducer, make_admin
-from kafka_zk.sim.faults import Fault, drawn
+from kafka_zk.sim.faults import Fault, disturbed, drawn, with_a_sequence
 from kafka_zk.sim.history import Acked, Found, HandedOut
 from kafka_zk.sim.replica_judges import EndSeen, ReplicaSample, StateSample, StateWrite
 from kafka_zk.sim.replica_logs import ReplicaLogs
@@ -44,8 +44,11 @@ TOPICS: Mapping[str, Mapping[str, str]] = {
 PARTITIONS = 2
 REPLICATION_FACTOR = 3
 SAMPLE_MS = 20
+READS_EVERY_S = 0.4
 ISR_FULL_MS = 30_000
 """After everybody is back."""
+IN_TIME_MS = 8_000
+"""A record waits for a follower that lags: for ``replica.lag.time.max.ms``, and half of it until somebody looks."""
 AGREEMENT_EVERY = 250  # samples
 BROKER = {
     "log.cleaner.enable": "false",
@@ -76,7 +79,7 @@ _STATE = "/state"
 _SERVING = (Role.LEADER, Role.FOLLOWER)
 
 
-Running = Sequence[tuple[int, Mapping[TopicPartition, Partition]]]
+Running = Mapping[int, Mapping[TopicPartition, Partition]]
 """Brokers that serve, with what they host."""
 
 
@@ -105,6 +108,7 @@ class ReplicatedRun(Run):
 
     topics: Mapping[str, Mapping[str, str]] = TOPICS
     properties: Mapping[str, str] = BROKER
+    sequences: Sequence[str] = ("late-orders", "lag", "depose", "outlived")
     faults_ms = FAULTS_MS
 
     def __init__(self, seed: int, plan: Sequence[Fault] | None, kinds: Iterable[str]) -> None:
@@ -113,6 +117,10 @@ class ReplicatedRun(Run):
         names = [f"broker-{number}" for number in self.broker_ids]
         if plan is None:
             self.plan = drawn(Random(f"{seed} replicated plan"), names, (), (), FAULTS_MS, tuple(kinds))
+            if kinds == REPLICATION_FAULTS:
+                self.plan = with_a_sequence(
+                    Random(f"{seed} sequence"), self.plan, names, FAULTS_MS, self.sequences
+                )
         self._unjudged = CACHED if any(fault.kind == "power" for fault in self.plan) else ""
         self.states: dict[TopicPartition, StateSample] = {}
         self.writes: list[StateWrite] = []
@@ -182,7 +190,7 @@ class ReplicatedRun(Run):
                         assert record.value is not None
                         value = record.value.decode()
                         self.history.add(HandedOut(self.world.now_ms, "reader", record.tp, record.offset, value))
-                await sleep(self._reader_process, 0.1)
+                await sleep(self._reader_process, READS_EVERY_S)
             except ClientClosed:
                 return
             except KafkaError as error:
@@ -229,7 +237,7 @@ class ReplicatedRun(Run):
 
     def _running(self) -> Running:
         """What each broker that serves hosts."""
-        return [(broker.broker_id, _partitions(broker)) for broker in self.world.brokers.values()]
+        return {broker.broker_id: _partitions(broker) for broker in self.world.brokers.values()}
 
     def _sample(self) -> None:
         self._sample_count += 1
@@ -241,10 +249,11 @@ class ReplicatedRun(Run):
         self.world.scheduler.clock.callLater(SAMPLE_MS / 1000, self._sample)
 
     def _compare_with_the_watermark(self, state: StateSample, running: Running) -> None:
-        if state.tp.topic != self._unjudged:
-            hosted = _hosted(state.tp, running)
-            samples = {broker_id: _sampled(broker_id, partition) for broker_id, partition in hosted.items()}
-            self.broken += replica_judges.watermark(self.world.now_ms, state, samples)
+        if state.tp.topic == self._unjudged or not _is_ahead(state, running):
+            return
+        hosted = _hosted(state.tp, running)
+        samples = {broker_id: _sampled(broker_id, partition) for broker_id, partition in hosted.items()}
+        self.broken += replica_judges.watermark(self.world.now_ms, state, samples)
 
     def acknowledged(self, fact: Acked) -> None:
         """A producer has heard of it."""
@@ -347,11 +356,25 @@ def _log_end(broker: SimBroker, tp: TopicPartition) -> int | None:
 
 def _hosted(tp: TopicPartition, running: Running) -> dict[int, Partition]:
     found = {}
-    for broker_id, partitions in running:
+    for broker_id, partitions in running.items():
         partition = partitions.get(tp)
         if partition is not None and partition.log is not None and partition.role in _SERVING:
             found[broker_id] = partition
     return found
+
+
+def _is_ahead(state: StateSample, running: Running) -> bool:
+    """Whether some member of the ISR may have less than the leader calls committed: a look before the judge's, since
+    that is asked fifty times a second."""
+    leader = running.get(state.leader, {}).get(state.tp)
+    if leader is None or leader.log is None:
+        return False
+    mark = leader.log.high_watermark
+    for broker_id in state.isr:
+        partition = running.get(broker_id, {}).get(state.tp)
+        if partition is not None and partition.log is not None and partition.log.log_end_offset < mark:
+            return True
+    return False
 
 
 def _sampled(broker_id: int, partition: Partition) -> ReplicaSample:
@@ -383,7 +406,7 @@ def play_run(run: ReplicatedRun) -> Outcome:
         except (Stuck, KafkaError) as error:
             outcome.violations.append(f"{type(error).__name__}: {error}")
         outcome.simulated_ms = world.now_ms
-    outcome.violations += run.broken
+    outcome.violations += run.broken + _judged_states(run)
     outcome.violations += [f"unexpected: {failure}" for failure in world.failures]
     return outcome
 
@@ -395,14 +418,21 @@ def _judged(run: ReplicatedRun, logs: Mapping[TopicPartition, list[Found]]) -> l
         durable.add(CACHED)
     broken = judges.records(facts, logs, durable)
     broken += judges.seen(facts, dict(logs), durable)
-    broken += judges.controllers(facts)
+    broken += judges.in_time(facts, disturbed(facts), IN_TIME_MS)
     broken += judges.epochs(facts)
-    broken += replica_judges.leaders(facts)
-    broken += replica_judges.states(write.state for write in run.writes)
-    broken += replica_judges.writers(facts, run.writes)
     broken += replica_judges.ends(each for each in run.ends if each.tp.topic in durable)
     if run.world.disk.open_count:
         broken.append(f"{run.world.disk.open_count} files are left open")
     if run.world.network.transports:
         broken.append(f"{len(run.world.network.transports)} ends of connections are left open")
+    return broken
+
+
+def _judged_states(run: ReplicatedRun) -> list[str]:
+    """What the state znodes say also of a run that got stuck."""
+    facts = run.history.facts
+    broken = judges.controllers(facts)
+    broken += replica_judges.leaders(facts)
+    broken += replica_judges.states(write.state for write in run.writes)
+    broken += replica_judges.writers(facts, run.writes)
     return broken

@@ -5,8 +5,9 @@ The same seed gives the same order of everything, because nothing else decides: 
 
 import random
 from collections.abc import Callable, Coroutine
+from functools import partial
 from heapq import heappop, heappush
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.error import AlreadyCalled, AlreadyCancelled
@@ -22,15 +23,10 @@ class Stuck(AssertionError):
 class PlannedCall:
     """As Twisted's DelayedCall, and smaller: a run plans hundreds of thousands."""
 
-    __slots__ = ("_clock", "_is_cancelled", "args", "called", "func", "is_active", "kw", "time_s")
+    __slots__ = ("_clock", "_is_cancelled", "args", "called", "func", "is_active", "time_s")
 
     def __init__(
-        self,
-        clock: "VirtualClock",
-        time_s: float,
-        func: Callable[..., object],
-        args: tuple[object, ...],
-        kw: dict[str, object],
+        self, clock: "VirtualClock", time_s: float, func: Callable[..., object], args: tuple[object, ...]
     ) -> None:
         self._clock = clock
         self._is_cancelled = False
@@ -39,7 +35,6 @@ class PlannedCall:
         self.time_s = time_s
         self.func = func
         self.args = args
-        self.kw = kw
 
     def active(self) -> bool:
         return self.is_active
@@ -69,6 +64,13 @@ class PlannedCall:
             raise AlreadyCalled
 
 
+class _Certain(NamedTuple):
+    """A call that nobody cancels or moves."""
+
+    func: Callable[..., object]
+    args: tuple[object, ...]
+
+
 class VirtualClock(Clock):
     """A Twisted clock that shows the time of day, too; it begins at ``epoch_ms``. Its calls lie in a heap, by time and
     by the order in which they were planned."""
@@ -76,15 +78,20 @@ class VirtualClock(Clock):
     def __init__(self, epoch_ms: int = 0) -> None:
         super().__init__()
         self._epoch_ms = epoch_ms
-        self._heap: list[tuple[float, int, PlannedCall]] = []
+        self._heap: list[tuple[float, int, PlannedCall | _Certain]] = []
         self._numbers = 0
 
     def callLater(self, when: float, what: Callable[..., object], *args: object, **kwargs: object) -> PlannedCall:  # type: ignore[override]
         time_s = self.rightNow + when
-        call = PlannedCall(self, time_s, what, args, kwargs)
+        call = PlannedCall(self, time_s, partial(what, **kwargs) if kwargs else what, args)
         self._numbers += 1
         heappush(self._heap, (time_s, self._numbers, call))
         return call
+
+    def plan(self, delay_s: float, what: Callable[..., object], *args: object) -> None:
+        """As ``callLater``, for good."""
+        self._numbers += 1
+        heappush(self._heap, (self.rightNow + delay_s, self._numbers, _Certain(what, args)))
 
     def move(self, call: PlannedCall, time_s: float) -> None:
         """Let it come at another time; its entry with the old one is passed over."""
@@ -97,14 +104,15 @@ class VirtualClock(Clock):
         heap = self._heap
         while heap:
             planned_s, _, call = heap[0]
-            if call.is_active and call.time_s == planned_s:
+            if isinstance(call, _Certain) or (call.is_active and call.time_s == planned_s):
                 return planned_s
             heappop(heap)
         return None
 
     def getDelayedCalls(self) -> list[PlannedCall]:  # type: ignore[override]
-        """Those that are still to come."""
-        return list({id(call): call for _, _, call in self._heap if call.is_active}.values())
+        """Those that are still to come, and that may be cancelled."""
+        planned = [call for _, _, call in self._heap if isinstance(call, PlannedCall)]
+        return list({id(call): call for call in planned if call.is_active}.values())
 
     def advance(self, amount: float) -> None:
         self.advance_to(self.rightNow + amount)
@@ -114,28 +122,28 @@ class VirtualClock(Clock):
         self.rightNow = max(self.rightNow, time_s)
         heap = self._heap
         while heap and heap[0][0] <= self.rightNow:
-            planned_s, _, call = heappop(heap)
-            if call.is_active and call.time_s == planned_s:
-                call.called = True
-                call.is_active = False
-                self.run_call(call)
+            self._run_next()
 
     def run_until(self, time_s: float) -> None:
         """Run what comes until that time, each call at its own; then show that time."""
         heap = self._heap
         while heap and heap[0][0] <= time_s:
-            planned_s, _, call = heappop(heap)
-            if call.is_active and call.time_s == planned_s:
-                if planned_s > self.rightNow:
-                    self.rightNow = planned_s
-                call.called = True
-                call.is_active = False
-                self.run_call(call)
+            self.rightNow = max(self.rightNow, heap[0][0])
+            self._run_next()
         self.rightNow = max(self.rightNow, time_s)
 
-    def run_call(self, call: PlannedCall) -> None:
+    def _run_next(self) -> None:
+        planned_s, _, call = heappop(self._heap)
+        if isinstance(call, PlannedCall):
+            if not call.is_active or call.time_s != planned_s:
+                return
+            call.called = True
+            call.is_active = False
+        self.run_call(call)
+
+    def run_call(self, call: "PlannedCall | _Certain") -> None:
         """One turn of the reactor; a test may measure it."""
-        call.func(*call.args, **call.kw)
+        call.func(*call.args)
 
     def wall_ms(self) -> int:
         return self._epoch_ms + int(self.seconds() * 1000)

@@ -170,6 +170,7 @@ class TransactionalRun(ReplicatedRun):
 
     topics = MappingProxyType({**TOPICS, TRANSACTED: {"min.insync.replicas": "2", "flush.messages": "1"}})
     properties = PROPERTIES
+    sequences = (*ReplicatedRun.sequences, "unfinished-commits")
 
     def begin(self) -> None:
         super().begin()

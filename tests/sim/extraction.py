@@ -36,6 +36,8 @@ from tests.sim.memory_lake import MemoryLake, Store, faults, gaps
 GROUP = "lake"
 TPS = tuple(TopicPartition("t", number) for number in range(3))
 TARGETS = (("file:/lake", "parquet"), ("s3a://bucket/lake", "parquet"), ("file:/table", DELTA))
+OTHER_TARGET = 0.2
+"""How likely a run asks for another target: what the run before it left is not for that."""
 DRIVERS = ("driver-1", "driver-2", "driver-3")
 EXTRACTION_FAULTS = (
     "kill-member", "pause-member", "pause-member", "expire", "disconnect", "lose-request", "cut-zookeeper",
@@ -161,9 +163,10 @@ class Driver:
     async def _extract(self, client: SimClient) -> None:
         play, random = self._play, self._random
         self._left = random.randint(0, 20) if not play.is_peaceful and random.random() < DIES_AT_A_FILE else None
-        lake = MemoryLake(play.store, play.target, GROUP, self._operate)
+        target = play.targets[not play.is_peaceful and random.random() < OTHER_TARGET]
+        lake = MemoryLake(play.store, target, GROUP, self._operate)
         asked = Extraction(
-            zookeeper="simulated:2181", group=GROUP, topics=("t",), target=play.target, format=play.format,
+            zookeeper="simulated:2181", group=GROUP, topics=("t",), target=target, format=play.format,
             max_records=random.choice((None, 3, 20)), max_records_per_task=random.choice((None, 2)),
             wait_ms=random.choice((0, 20_000)), session_timeout_ms=SESSION_TIMEOUT_MS,
         )  # fmt: skip
@@ -215,7 +218,8 @@ class ExtractionPlay:
         self.world = World(seed)
         self.history = History()
         self.random = Random(f"{seed} faults")
-        self.target, self.format = TARGETS[seed % len(TARGETS)]
+        target, self.format = TARGETS[seed % len(TARGETS)]
+        self.targets = (target, f"{target}-of-others")
         self.store = Store()
         self.log = Log()
         self.members: dict[str, Driver] = {}
@@ -278,7 +282,7 @@ class ExtractionPlay:
         self.world.scheduler.clock.callLater(self.random.uniform(0.1, 1), self._grow)
 
     def _sample(self) -> None:
-        found = faults(self.store.shown(self.target), self.offsets(), leads=is_table(self.format))
+        found = faults(self.store.shown(self.targets), self.offsets(), leads=is_table(self.format))
         self.broken += [f"{self.world.now_ms:.3f}: {each}" for each in found]
         if not self.broken:
             self.world.scheduler.clock.callLater(SAMPLE_MS / 1000, self._sample)
@@ -302,7 +306,7 @@ class ExtractionPlay:
         """Raises: Stuck unless everything is extracted, and every manifest finished, in LIVENESS_MS."""
         self.world.until(lambda: self.broken or (self.offsets() == self.log.ends and self._is_finished()), LIVENESS_MS)
         self.world.run_for(PATIENCE_MS)
-        self.broken += gaps(self.store.shown(self.target), self.log.ends)
+        self.broken += gaps(self.store.shown(self.targets), self.log.ends)
 
     def _is_finished(self) -> bool:
         path, tree = manifests.path(GROUP), self.world.zookeeper.tree

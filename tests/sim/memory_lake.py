@@ -22,19 +22,23 @@ Record = tuple[TopicPartition, int]
 
 
 class Store:
-    """What all processes see: files by name, and of each plan its records in the table, or that it shall have none."""
+    """What all processes see: files by name, and of each plan its records in a table, or that it shall have none.
+
+    The keys of plans are those of all tables: a group has one writer, and each of its plans another number.
+    """
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.table: dict[tuple[str, int], list[Record] | None] = {}
 
-    def shown(self, target: str) -> list[Record]:
-        """The records that readers of the target see, sorted."""
+    def shown(self, targets: Sequence[str]) -> list[Record]:
+        """The records that readers of these targets see, sorted."""
         records = [record for those in self.table.values() for record in those or ()]
         for name, data in self.files.items():
-            path = name.removeprefix(f"{target}/")
-            if path != name and not path.startswith(STAGING_FOLDER) and inventories.is_data(path):
-                records += records_in(data)
+            for target in targets:
+                path = name.removeprefix(f"{target}/")
+                if path != name and not path.startswith(STAGING_FOLDER) and inventories.is_data(path):
+                    records += records_in(data)
         return sorted(records)
 
 
@@ -140,6 +144,7 @@ class MemoryLake:
         files = [path for path, _ in self._files.walk(staged) if inventories.is_data(path)]
         records = [record for path in files for record in records_in(self._store.files[f"{staged}/{path}"])]
         self._store.table.setdefault((manifest.writer, manifest.sequence), records)
+        self._operate()
 
     def discard(self, manifest: Manifest) -> None:
         self._folders.discard(manifest)

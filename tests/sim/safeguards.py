@@ -19,7 +19,7 @@ from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.sim import old_rules
 from kafka_zk.storage.log_dir import LogDir
-from kafka_zk.storage.producer_state import ProducerState
+from kafka_zk.storage.producer_state import ProducerState, Replayed
 from tests.rebalance import test_safeguards as groups
 
 TakeOut = Callable[[Any], None]
@@ -61,7 +61,11 @@ def no_duplicate_detection(patch: pytest.MonkeyPatch) -> None:
 
 def no_producer_replay(patch: pytest.MonkeyPatch) -> None:
     """After a crash the broker does not know what producers have written."""
-    patch.setattr(ProducerState, "replay", lambda self, segments, start_offset, end_offset: None)
+
+    def nothing(self: ProducerState, *more: Any) -> Replayed:
+        return Replayed(list(self.producers.values()), {}, [])
+
+    patch.setattr(ProducerState, "replay", nothing)
 
 
 def no_second_registration(patch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from kafka_zk.replica.events import RoleChanged
 from kafka_zk.replica.partition import Role
 from kafka_zk.sim import broker_group, judges
 from kafka_zk.sim.clients import key_of
+from kafka_zk.sim.faults import disturbed
 from kafka_zk.sim.history import (
     Acked,
     Assigned,
@@ -66,6 +67,27 @@ def test_a_power_loss_may_take_what_was_not_synced_and_nothing_else_may() -> Non
     assert not judges.records([*facts, Happened(1.0, "1000 power broker-1 0")], {CACHED: []}, {"durable"})
     durable: list[Fact] = [sent("p:1"), acked("p:1", 0), Happened(1.0, "1000 power broker-1 0")]
     assert judges.records(durable, {TP: []}, {"durable"})
+
+
+@pytest.mark.parametrize(
+    ("acked_ms", "text", "is_found"),
+    [
+        (8_000.0, "", False),
+        (8_001.0, "", True),
+        (None, "", True),
+        (8_001.0, "7000 kill broker-1 1000", False),
+        (8_001.0, "7000 lag broker-1 0", True),
+        (8_001.0, "peace", False),
+        (8_001.0, "start broker-1", False),
+        (8_001.0, "reassign durable-0 to [1, 2, 3]", True),
+    ],
+)
+def test_what_is_sent_in_calm_is_acknowledged_soon(acked_ms: float | None, text: str, is_found: bool) -> None:
+    facts: list[Fact] = [sent("p:1"), Happened(7_000.0, text)]
+    if acked_ms is not None:
+        facts.append(acked("p:1", 0)._replace(time_ms=acked_ms))
+    assert bool(judges.in_time(facts, disturbed(facts), 8_000)) is is_found
+    assert not judges.in_time(facts, [(0, 8_000)], 8_000)
 
 
 def test_what_a_consumer_was_given_stays_where_it_was() -> None:

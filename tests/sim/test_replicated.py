@@ -41,11 +41,21 @@ def test_a_missing_safeguard_is_found(safeguard: str, said: str) -> None:
         ("joins_without_having_caught_up", 2, REPLICATION_FAULTS),
         ("no_min_insync_replicas", 2, ("kill", "pause", "power")),
         ("leader_epochs_stay", 0, REPLICATION_FAULTS),
+        ("no_shrinking", 0, ("lag",)),
+        ("whoever_lives_is_elected", 0, ("outlived",)),
+        ("controllers_are_not_fenced", 0, ("depose",)),
     ],
 )
 def test_a_missing_safeguard_is_found_by_its_seed(safeguard: str, seed: int, kinds: tuple[str, ...]) -> None:
     found = play_without(SAFEGUARDS[safeguard], partial(play_replicated, kinds=kinds), seed).violations
     assert found
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["lag", "outlived", "depose"])
+def test_a_sequence_of_faults_finds_nothing_in_the_product_as_it_is(kind: str) -> None:
+    outcome = play_replicated(0, kinds=(kind,))
+    assert not outcome.violations, "\n".join(outcome.violations[:5])
 
 
 def test_orders_that_come_late_are_ignored() -> None:

@@ -1,9 +1,12 @@
 """Runs of transactions in the simulated world: a slice of seeds, and planted defects that the judge finds."""
 
+from functools import partial
+
 import pytest
 
 from kafka_zk.sim.transactional import play_transactional
-from tests.sim.transaction_safeguards import play_transactional_without
+from tests.sim.taken_out import play_without
+from tests.sim.transaction_safeguards import SAFEGUARDS, play_transactional_without
 
 pytestmark = pytest.mark.integration  # seconds of work, if of no process
 
@@ -15,6 +18,14 @@ def test_a_slice_of_a_seed() -> None:
     outcome = play_transactional(0, faults_ms=SLICE_MS)
     assert not outcome.violations, "\n".join(outcome.violations[:5])
     assert any(" transactions (" in line for line in outcome.history.lines())
+
+
+@pytest.mark.soak
+def test_a_commit_that_another_coordinator_finishes() -> None:
+    assert not play_transactional(0, kinds=("unfinished-commits",)).violations
+    take_out = SAFEGUARDS["commits_become_aborts"]
+    found = play_without(take_out, partial(play_transactional, kinds=("unfinished-commits",)), 0).violations
+    assert any(each.startswith("lost commit") for each in found), found
 
 
 @pytest.mark.soak

@@ -38,12 +38,12 @@ class Turns:
         """As ``VirtualClock.run_call``."""
         function: Callable[..., object] = call.func
         if getattr(function, "__func__", None) in (Link._arrive, Connection._arrive):
-            function(*call.args, **call.kw)
+            function(*call.args)
             return
         self._calls = 0
         sys.setprofile(self._called)
         try:
-            function(*call.args, **call.kw)
+            function(*call.args)
         finally:
             sys.setprofile(None)
         self.longest = max(self.longest, self._calls)
