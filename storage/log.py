@@ -23,16 +23,9 @@ from kafka_zk.storage.partition_metadata import write_topic_id
 from kafka_zk.storage.producer_reload import reload_producers
 from kafka_zk.storage.producer_state import ProducedBatch, ProducerState, marker_of
 from kafka_zk.storage.record_batch import (
-    CODEC_MASK,
-    CONTROL_FLAG,
-    MAX_CODEC,
-    TIMESTAMP_TYPE_FLAG,
-    TRANSACTIONAL_FLAG,
-    BatchHeader,
-    Buffer,
-    check_crc,
+    CODEC_MASK, CONTROL_FLAG, MAX_CODEC, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG, BatchHeader, Buffer, check_crc,
     iter_batches,
-)
+)  # fmt: skip
 from kafka_zk.storage.recovery_work import Steps, run_here
 from kafka_zk.storage.retention import count_deletable
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment
@@ -67,10 +60,9 @@ class Log:
 
     __slots__ = (
         "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_dirty", "_on_rewind",
-        "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config",
-        "is_being_cleaned",
-        "leader_epochs", "log_end_offset", "log_start_offset", "producers", "recovery_point", "segments", "topic_id",
-        "tp", "truncation_count",
+        "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config", "has_unwritten_id",
+        "is_being_cleaned", "leader_epochs", "log_end_offset", "log_start_offset", "producers", "recovery_point",
+        "segments", "topic_id", "tp", "truncation_count",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +82,7 @@ class Log:
         self.leader_epochs = leader_epochs
         self.producers = producers
         self.topic_id = topic_id
+        self.has_unwritten_id = False
         self._high_watermark: int | None = None  # None: the log end offset
         self.commits_appends = True
         self._needs_records = needs_records(config)
@@ -126,9 +119,14 @@ class Log:
         active.max_index_bytes = config.segment_index_bytes
 
     def set_topic_id(self, topic_id: str) -> None:
-        """Give the log of an old topic its id."""
-        write_topic_id(self.segments.directory, topic_id)
-        self.topic_id = topic_id
+        """Give a log its id; ``partition.metadata`` is written before the next record (``write_topic_id``)."""
+        self.topic_id, self.has_unwritten_id = topic_id, True
+
+    def write_topic_id(self) -> None:
+        """Write the topic id that was set, unless it stands there. Raises: OSError."""
+        if self.has_unwritten_id and self.topic_id is not None:
+            write_topic_id(self.segments.directory, self.topic_id)
+            self.has_unwritten_id = False
 
     # -- what is visible ----------------------------------------------------------------------------------------
 
@@ -206,7 +204,7 @@ class Log:
         attributes = header.attributes
         producer_id = header.producer_id
         if size_bytes > config.max_message_bytes and (from_client or not attributes & CONTROL_FLAG):
-            raise _too_large(size_bytes, config)
+            raise RecordTooLarge(f"a batch of {size_bytes} bytes, max.message.bytes is {config.max_message_bytes}")
         if (
             header.record_count != delta + 1
             or delta < 0
@@ -296,6 +294,8 @@ class Log:
     ) -> None:
         """Roll if need be, write what was checked, move the log end offset. ``indexed_offset``: the last one of the
         first batch where there are several, all with the same timestamp."""
+        if self.has_unwritten_id:
+            self.write_topic_id()
         segment = self.segments.active
         config = self.config
         if (
@@ -581,6 +581,7 @@ class Log:
 
         ``sync`` makes the file at a path durable, now or later.
         """
+        self.write_topic_id()
         if self.log_end_offset > self.log_start_offset or self.producers.producers:
             self.producers.write_snapshot(self.segments.directory, self.log_end_offset)
         self.segments.close(sync)
@@ -594,7 +595,3 @@ class Log:
         """Give the partition's directory another name."""
         self.segments.move_to(directory)
         self.leader_epochs.move_to(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
-
-
-def _too_large(size_bytes: int, config: LogConfig) -> RecordTooLarge:
-    return RecordTooLarge(f"a batch of {size_bytes} bytes, max.message.bytes is {config.max_message_bytes}")
