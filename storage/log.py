@@ -23,9 +23,16 @@ from kafka_zk.storage.partition_metadata import write_topic_id
 from kafka_zk.storage.producer_reload import reload_producers
 from kafka_zk.storage.producer_state import ProducedBatch, ProducerState, marker_of
 from kafka_zk.storage.record_batch import (
-    CODEC_MASK, CONTROL_FLAG, MAX_CODEC, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG, BatchHeader, Buffer, check_crc,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    MAX_CODEC,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    Buffer,
+    check_crc,
     iter_batches,
-)  # fmt: skip
+)
 from kafka_zk.storage.recovery_work import Steps, run_here
 from kafka_zk.storage.retention import count_deletable
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment
@@ -427,10 +434,7 @@ class Log:
 
     def on_rewind(self, callback: Callable[[TopicPartition], None] | None) -> None:
         """Call back when a truncation moves ``recovery_point`` or ``cleaned_offset`` back, before it cuts anything.
-
-        Both should become durable at once: what is appended in place of what goes is neither durable nor clean. What
-        the callback raises, the truncation raises.
-        """
+        Both should become durable at once, as other records follow. What the callback raises, the truncation raises."""
         self._on_rewind = callback
 
     def flush(self, up_to: int | None = None) -> None:
@@ -442,12 +446,9 @@ class Log:
             done()
 
     def prepare_flush(self, up_to: int | None = None) -> tuple[Callable[[], None], Callable[[], None]]:
-        """A flush in two halves, for an owner that must not block.
-
-        Returns: (work, done). ``work`` only fsyncs pinned descriptors and may run in any thread; it raises OSError.
-        ``done`` must be called by the owner afterwards, whether ``work`` failed or not: it unpins, and it moves the
-        recovery point if ``work`` succeeded.
-        """
+        """A flush in two halves, for an owner that must not block: (work, done). ``work`` only fsyncs pinned
+        descriptors and may run in any thread; it raises OSError. ``done`` must be called by the owner afterwards,
+        whether ``work`` failed or not: it unpins, and it moves the recovery point if ``work`` succeeded."""
         offset = self.log_end_offset if up_to is None else up_to
         epochs_path, epochs_synced = self.leader_epochs.prepare_sync()
         flush = self.segments.prepare_flush(self.recovery_point, offset, epochs_path)

@@ -452,7 +452,7 @@ class LogManager:
             yield count
 
     def write_topic_ids_steps(self) -> Iterator[None]:
-        """Write ``partition.metadata`` of the logs that have none yet, one at a step; logs may come and go in between."""
+        """Write ``partition.metadata`` of logs that have none yet, one at a step; logs may come and go in between."""
         for log in self.all_logs():
             if log.has_unwritten_id and self._has(log):
                 try:

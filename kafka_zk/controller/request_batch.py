@@ -83,8 +83,8 @@ class RequestBatch:
         stop_replica, self._stop_replica = self._stop_replica, {}
         update_brokers, self._update_brokers = self._update_brokers, set()
         update_partitions, self._update_partitions = self._update_partitions, {}
-        told = {broker_id: portions(leader_and_isr[broker_id].items()) for broker_id in self._registered(leader_and_isr)}
-        for turn in zip_longest(*told.values()):
+        told = self._registered(leader_and_isr)
+        for turn in zip_longest(*(portions(leader_and_isr[broker_id].items()) for broker_id in told)):
             for broker_id, is_new in zip(told, turn, strict=True):
                 if is_new:
                     yield Step(len(is_new), self._leader_and_isr_request(broker_id, dict(is_new)))

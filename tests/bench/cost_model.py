@@ -122,7 +122,7 @@ def measured(samples: Samples) -> list[Prediction]:
     return predicted
 
 
-# -- what is counted ----------------------------------------------------------------------------------------------------
+# -- what is counted --------------------------------------------------------------------------------------------------
 
 
 class _CountingTree(ZnodeTree):
@@ -210,7 +210,7 @@ def played(change: str, partitions: int) -> Cost:
     return Cost(*(now - then for now, then in zip(cluster.totals(), before, strict=True)), cpu_s * 1000)
 
 
-# -- what is shown ------------------------------------------------------------------------------------------------------
+# -- what is shown ----------------------------------------------------------------------------------------------------
 
 
 def table(predicted: Sequence[Prediction], largest: int) -> Iterator[str]:
@@ -219,13 +219,14 @@ def table(predicted: Sequence[Prediction], largest: int) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|"
     for each in predicted:
         line = each.line
-        cells = [each.change, each.figure.replace("_", " "), f"{line.fixed:,.4g}", f"{line.each:,.4g}", f"{line.unit:,}"]
-        yield f"| {' | '.join(cells)} | {each.predicted:,.4g} | {each.found:,.4g} | {each.error:.0%} |"
+        drawn = f"{line.fixed:,.4g} | {line.each:,.4g} | {line.unit:,}"
+        checked = f"{each.predicted:,.4g} | {each.found:,.4g} | {each.error:.0%}"
+        yield f"| {each.change} | {each.figure.replace('_', ' ')} | {drawn} | {checked} |"
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--fitted", type=click.IntRange(1), multiple=True, default=FITTED, show_default=True)
-@click.option("--predicted", type=click.IntRange(1), default=PREDICTED, show_default=True, help="Checked against a count.")
+@click.option("--predicted", type=click.IntRange(1), default=PREDICTED, show_default=True, help="Counted, too.")
 @click.option(
     "--measured", "json_path", type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="The JSON of make compare: predict its largest number of partitions instead.",

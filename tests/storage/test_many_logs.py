@@ -137,7 +137,7 @@ def test_an_empty_log_that_does_not_begin_at_0_has_files(tmp_path: Path) -> None
     again.shutdown()
 
 
-@pytest.mark.parametrize("refused", ["00000000000000000000.log", "00000000000000000000.index", "partition.metadata.tmp"])
+@pytest.mark.parametrize("refused", [f"{0:020d}.log", f"{0:020d}.index", "partition.metadata.tmp"])
 def test_a_disk_that_refuses_the_files_takes_no_record(tmp_path: Path, faults: FaultyFiles, refused: str) -> None:
     """The first append says so, as any other would."""
     logs = manager(tmp_path)
