@@ -32,7 +32,8 @@ FITTED = (100, 500, 1_200, 2_000)
 PREDICTED = 5_000
 TOLERANCE = 0.2
 MEASURED = ("create_s", "create_cpu_s", "kill_beyond_s", "supervised_beyond_s", "stop_exit_s", "memory_mb")
-_UNITS = (1, 250, 500, 1_000)
+_UNITS = (1, 250, 500, 1_000, 1_500, 3_000)
+"""Znodes are read by 250 and written by 500 partitions, brokers are told of 1,000; a broker leads a third of all."""
 _SETTLED_MS = 20_000
 
 
@@ -62,9 +63,11 @@ class Line(NamedTuple):
         return self.fixed + self.each * -(-partitions // self.unit)
 
 
-def fit(points: Mapping[int, float], units: Sequence[int] = _UNITS) -> Line:
-    """The line that is nearest to at least two points, relative to each: requests come in steps."""
-    return min((_fit(points, unit) for unit in units), key=lambda line: _distance(points, line))
+def fit(points: Mapping[int, float], figure: str = "") -> Line:
+    """The line that is nearest to at least two points, relative to each. Requests come in steps, the largest that
+    explain them."""
+    lines = [_fit(points, unit) for unit in (_UNITS if figure.endswith("requests") else _UNITS[:1])]
+    return min(lines, key=lambda line: (round(_distance(points, line), 6), -line.unit))
 
 
 def _fit(points: Mapping[int, float], unit: int) -> Line:
@@ -104,7 +107,7 @@ def predictions(sizes: Sequence[int], largest: int, figures: Sequence[str] = Cos
         costs = {size: played(change, size) for size in (*sizes, largest)}
         for figure in figures:
             points = {size: getattr(costs[size], figure) for size in sizes}
-            line = fit(points)
+            line = fit(points, figure)
             predicted.append(Prediction(change, figure, line, line.at(largest), getattr(costs[largest], figure)))
     return predicted
 
@@ -117,7 +120,7 @@ def measured(samples: Samples) -> list[Prediction]:
         points = {size: value for size in sizes if (value := median(samples, OURS, size, figure)) is not None}
         if len(points) == len(sizes):
             found = points.pop(sizes[-1])
-            line = fit(points, units=(1,))
+            line = fit(points, figure)
             predicted.append(Prediction("measured", figure, line, line.at(sizes[-1]), found))
     return predicted
 

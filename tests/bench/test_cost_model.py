@@ -18,7 +18,7 @@ def test_a_line_goes_through_its_points() -> None:
 
 def test_what_comes_in_steps_is_predicted_in_steps() -> None:
     """Nine requests, and three more for each thousand partitions that are begun."""
-    line = fit({100: 12.0, 500: 12.0, 1_200: 15.0, 2_000: 15.0})
+    line = fit({100: 12.0, 500: 12.0, 1_200: 15.0, 2_000: 15.0}, "control_requests")
     assert (line.fixed, line.each, line.unit) == (pytest.approx(9), pytest.approx(3), 1_000)
     assert line.at(5_000) == pytest.approx(24)
     assert Line(1.0, 2.0, 250).at(251) == 5.0
@@ -26,10 +26,10 @@ def test_what_comes_in_steps_is_predicted_in_steps() -> None:
 
 @pytest.mark.slow
 def test_what_is_written_and_sent_is_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For three times as many partitions as the model has seen."""
-    changes = {name: cost_model.CHANGES[name] for name in ("creation", "the controller dies", "a clean stop")}
+    """For twice as many partitions as the model has seen."""
+    changes = {name: cost_model.CHANGES[name] for name in ("creation", "a clean stop")}
     monkeypatch.setattr(cost_model, "CHANGES", changes)
-    predicted = predictions((100, 500, 1_200), 3_300, COUNTED)
+    predicted = predictions((50, 600, 1_600), 3_200, COUNTED)
     assert len(predicted) == len(changes) * len(COUNTED)
     assert [each for each in predicted if each.error > TOLERANCE] == []
 
