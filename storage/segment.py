@@ -1,9 +1,8 @@
 """One segment of a log: the ``.log`` file with its two indexes, and slices of it for the network.
 
 The file is opened on first use and may be closed by the ``FilePool`` whenever no slice pins it. Appends go straight to
-the page cache; the indexes collect their entries in memory (see ``offset_index``). The first segment of a log that
-begins at offset 0 has no files before its first record: nothing depends on them, and making them is most of what a new
-partition costs the disk.
+the page cache; the indexes collect their entries in memory (see ``offset_index``). The segment of a log that begins at
+offset 0 has no files before its first record: to make them is most of what a new partition costs the disk.
 Source: LogSegment.java@3.9. Tests: tests/storage/test_log_files.py.
 """
 
@@ -42,10 +41,10 @@ class Segment:
     """A segment file and its indexes; ``size_bytes`` counts what has been appended."""
 
     __slots__ = (
-        "_close_on_unpin", "_descriptor", "_first_timestamp_ms", "_is_abandoned", "_is_unmade", "_max_timestamp_ms",
+        "_close_on_unpin", "_descriptor", "_first_timestamp_ms", "_is_abandoned", "_max_timestamp_ms",
         "_max_timestamp_offset", "_pins", "_pool", "_suffix", "_transaction_index", "base_offset",
         "bytes_since_index_entry", "created_ms", "directory", "index_interval_bytes", "index_is_full", "is_active",
-        "keeps_damage", "max_index_bytes", "offset_index", "recently_used", "roll_jitter_ms", "size_bytes",
+        "is_unmade", "keeps_damage", "max_index_bytes", "offset_index", "recently_used", "roll_jitter_ms", "size_bytes",
         "time_index",
     )  # fmt: skip
 
@@ -57,7 +56,6 @@ class Segment:
         *,
         size_bytes: int,
         is_new: bool,
-        is_unmade: bool = False,
         created_ms: int,
         index_interval_bytes: int,
         max_index_bytes: int,
@@ -84,7 +82,7 @@ class Segment:
         self._pins = 0
         self._close_on_unpin = False
         self._is_abandoned = False
-        self._is_unmade = is_unmade
+        self.is_unmade = False  # its files do not exist yet
         self._first_timestamp_ms = _UNKNOWN
         self._max_timestamp_ms = NO_TIMESTAMP if is_new else _UNKNOWN
         self._max_timestamp_offset = base_offset
@@ -123,7 +121,7 @@ class Segment:
     def fileno(self) -> int:
         """The open descriptor. Good until the next call into storage, unless a slice pins it."""
         if self._descriptor < 0:
-            self._descriptor = self._make() if self._is_unmade else files.open_to_append(self.path)
+            self._descriptor = self._make() if self.is_unmade else files.open_to_append(self.path)
             self._pool.opened(self)
         self.recently_used = True
         return self._descriptor
@@ -137,7 +135,7 @@ class Segment:
         except OSError:
             files.close(descriptor)
             raise
-        self._is_unmade = False
+        self.is_unmade = False
         return descriptor
 
     @property
@@ -470,7 +468,7 @@ class Segment:
 
     def modified_ms(self) -> int:
         """When the file was last written to. Raises: FileNotFoundError."""
-        if self._is_unmade:
+        if self.is_unmade:
             return self.created_ms
         found = files.status(self.path)
         if found is None:
@@ -538,12 +536,9 @@ def open_segment(
 ) -> Segment:
     """The segment of a file of ``size_bytes``; with None a new one, whose files are created empty.
 
-    Args:
-        random: of ``segment.jitter.ms``.
-        is_first: a new one of a log without records, so that its files may wait for the first; unless it begins at
-            another offset than 0, which only their names tell.
+    ``random``: of ``segment.jitter.ms``. ``is_first``: a new one of a log without records, so that its files may wait
+    for the first; unless it begins at another offset than 0, which only their names tell.
     """
-    is_unmade = is_first and not base_offset
     jitter_ms = random.randrange(min(config.segment_jitter_ms, config.segment_ms)) if config.segment_jitter_ms else 0
     segment = Segment(
         directory,
@@ -551,13 +546,13 @@ def open_segment(
         pool,
         size_bytes=size_bytes or 0,
         is_new=size_bytes is None,
-        is_unmade=is_unmade,
         created_ms=now_ms,
         index_interval_bytes=config.index_interval_bytes,
         max_index_bytes=config.segment_index_bytes,
         roll_jitter_ms=jitter_ms,
     )
-    if size_bytes is None and not is_unmade:
+    segment.is_unmade = is_first and not base_offset
+    if size_bytes is None and not segment.is_unmade:
         for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             files.write_file(f"{directory}/{offset_file(base_offset, suffix)}")
     return segment
