@@ -78,7 +78,7 @@ def create_log(
 ) -> Log:
     """Make a partition's directory, and an empty log, whose files are made with its first record."""
     files.make_directory(directory)
-    first = open_segment(directory, 0, config, pool, now_ms, size_bytes=None, random=random, is_first=True)
+    first = _first_segment(directory, 0, config, pool, now_ms, random)
     log = Log(
         tp,
         config,
@@ -91,6 +91,16 @@ def create_log(
     if topic_id is not None:
         log.set_topic_id(topic_id)
     return log
+
+
+def _first_segment(
+    directory: str, base_offset: int, config: LogConfig, pool: FilePool, now_ms: int, random: Random
+) -> Segment:
+    """Of a log without records. Beyond offset 0 its name alone may tell the next offset one day."""
+    first = open_segment(directory, base_offset, config, pool, now_ms, size_bytes=None, random=random, is_first=True)
+    if base_offset:
+        sync_path(directory)
+    return first
 
 
 def load_log_steps(
@@ -143,11 +153,7 @@ def load_log_steps(
         epochs.clear()
     if not segments:
         end_offset = log_start_offset
-        segments.append(
-            open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None, random=random, is_first=True)
-        )
-        if end_offset:
-            sync_path(directory)  # its name alone may tell the next offset one day
+        segments.append(_first_segment(directory, end_offset, config, pool, now_ms, random))
     epochs.truncate_from_end(end_offset)
     start_offset = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_from_start(start_offset)
