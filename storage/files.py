@@ -162,9 +162,9 @@ def use(system: FileSystem) -> Iterator[None]:
 # -- open files -------------------------------------------------------------------------------------------------------
 
 
-def open_to_append(path: str) -> int:
-    """A descriptor of an existing file, to read anywhere and to write at the end."""
-    return _system.open(path, _READ_AND_APPEND)
+def open_to_append(path: str, *, is_new: bool = False) -> int:
+    """A descriptor of an existing file, or of one that is made or emptied, to read anywhere and to write at the end."""
+    return _system.open(path, _READ_AND_APPEND | os.O_CREAT | os.O_TRUNC if is_new else _READ_AND_APPEND)
 
 
 def open_new(path: str) -> int:

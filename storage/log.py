@@ -67,10 +67,9 @@ class Log:
 
     __slots__ = (
         "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_dirty", "_on_rewind",
-        "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config",
-        "is_being_cleaned",
-        "leader_epochs", "log_end_offset", "log_start_offset", "producers", "recovery_point", "segments", "topic_id",
-        "tp", "truncation_count",
+        "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config", "has_unwritten_id",
+        "is_being_cleaned", "leader_epochs", "log_end_offset", "log_start_offset", "producers", "recovery_point",
+        "segments", "topic_id", "tp", "truncation_count",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +89,7 @@ class Log:
         self.leader_epochs = leader_epochs
         self.producers = producers
         self.topic_id = topic_id
+        self.has_unwritten_id = False
         self._high_watermark: int | None = None  # None: the log end offset
         self.commits_appends = True
         self._needs_records = needs_records(config)
@@ -127,9 +127,14 @@ class Log:
         active.young_until_ms = NEVER_MS
 
     def set_topic_id(self, topic_id: str) -> None:
-        """Give the log of an old topic its id."""
-        write_topic_id(self.segments.directory, topic_id)
-        self.topic_id = topic_id
+        """Give a log its id; ``partition.metadata`` is written before the next record (``write_topic_id``)."""
+        self.topic_id, self.has_unwritten_id = topic_id, True
+
+    def write_topic_id(self) -> None:
+        """Write the topic id that was set, unless it stands there. Raises: OSError."""
+        if self.has_unwritten_id and self.topic_id is not None:
+            write_topic_id(self.segments.directory, self.topic_id)
+            self.has_unwritten_id = False
 
     # -- what is visible ----------------------------------------------------------------------------------------
 
@@ -297,6 +302,8 @@ class Log:
     ) -> None:
         """Roll if need be, write what was checked, move the log end offset. ``indexed_offset``: the last one of the
         first batch where there are several, all with the same timestamp."""
+        if self.has_unwritten_id:
+            self.write_topic_id()
         segment = self.segments.active
         config = self.config
         if (
@@ -431,10 +438,7 @@ class Log:
 
     def on_rewind(self, callback: Callable[[TopicPartition], None] | None) -> None:
         """Call back when a truncation moves ``recovery_point`` or ``cleaned_offset`` back, before it cuts anything.
-
-        Both should become durable at once: what is appended in place of what goes is neither durable nor clean. What
-        the callback raises, the truncation raises.
-        """
+        Both should become durable at once, as other records follow. What the callback raises, the truncation raises."""
         self._on_rewind = callback
 
     def flush(self, up_to: int | None = None) -> None:
@@ -446,12 +450,9 @@ class Log:
             done()
 
     def prepare_flush(self, up_to: int | None = None) -> tuple[Callable[[], None], Callable[[], None]]:
-        """A flush in two halves, for an owner that must not block.
-
-        Returns: (work, done). ``work`` only fsyncs pinned descriptors and may run in any thread; it raises OSError.
-        ``done`` must be called by the owner afterwards, whether ``work`` failed or not: it unpins, and it moves the
-        recovery point if ``work`` succeeded.
-        """
+        """A flush in two halves, for an owner that must not block: (work, done). ``work`` only fsyncs pinned
+        descriptors and may run in any thread; it raises OSError. ``done`` must be called by the owner afterwards,
+        whether ``work`` failed or not: it unpins, and it moves the recovery point if ``work`` succeeded."""
         offset = self.log_end_offset if up_to is None else up_to
         epochs_path, epochs_synced = self.leader_epochs.prepare_sync()
         flush = self.segments.prepare_flush(self.recovery_point, offset, epochs_path)
@@ -581,10 +582,9 @@ class Log:
     # -- end ----------------------------------------------------------------------------------------------------
 
     def close(self, sync: Callable[[str], None] = sync_path) -> None:
-        """Write a producer snapshot and the indexes, durably, and close the files. Call ``flush`` before.
-
-        ``sync`` makes the file at a path durable, now or later.
-        """
+        """Write a producer snapshot and the indexes, durably, and close the files. Call ``flush`` before. ``sync``
+        makes the file at a path durable, now or later."""
+        self.write_topic_id()
         if self.log_end_offset > self.log_start_offset or self.producers.producers:
             self.producers.write_snapshot(self.segments.directory, self.log_end_offset)
         self.segments.close(sync)

@@ -33,7 +33,7 @@ from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
 from kafka_zk.storage.log import LoadedOffsets, Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_segments import LogSegments
-from kafka_zk.storage.partition_metadata import read_topic_id, write_topic_id
+from kafka_zk.storage.partition_metadata import read_topic_id
 from kafka_zk.storage.producer_state import ProducerState, snapshot_offsets
 from kafka_zk.storage.record_batch import HEADER_SIZE
 from kafka_zk.storage.recovery import SegmentScan, scan_segment
@@ -76,20 +76,31 @@ def create_log(
     observe: Observe = ignore,
     random: Random = SYSTEM_RANDOM,
 ) -> Log:
-    """Make a partition's directory with an empty first segment."""
+    """Make a partition's directory, and an empty log, whose files are made with its first record."""
     files.make_directory(directory)
-    if topic_id is not None:
-        write_topic_id(directory, topic_id)
-    first = open_segment(directory, 0, config, pool, now_ms, size_bytes=None, random=random)
-    return Log(
+    first = _first_segment(directory, 0, config, pool, now_ms, random)
+    log = Log(
         tp,
         config,
         LogSegments(directory, pool, [first], random),
         LoadedOffsets(0, 0, 0),
         LeaderEpochCache(f"{directory}/{LEADER_EPOCH_CHECKPOINT}"),
         ProducerState(observe),
-        topic_id,
+        None,
     )
+    if topic_id is not None:
+        log.set_topic_id(topic_id)
+    return log
+
+
+def _first_segment(
+    directory: str, base_offset: int, config: LogConfig, pool: FilePool, now_ms: int, random: Random
+) -> Segment:
+    """Of a log without records. Beyond offset 0 its name alone may tell the next offset one day."""
+    first = open_segment(directory, base_offset, config, pool, now_ms, size_bytes=None, random=random, is_first=True)
+    if base_offset:
+        sync_path(directory)
+    return first
 
 
 def load_log_steps(
@@ -141,9 +152,8 @@ def load_log_steps(
         segments.clear()
         epochs.clear()
     if not segments:
-        segments.append(open_segment(directory, log_start_offset, config, pool, now_ms, size_bytes=None, random=random))
         end_offset = log_start_offset
-        sync_path(directory)  # its name alone may tell the next offset one day
+        segments.append(_first_segment(directory, end_offset, config, pool, now_ms, random))
     epochs.truncate_from_end(end_offset)
     start_offset = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_from_start(start_offset)

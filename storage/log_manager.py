@@ -451,6 +451,16 @@ class LogManager:
             log.producers.remove_expired(now_ms, self.producer_id_expiration_ms)
             yield count
 
+    def write_topic_ids_steps(self) -> Iterator[None]:
+        """Write ``partition.metadata`` of logs that have none yet, one at a step; logs may come and go in between."""
+        for log in self.all_logs():
+            if log.has_unwritten_id and self._has(log):
+                try:
+                    log.write_topic_id()
+                except OSError as error:
+                    self.fail_directory(log, error)
+                yield
+
     def checkpoint(self) -> None:
         """Write the recovery points and the log start offsets of all directories, through ``run_blocking``."""
         for log_dir in list(self._live_dirs):

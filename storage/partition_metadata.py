@@ -1,6 +1,8 @@
 """``partition.metadata``: the topic id of a partition's directory.
 
-Two lines, ``version: 0`` and ``topic_id: <22 characters, url-safe base64>``. Source: PartitionMetadataFile.java@3.9.
+Two lines, ``version: 0`` and ``topic_id: <22 characters, url-safe base64>``. It is there before the first record, as in
+Kafka; that of an empty log may come later: without records it does not matter of which topic a log was.
+Source: PartitionMetadataFile.java, UnifiedLog.maybeFlushMetadataFile@3.9.
 Tests: tests/storage/test_partition_files.py.
 """
 

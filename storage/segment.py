@@ -1,7 +1,8 @@
 """One segment of a log: the ``.log`` file with its two indexes, and slices of it for the network.
 
 The file is opened on first use and may be closed by the ``FilePool`` whenever no slice pins it. Appends go straight to
-the page cache; the indexes collect their entries in memory (see ``offset_index``).
+the page cache; the indexes collect their entries in memory (see ``offset_index``). The segment of a log that begins at
+offset 0 has no files before its first record: to make them is most of what a new partition costs the disk.
 Source: LogSegment.java@3.9. Tests: tests/storage/test_log_files.py.
 """
 
@@ -44,7 +45,7 @@ class Segment:
         "_close_on_unpin", "_descriptor", "_first_timestamp_ms", "_is_abandoned", "_max_timestamp_ms",
         "_max_timestamp_offset", "_pins", "_pool", "_suffix", "_transaction_index", "base_offset",
         "bytes_since_index_entry", "created_ms", "directory", "index_interval_bytes", "index_is_full", "is_active",
-        "keeps_damage", "max_index_bytes", "offset_index", "recently_used", "roll_jitter_ms", "size_bytes",
+        "is_unmade", "keeps_damage", "max_index_bytes", "offset_index", "recently_used", "roll_jitter_ms", "size_bytes",
         "time_index", "young_until_ms",
     )  # fmt: skip
 
@@ -82,6 +83,7 @@ class Segment:
         self._pins = 0
         self._close_on_unpin = False
         self._is_abandoned = False
+        self.is_unmade = False  # its files do not exist yet
         self._first_timestamp_ms = _UNKNOWN
         self.young_until_ms = NEVER_MS  # records up to this timestamp are not why it is rolled, as the log reckons
         self._max_timestamp_ms = NO_TIMESTAMP if is_new else _UNKNOWN
@@ -121,10 +123,22 @@ class Segment:
     def fileno(self) -> int:
         """The open descriptor. Good until the next call into storage, unless a slice pins it."""
         if self._descriptor < 0:
-            self._descriptor = files.open_to_append(self.path)
+            self._descriptor = self._make() if self.is_unmade else files.open_to_append(self.path)
             self._pool.opened(self)
         self.recently_used = True
         return self._descriptor
+
+    def _make(self) -> int:
+        """Make the three files, empty; returns the descriptor of the ``.log``. Raises: OSError."""
+        descriptor = files.open_to_append(self.path, is_new=True)
+        try:
+            for index in (self.offset_index, self.time_index):
+                files.write_file(index.path)
+        except OSError:
+            files.close(descriptor)
+            raise
+        self.is_unmade = False
+        return descriptor
 
     @property
     def is_open(self) -> bool:
@@ -196,9 +210,7 @@ class Segment:
         self, batches: bytes | bytearray | memoryview, size_bytes: int, last_offset: int, max_timestamp_ms: int
     ) -> int:
         """Append whole batches; returns the position they got. ``last_offset`` is that of the newest timestamp, too.
-
-        Raises: OSError when the disk refuses; what was written of the batch is cut off again if that is possible.
-        """
+        Raises: OSError when the disk refuses; what was written of the batch is cut off again if that is possible."""
         descriptor = self._descriptor if self._descriptor >= 0 else self.fileno()
         self.recently_used = True
         position = self.size_bytes
@@ -458,6 +470,8 @@ class Segment:
 
     def modified_ms(self) -> int:
         """When the file was last written to. Raises: FileNotFoundError."""
+        if self.is_unmade:
+            return self.created_ms
         found = files.status(self.path)
         if found is None:
             raise FileNotFoundError(2, "No such file", self.path)
@@ -520,10 +534,12 @@ def open_segment(
     *,
     size_bytes: int | None,
     random: Random = SYSTEM_RANDOM,
+    is_first: bool = False,
 ) -> Segment:
     """The segment of a file of ``size_bytes``; with None a new one, whose files are created empty.
 
-    ``random``: of ``segment.jitter.ms``.
+    ``random``: of ``segment.jitter.ms``. ``is_first``: a new one of a log without records, so that its files may wait
+    for the first; unless it begins at another offset than 0, which only their names tell.
     """
     jitter_ms = random.randrange(min(config.segment_jitter_ms, config.segment_ms)) if config.segment_jitter_ms else 0
     segment = Segment(
@@ -537,7 +553,8 @@ def open_segment(
         max_index_bytes=config.segment_index_bytes,
         roll_jitter_ms=jitter_ms,
     )
-    if size_bytes is None:
+    segment.is_unmade = is_first and not base_offset
+    if size_bytes is None and not segment.is_unmade:
         for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             files.write_file(f"{directory}/{offset_file(base_offset, suffix)}")
     return segment
@@ -570,9 +587,7 @@ class FileSlice:
 
     def retain(self) -> "FileSlice":
         """Pin the file: until ``release`` its descriptor stays open, whatever is closed or deleted meanwhile.
-
-        Raises: OSError if it cannot be opened, TooManyOpenFiles.
-        """
+        Raises: OSError if it cannot be opened, TooManyOpenFiles."""
         self.segment.pin_for_reader()
         return self
 

@@ -462,6 +462,10 @@ class Broker:
                 lambda: self._logs.delete_due(self._clock.wall_ms()),
             ),
             (config.log_flush_offset_checkpoint_interval_ms, self._logs.checkpoint),
+            (
+                config.log_flush_offset_checkpoint_interval_ms,
+                lambda: in_slices(self._clock, self._logs.write_topic_ids_steps()),
+            ),
             (HIGH_WATERMARK_CHECKPOINT_MS, self._logs.checkpoint_high_watermarks),
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
             (max(1, config.replica_lag_time_max_ms // 2), self._shrink_isrs),

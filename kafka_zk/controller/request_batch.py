@@ -10,6 +10,7 @@ Source: AbstractControllerBrokerRequestBatch in ControllerChannelManager.scala@3
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import NamedTuple
 
 from kafka_zk.controller.context import LEADER_DURING_DELETE, Context, LeadershipInfo
@@ -82,9 +83,11 @@ class RequestBatch:
         stop_replica, self._stop_replica = self._stop_replica, {}
         update_brokers, self._update_brokers = self._update_brokers, set()
         update_partitions, self._update_partitions = self._update_partitions, {}
-        for broker_id in self._registered(leader_and_isr):
-            for is_new in portions(leader_and_isr[broker_id].items()):
-                yield Step(len(is_new), self._leader_and_isr_request(broker_id, dict(is_new)))
+        told = self._registered(leader_and_isr)
+        for turn in zip_longest(*(portions(leader_and_isr[broker_id].items()) for broker_id in told)):
+            for broker_id, is_new in zip(told, turn, strict=True):
+                if is_new:
+                    yield Step(len(is_new), self._leader_and_isr_request(broker_id, dict(is_new)))
         yield from self._update_metadata_requests(self._registered(update_brokers), update_partitions)
         for broker_id in self._registered(stop_replica):
             for deletes in portions(stop_replica[broker_id].items()):

@@ -79,7 +79,7 @@ class ReplicaManager:
 
     Changes to many partitions are made step by step, with other work in between. Whoever makes them holds
     ``state_changes`` from before it reads what it applies until it is done, so that nothing older overwrites it.
-    ``role_changes`` is held while LeaderAndIsr is carried out, which takes no longer than there is to do.
+    ``role_changes`` is held while a portion of LeaderAndIsr is carried out; that takes as long as there is to do.
 
     ``purgatory`` holds those who wait for what happens to a partition: fetches for records, appends for the high
     watermark.

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.peers
 
 _TOPIC = "handed-over"
 _SHORTENED = "shortened"
+_UNWRITTEN = "unwritten"
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _PRODUCER_ID = 424_242
 _DELETED_BEFORE = 100
@@ -47,12 +48,13 @@ class Holding:
 
 @dataclass
 class Served:
-    """What clients see of the two topics."""
+    """What clients see of the topics."""
 
     records: list[Record]
     producers: set[tuple[int, int, int, int]]
     ends: tuple[int, int]
     shortened: tuple[int, int]
+    unwritten: tuple[int, int]
     by_time: int
     topic_id: str
 
@@ -85,6 +87,7 @@ def _served(target: Target) -> Served:
         producers=wire_probe.producers(target.ports[0], _TOPIC, 0),
         ends=(start, end),
         shortened=_watermarks(target, _SHORTENED),
+        unwritten=_watermarks(target, _UNWRITTEN),
         by_time=_offset_at(target, LATELY_MS + 500_000),
         topic_id=_topic_id(target),
     )
@@ -116,7 +119,8 @@ def _topic_id(target: Target) -> str:
 
 
 def _create(target: Target) -> None:
-    """Two topics; the beginning of one is deleted."""
+    """Three topics; the beginning of one is deleted, and one stays empty."""
+    target.create_topic(_UNWRITTEN)
     target.create_topic(_TOPIC, config={"segment.bytes": "400000", "index.interval.bytes": "1024"})
     target.create_topic(_SHORTENED, config={"segment.bytes": "1000000"})
     plain = [Record(b"k", b"%d" % number, timestamp_ms=1_700_000_000_000 + number) for number in range(300)]
@@ -223,6 +227,13 @@ def test_deleted_records_stay_deleted(holdings: list[Holding], number: int) -> N
     """The log start offset that DeleteRecords set."""
     _, after = _handover(holdings, number)
     assert after.shortened == (_DELETED_BEFORE, 300)
+
+
+@_TAKEN_OVER
+def test_a_partition_without_records_is_taken_over(holdings: list[Holding], number: int) -> None:
+    """Ours leaves a folder without segments; after a clean stop the topic's id is in it."""
+    _, after = _handover(holdings, number)
+    assert after.unwritten == (0, 0)
 
 
 @_TAKEN_OVER

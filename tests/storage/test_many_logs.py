@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from kafka_zk.storage.findings import Finding
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_dir import LOGS_AT_ONCE, Works, close_logs_steps
 from kafka_zk.storage.log_manager import LogManager
@@ -52,7 +53,7 @@ def cost_per_log(calls: Counter[str], work: Callable[[int], None]) -> dict[str, 
 
 
 def test_creation(tmp_path: Path, calls: Counter[str]) -> None:
-    """A folder, three files of the segment, one with the topic's id; nothing is synced."""
+    """A folder; nothing else, and nothing is synced."""
 
     def create(count: int) -> None:
         logs = manager(tmp_path / str(count))
@@ -60,7 +61,97 @@ def test_creation(tmp_path: Path, calls: Counter[str]) -> None:
         calls.clear()
         lead(logs, count)
 
-    assert cost_per_log(calls, create) == {"make_directory": 1, "open": 4, "rename": 1}
+    assert cost_per_log(calls, create) == {"make_directory": 1}
+
+
+def test_first_records(tmp_path: Path, calls: Counter[str]) -> None:
+    """Three files of the segment, one with the topic's id and one with the leader epochs; nothing is synced."""
+
+    def write(count: int) -> None:
+        logs = manager(tmp_path / str(count))
+        logs.start({})
+        lead(logs, count)
+        calls.clear()
+        for log in logs.all_logs():
+            append(log, batch())
+
+    assert cost_per_log(calls, write) == {"open": 5, "rename": 2}
+
+
+def test_topic_ids_of_empty_logs_are_written_later(tmp_path: Path, calls: Counter[str]) -> None:
+    """By the broker now and then, or by a stop; in no case twice."""
+    logs = manager(tmp_path)
+    logs.start({})
+    lead(logs, 5)
+    append(present(logs.get(TopicPartition("t", 0))), batch())
+    calls.clear()
+    assert len(list(logs.write_topic_ids_steps())) == calls["rename"] == 4
+    assert len(list(tmp_path.glob("t-*/partition.metadata"))) == 5
+    calls.clear()
+    assert not list(logs.write_topic_ids_steps()) and not calls["open"]
+    logs.get_or_create(TopicPartition("u", 0), topic_id="YTI9vJfzQOepxQr8vcaMoQ")
+    logs.shutdown()
+    assert (tmp_path / "u-0" / "partition.metadata").exists()
+
+
+def test_an_empty_log_is_read_and_opened_without_files(tmp_path: Path) -> None:
+    """A crash leaves nothing but its folder; the next start takes that for a log that begins at 0, of any topic."""
+    logs = manager(tmp_path)
+    logs.start({})
+    lead(logs, 1)
+    [log] = logs.all_logs()
+    assert log.read(0, 1000).slice is None
+    assert log.offset_for_timestamp(0) is None and log.max_timestamp_offset() is None
+    assert log.aborted_transactions(0, 1) == [] and log.segments.active.modified_ms() > 0
+    assert not log.truncate_to(0) and log.delete_old_segments(2**60) == 0
+    for log_dir in logs._live_dirs:
+        log_dir.close()
+    assert not list((tmp_path / "t-0").iterdir())
+    findings: list[Finding] = []
+    again = LogManager([tmp_path], LogConfig(), broker_id=1, cluster_id="c", clock_ms=Clock(), observe=findings.append)
+    again.start({})
+    other_id = "AAAAAAAAAAAAAAAAAAAAAQ"
+    log = again.get_or_create(TopicPartition("t", 0), topic_id=other_id)
+    assert (log.log_end_offset, log.topic_id, findings) == (0, other_id, [])
+    append(log, batch(3))
+    again.shutdown()
+    third = manager(tmp_path)
+    third.start({})
+    log = present(third.get(TopicPartition("t", 0)))
+    assert (log.log_end_offset, log.topic_id) == (3, other_id)
+    third.shutdown()
+
+
+def test_an_empty_log_that_does_not_begin_at_0_has_files(tmp_path: Path) -> None:
+    """Their names alone say where it goes on."""
+    logs = manager(tmp_path)
+    logs.start({})
+    lead(logs, 1)
+    [log] = logs.all_logs()
+    log.truncate_fully_and_start_at(7)
+    for log_dir in logs._live_dirs:
+        log_dir.close()
+    again = manager(tmp_path)
+    again.start({})
+    assert present(again.get(TopicPartition("t", 0))).log_end_offset == 7
+    again.shutdown()
+
+
+@pytest.mark.parametrize("refused", [f"{0:020d}.log", f"{0:020d}.index", "partition.metadata.tmp"])
+def test_a_disk_that_refuses_the_files_takes_no_record(tmp_path: Path, faults: FaultyFiles, refused: str) -> None:
+    """The first append says so, as any other would."""
+    logs = manager(tmp_path)
+    logs.start({})
+    lead(logs, 1)
+    [log] = logs.all_logs()
+    faults.fail("open", tmp_path / "t-0" / refused)
+    with pytest.raises(OSError):
+        append(log, batch())
+    assert log.log_end_offset == 0 and logs.pool.open_count == 0
+    faults.heal()
+    append(log, batch())
+    assert log.log_end_offset == 1
+    logs.shutdown()
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
@@ -71,6 +162,7 @@ def test_restarts(tmp_path: Path, calls: Counter[str], is_clean: bool) -> None:
         logs = manager(tmp_path / str(count))
         logs.start({})
         lead(logs, count)
+        assert len(list(logs.write_topic_ids_steps())) == count
         calls.clear()
         if is_clean:
             logs.shutdown()

@@ -20,6 +20,9 @@ from kafka_zk.replica.manager import LeaderState
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState
 from kafka_zk.storage.types import TopicPartition
 
+PARTITIONS_A_PORTION = 250
+"""So many change their roles before the fetchers go on: some 20 ms."""
+
 _GROUPED_SINCE = 2
 _TOPIC_IDS_SINCE = 5
 
@@ -58,16 +61,25 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
     ]
     # Names become paths: a controller that was misled must not lead this broker out of its folder.
     codes = {TopicPartition(topic, s.partition_index): ErrorCode.INVALID_TOPIC_EXCEPTION for topic, _, s in everything}
-    async with services.replicas.role_changes:
-        codes.update(await in_slices(services.clock, _carried_out(services, states)))
-    if any(state.leader == services.broker_id and codes[tp] is ErrorCode.NONE for tp, _, state, _ in states):
-        services.replicas.follower_waits.newly_led()
+    for start in range(0, len(states), PARTITIONS_A_PORTION):
+        codes.update(await _carry_out(services, states[start : start + PARTITIONS_A_PORTION]))
     if header.api_version >= _TOPIC_IDS_SINCE:
         return Response(error_code=0, topics=_by_topic(request, codes))
     errors = [
         PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code) for tp, code in codes.items()
     ]
     return Response(error_code=0, partition_errors=errors)
+
+
+async def _carry_out(services: Services, states: Sequence[LeaderState]) -> Sequence[tuple[TopicPartition, ErrorCode]]:
+    """Followers ask for what this broker leads now, and its own fetchers for what it follows, as soon as this is done:
+    the others, which hear of the same partitions in the same order, are about as far."""
+    async with services.replicas.role_changes:
+        codes = await in_slices(services.clock, _carried_out(services, states))
+    taken = zip(states, codes, strict=True)
+    if any(state.leader == services.broker_id and code is ErrorCode.NONE for (_, _, state, _), (_, code) in taken):
+        services.replicas.follower_waits.newly_led()
+    return codes
 
 
 def _carried_out(services: Services, states: Sequence[LeaderState]) -> Iterator[tuple[TopicPartition, ErrorCode]]:

@@ -6,6 +6,7 @@ import pytest
 
 from kafka_zk.controller.context import Context, LeadershipInfo, ReplicaAssignment
 from kafka_zk.controller.control_requests import (
+    PARTITIONS_AT_ONCE,
     VERSIONS,
     Answer,
     ControlRequest,
@@ -100,6 +101,18 @@ def test_many_effects_make_one_request_of_each_kind_per_broker(made: Context) ->
     assert {tp: partition.is_new for tp, partition in first.partitions.items()} == {T0: True, T1: False}
     assert first.live_leaders == (Node(1, "host1", 9092), Node(3, "host3", 9092))
     assert stop.partitions == {T0: StopPartition(3, delete=True)}
+
+
+def test_all_brokers_hear_of_some_partitions_before_any_hears_of_the_next(made: Context) -> None:
+    """Between a leader's hearing of a leader epoch and its follower's nothing is replicated."""
+    tps = [TopicPartition("t", number) for number in range(2, 2 * PARTITIONS_AT_ONCE + 3)]
+    for tp in tps:
+        made.assign(tp, ReplicaAssignment((1, 2)))
+        made.leadership[tp] = info(1, [1, 2])
+    requests = flushed(made, *(SendLeaderAndIsr((1, 2), tp) for tp in tps), SendLeaderAndIsr((3,), T1))
+    told = [(to, list(each.partitions)) for to, each in requests if isinstance(each, LeaderAndIsrRequest)]
+    assert [to for to, _ in told] == [1, 2, 3, 1, 2, 1, 2]
+    assert all(heard in ([T1], *(tps[n : n + PARTITIONS_AT_ONCE] for n in (0, 1000, 2000))) for _, heard in told)
 
 
 def test_brokers_that_are_gone_get_nothing(made: Context) -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredLock
 
+from kafka_zk.handlers.inter_broker.leader_and_isr import PARTITIONS_A_PORTION
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.replica.partition import Partition
 from kafka_zk.storage import timestamp_search
 from kafka_zk.storage.batch_work import AT_ONCE_RECORDS
 from kafka_zk.storage.helper_process import Helper
@@ -178,6 +180,29 @@ def test_followers_fetch_on_while_zookeeper_does_not_answer(harness: Make, monke
     replicas.role_listeners.append(lambda partition: held.append(bool(replicas.role_changes.locked)))
     answered.callback({"t": {}})
     assert (held, replicas.role_changes.locked) == ([True], False)
+
+
+def test_fetchers_go_on_between_portions_of_many_partitions(harness: Make) -> None:
+    """All brokers hear of them in the same order: what leader and follower know is replicated while the rest waits."""
+    broker = harness()
+    replicas = broker.services.replicas
+    changed: list[TopicPartition] = []
+    fetched_with: list[int] = []
+
+    def fetch_now(lock: DeferredLock) -> None:
+        fetched_with.append(len(changed))
+        lock.release()
+
+    def role_changed(partition: Partition) -> None:
+        changed.append(partition.tp)
+        if not replicas.role_changes.waiting:
+            replicas.role_changes.acquire().addCallback(fetch_now)
+
+    replicas.role_listeners.append(role_changed)
+    fields = {"controller_epoch": 1, "leader": 1, "leader_epoch": 0, "isr": [0, 1], "replicas": [0, 1]}
+    request = leader_and_isr("t", uuids.random_topic_id(), 2 * PARTITIONS_A_PORTION + 1, fields)
+    assert len(broker.ask(ApiKey.LEADER_AND_ISR, 7, request).topics[0].partition_errors) == len(changed)
+    assert fetched_with == [PARTITIONS_A_PORTION, 2 * PARTITIONS_A_PORTION, 2 * PARTITIONS_A_PORTION + 1]
 
 
 def test_a_topic_that_was_deleted_while_this_broker_was_away_takes_nothing_more(harness: Make) -> None:
