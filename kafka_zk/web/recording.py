@@ -170,6 +170,8 @@ class Recording:
         cause = self._causality.of_event(event)
         path = getattr(event, "path", "")
         seq = self._insert(event.time_ms, event.actor, type(event).__name__, path, event.zxid, 0, cause, encode(event))
+        if (ended := self._causality.ended_before(event)) is not None:
+            self._database.execute("update entries set cause = ?, certain = 0 where seq = ?", (seq, ended))
         self._causality.told(seq, event)
         if isinstance(event, AssignmentCompleted | MemberDeparted):
             for each in assigned(event, self._held(assigned_lanes(event.group_id))):
@@ -192,7 +194,10 @@ class Recording:
                 self._add_zookeeper(transaction, SESSION_BEGAN, "", None, document)
             elif isinstance(operation, SessionClosed):
                 document = {"session": transaction.session}
-                end = self._add_zookeeper(transaction, SESSION_ENDED, "", None, document)
+                actor, at_ms = self._actor(transaction.session), transaction.time_ms
+                cause = self._causality.of_session_end(actor, at_ms)
+                end = self._add_zookeeper(transaction, SESSION_ENDED, "", cause, document)
+                self._causality.ended(end, actor, at_ms)
         for change in self._head.take(transaction):
             self._add_change(transaction, change, end)
 
@@ -341,6 +346,15 @@ class Recording:
                 self._tree.apply(change.undone)
         self._at = seq
         return self._tree
+
+    def whole(self, seq: int) -> int:
+        """The last entry of the transaction that this one belongs to: the znodes were never what they are between two
+        of them."""
+        entry = self.entry(seq)
+        if entry is None or not entry.zxid:
+            return seq
+        other = self._row("select seq from entries where seq > ? and zxid != ? order by seq limit 1", seq, entry.zxid)
+        return self.count if other is None else int(other[0]) - 1
 
     def _changes(self, first: int, last: int, order: str) -> Iterator[Change]:
         rows = self._database.execute(

@@ -18,6 +18,7 @@ export function timelinePicture(width, range, held, samples, entries, moment, ch
   const height = TOP + lanes.length * ROW + 8;
   const picture = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${height}`, width, height,
     role: "group", "aria-label": "who held what, and what happened, by time" });
+  picture.append(stripes());
   axis(picture, range, scale, height);
   const marks = Map.groupBy(entries.entries ?? [], (each) => each.actor);
   const drawing = { picture, scale, range, again, samples, winds: [] };
@@ -41,6 +42,10 @@ export function timelinePicture(width, range, held, samples, entries, moment, ch
   wind(moment);
   return { picture, wind };
 }
+
+// What nobody has is red and striped: the stripes are for those to whom a red is like a broker's colour.
+const stripes = () => svg("defs", {}, svg("pattern", { id: "nobody", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+  svg("rect", { class: "under", width: 5, height: 5 }), svg("rect", { class: "stripe", width: 3, height: 5 })));
 
 // The controller and the brokers, then what the user made: topics, members, what they own; then what only asked; at
 // the end Kafka's own topics. A process has one lane: its registration as a bar, what it did as marks.
