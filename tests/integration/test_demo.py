@@ -108,7 +108,7 @@ def test_its_page_stays_until_somebody_has_seen_enough(tmp_path: Path) -> None:
         found = PAGE.search("".join(said))
         assert found is not None, "".join(said)
         assert _told(found[1], "anna") and _told(found[1], "lost its session")
-        lasts_ms = {"from_ms": 0, "to_ms": 1 << 60}
+        lasts_ms = {"from_ms": 0, "to_ms": 10**17}
         spans = _asked(found[1], "spans", open="owner counters: flights-", **lasts_ms)["spans"]
         assert any(each[0] == "owner" for each in spans)
         everything = _asked(found[1], "entries", **lasts_ms)
@@ -134,7 +134,7 @@ def _asked(address: str, question: str, **values: object) -> Any:
 
 def _told(address: str, text: str) -> list[str]:
     """What happened so far that says this."""
-    told = _asked(address, "episodes", from_ms=0, to_ms=1 << 60)["episodes"]
+    told = _asked(address, "episodes", from_ms=0, to_ms=10**17)["episodes"]
     return [each["text"] for each in told if text in each["text"]]
 
 
