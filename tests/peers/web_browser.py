@@ -21,7 +21,7 @@ from selenium.webdriver.support.ui import Select
 from tests.peers.foreign_programs import node_folder
 from tests.terminal import Terminal
 
-TIMEOUT_S = 120
+TIMEOUT_S = 15
 PAGE = re.compile(r"web page at (http://\S+)")
 READY = re.compile(r"ready bootstrap=(\S+)")
 ZOOKEEPER = re.compile(r"zookeeper=(\S+)")
@@ -70,7 +70,10 @@ class Page:
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
     def show_all_time(self) -> None:
-        Select(self.driver.find_element(By.ID, "window")).select_by_value("0")
+        self.show_time("0")
+
+    def show_time(self, seconds: str) -> None:
+        Select(self.driver.find_element(By.ID, "window")).select_by_value(seconds)
 
     def wind(self, share: float) -> None:
         """To a moment of the recording, from 0 to 1, by the slider."""

@@ -5,7 +5,7 @@ import { isOpen, toggle } from "./folds.js";
 import { clusterLegend } from "./legend.js";
 
 const BOX = { width: 150, height: 46, gap: 18 };
-const SMALL = { width: 54, height: 24, gap: 6 }, IN_ROW = 10;
+const SMALL = { width: 54, height: 24, gap: 6 }, IN_ROW = 8;
 const ROW = 84;
 const MOST_BOXES = 8, MOST_NAMED = 20, MOST_TOPICS = 300, MANY_BROKERS = 12, MOST_SORTED_BY_NAME = 12;
 

@@ -25,7 +25,7 @@ def large_cluster(brokers: int, topics: int, partitions: int) -> Iterator[Transa
         zxid += 1
         above = (each for operation in operations if isinstance(operation, Created) for each in _above(operation.path))
         missing = [each for each in dict.fromkeys(above) if each not in made]
-        made.update(missing)
+        made.update(missing, (each.path for each in operations if isinstance(each, Created)))
         parents = (Created(each, None, ephemeral=False) for each in missing)
         return Transaction(zxid, BEGIN_MS + zxid, session, (*parents, *operations))
 
@@ -66,7 +66,7 @@ def large_cluster(brokers: int, topics: int, partitions: int) -> Iterator[Transa
 def _joined(group: int, member: int, partitions: int) -> Iterator[Operation]:
     """A member that owns its share of a topic."""
     name = f"group-{group}"
-    me = f"{name}_host-{1_700_000_000_000 + member}-{member:08x}"
+    me = f"{name}_host-{1_700_000_000_000 + member}-{member + 1:04x}0000"
     yield Created(f"/consumers/{name}/ids/{me}", b"{}", ephemeral=True)
     for partition in range(member, partitions, MEMBERS):
         yield Created(f"/consumers/{name}/owners/topic-{group:02}/{partition}", f"{me}-0".encode(), ephemeral=True)
