@@ -21,7 +21,7 @@ from selenium.webdriver.support.ui import Select
 from tests.peers.foreign_programs import node_folder
 from tests.terminal import Terminal
 
-TIMEOUT_S = 15
+TIMEOUT_S = 120
 PAGE = re.compile(r"web page at (http://\S+)")
 READY = re.compile(r"ready bootstrap=(\S+)")
 ZOOKEEPER = re.compile(r"zookeeper=(\S+)")

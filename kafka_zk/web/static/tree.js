@@ -60,8 +60,8 @@ const byItself = (node) => ROOTS.has(node.path) || opensItself(node);
 
 // Where one is among too many znodes, and the way up.
 function whereabouts(path, enter) {
-  const parts = path.split("/").slice(1);
-  return html("p", {}, html("button", { "data-key": "enter /", onclick: () => enter("") }, "all"), parts.map((part, index) => {
+  const parts = path.split("/").filter(Boolean);
+  return html("p", {}, html("button", { "data-key": "enter /", onclick: () => enter("") }, "all"), parts.flatMap((part, index) => {
     const to = `/${parts.slice(0, index + 1).join("/")}`;
     return [" / ", html("button", { "data-key": `enter ${to}`, onclick: () => enter(to) }, part)];
   }));
