@@ -24,7 +24,8 @@ TOLD_LATE_MS = 2_000
 """An act is told when it is done, by which time the session may be over."""
 _ENDS_SESSIONS = frozenset(("kill", "pause", "expire", "cut", "delay", "fill-disk", "leave", "crash"))
 _KEPT = 200_000
-Key, Value = TypeVar("Key", bound=Hashable), TypeVar("Value")
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 
 class Cause(NamedTuple):

@@ -13,6 +13,7 @@ import { timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
 
 const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENED_MS = 2000;
+const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // but in znodes
 const id = (name) => document.getElementById(name);
 const hash = new URLSearchParams(location.hash.slice(1));
 const token = hash.get("token") ?? "";
@@ -278,7 +279,8 @@ function savePicture() {
   style.textContent = "text{font:12px sans-serif}.silence{fill:url(#nobody)}.under{fill:#fff}.stripe{fill:#c4221b}"
     + ".many{fill:#ddd}.axis{stroke:#ddd}.now{stroke:#c4221b}.sparkline path{stroke:#0b62a4}";
   copy.prepend(style);
-  const link = html("a", { href: URL.createObjectURL(new Blob([copy.outerHTML], { type: "image/svg+xml" })),
+  const text = new XMLSerializer().serializeToString(copy).replace(NOT_IN_XML, "\ufffd");
+  const link = html("a", { href: URL.createObjectURL(new Blob([text], { type: "image/svg+xml" })),
     download: `kafka-zk-${page.recording.first_ms}.svg` });
   link.click();
   URL.revokeObjectURL(link.href);

@@ -17,7 +17,7 @@ export function timelinePicture(width, range, held, samples, entries, moment, ch
   const scale = (ms) => LABEL + ((ms - range.from_ms) / Math.max(1, range.to_ms - range.from_ms)) * (width - LABEL - 10);
   const lanes = lanesOf(held, entries);
   const height = TOP + lanes.length * ROW + 8;
-  const picture = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${height}`, width, height,
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height,
     role: "group", "aria-label": "who held what, and what happened, by time" });
   picture.append(stripes());
   axis(picture, range, scale, height);
