@@ -138,10 +138,10 @@ def test_names_and_data_are_text_whatever_they_are(hostile: Page) -> None:
     hostile.press("#view tr[data-path='/binary'] button.znode")
     until(lambda: "/binary" in hostile.text("#details h2"), "bytes that are no text")
     hostile.type("#filter", MARKUP[0])
+    assert hostile.errors() == []
     assert hostile.driver.execute_async_script(_SAVED) == {"is_picture": True, "scripts": 0}
     assert hostile.driver.execute_script("return [window.hacked ?? null, document.images.length]") == [None, 0]
     assert hostile.count("script") == 1, "the page's own"
-    assert hostile.errors() == []
 
 
 _SAVED = """
