@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafka_zk.web.documents import Document
     from kafka_zk.web.recording import Recording
     from kafka_zk.web.service import Cluster
-    from kafka_zk.web.sources import Source
+    from kafka_zk.web.sources import Source, WatchSource
 
 URL = "web page at "
 
@@ -154,6 +154,7 @@ def _record(
     from kafka_zk.cli.running_cluster import find_cluster
     from kafka_zk.web.service import Cluster
     from kafka_zk.web.sources import TraceSource
+    from kafka_zk.web.watch_table import WatchTable
 
     try:
         running = find_cluster(data, zookeeper)
@@ -162,7 +163,8 @@ def _record(
             raise
         source = _watches(zookeeper)
         told = TraceSource(*traces, from_start=True) if traces else None
-        _serve(recording, Cluster(source, told), source.described, port, as_json)
+        table = None if told is not None else WatchTable(zookeeper, lambda: source.session_id)
+        _serve(recording, Cluster(source, told, watch_table=table), source.described, port, as_json)
         return
     source = _log_of(running, recording.last_zxid())
     found = traces or ((running.trace,) if running.trace is not None else ())
@@ -182,7 +184,7 @@ def _log_of(running: "RunningCluster", after_zxid: int) -> "Source":
     return LogSource(log, chroot or "", after_zxid) if log.is_dir() else _watches(running.zookeeper)
 
 
-def _watches(zookeeper: str) -> "Source":
+def _watches(zookeeper: str) -> "WatchSource":
     from kafka_zk.security.zookeeper import zookeeper_security
     from kafka_zk.web.sources import WatchSource
 

@@ -51,6 +51,8 @@ _BY_EVENT = {
     ),
     "RoleChanged": ("kafka_zk/replica/manager.py", "core/src/main/scala/kafka/server/ReplicaManager.scala"),
     "SessionChanged": ("registry/session.py", _CLIENT),
+    "WatchSeen": ("kafka_zk/web/watch_table.py", f"{_ZOOKEEPER}/watch/WatchManager.java: dumpWatches"),
+    "WatchGone": ("kafka_zk/web/watch_table.py", f"{_ZOOKEEPER}/watch/WatchManager.java: dumpWatches"),
     "OperatorActed": ("kafka_zk/cli/cluster_actions.py", ""),
 }  # fmt: skip
 _OF_ZOOKEEPER = {

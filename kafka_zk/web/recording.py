@@ -34,6 +34,8 @@ SESSION_BEGAN, SESSION_ENDED = "session began", "session ended"
 CHANGES = (CREATED, CHANGED, DELETED)
 _CHANGES = "'created', 'changed', 'deleted'"  # as in the index, else SQLite does not use it
 _GROUP_STEPS = "'RebalancePrepared', 'AssignmentCompleted'"
+_SET_WATCHES = "'WatchArmed', 'WatchSeen'"
+_WATCHES = f"{_SET_WATCHES}, 'WatchFired', 'WatchGone'"
 _FROM_ZOOKEEPER = f"{_CHANGES}, '{SESSION_BEGAN}', '{SESSION_ENDED}'"
 _MOST_OUT_OF_ORDER = 500
 """So many entries may have been told later than others that happened after them."""
@@ -446,11 +448,11 @@ class Recording:
         return self._head.znodes.get(path)
 
     def watchers(self, seq: int) -> dict[str, list[str]]:
-        """Who watches which path after this entry, as processes told: whose last watch there has not fired."""
+        """Who watches which path after this entry, as processes or ZooKeeper told: whose last watch has not fired."""
         rows = self._database.execute(
-            "select path, actor from entries where kind in ('WatchArmed', 'WatchFired') and seq between ? and ? "
-            "group by path, actor having max(case kind when 'WatchArmed' then seq else 0 end) > "
-            "max(case kind when 'WatchFired' then seq else 0 end) order by path, actor",
+            f"select path, actor from entries where kind in ({_WATCHES}) and seq between ? and ? "
+            f"group by path, actor having max(case when kind in ({_SET_WATCHES}) then seq else 0 end) > "
+            f"max(case when kind in ({_SET_WATCHES}) then 0 else seq end) order by path, actor",
             (seq - _MOST_WATCHES, seq),
         )
         found: dict[str, list[str]] = {}

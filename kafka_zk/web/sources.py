@@ -114,6 +114,11 @@ class WatchSource:
         self.behind = False
         self.misses: str = "changes between a watch and the read that follows it; who made a change"
 
+    @property
+    def session_id(self) -> int | None:
+        """Its own session; None while there is none."""
+        return self._client.session_id
+
     def read(self) -> list[Transaction]:
         self._client.process(PROCESS_MS)
         return self._watcher.read()

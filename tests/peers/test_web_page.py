@@ -321,6 +321,9 @@ def test_a_cluster_of_apache_kafka_is_watched(peer_zookeeper: str, tmp_path: Pat
         until(lambda: page.count("#view [data-group=scala]") == 2, "the other Scala consumer")
         member.terminate()
         until(lambda: page.count("#view [data-group=loader]") == 0, "the coordinator's member gone")
+        page.press("#view-tree")
+        watched = "#view tr[data-path='/brokers/ids'] td:last-child"
+        until(lambda: "broker-0" in page.text(watched), "whose watch is there, as ZooKeeper tells")
         assert page.errors() == []
 
 

@@ -5,7 +5,7 @@ import { isOpen, toggle } from "./folds.js";
 import { atMoment, rates, sparkline } from "./sparkline.js";
 
 const ROW = 18, LABEL = 225, TOP = 18;
-const DETAILS = new Set(["WatchArmed", "PartitionsMoved", "ReplicasMoved"]);
+const DETAILS = new Set(["WatchArmed", "WatchSeen", "WatchGone", "PartitionsMoved", "ReplicasMoved"]);
 const MOST_LANES = 300, MOST_LANES_OF_TOPIC = 100, MOST_PROCESSES = 12;
 const TITLES = { leader: (stem) => `${stem} leaders`, owner: (stem) => `${stem} owners`,
   assigned: (stem) => `${stem} owners`, broker: () => "brokers", member: () => "members" };
