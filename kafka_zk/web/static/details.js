@@ -18,10 +18,16 @@ export function detailsView(entry, episode, choose) {
     html("h2", {}, "What came of it?"),
     entry.effects.length ? chain(entry.effects, entry.effects, choose)
       : html("p", { class: "soft" }, "Nothing that was recorded."),
-    entry.explanation ? html("div", {}, html("h2", {}, "The code"),
-      html("table", {}, html("tr", {}, html("th", {}, "here"), html("td", { class: "mono" }, entry.explanation.ours)),
-        html("tr", {}, html("th", {}, "Apache's"), html("td", { class: "mono" }, entry.explanation.kafkas)))) : null,
+    entry.explanation ? code(entry.explanation) : null,
     html("details", {}, html("summary", {}, "as it was recorded"), html("pre", {}, JSON.stringify(plain(document), null, 1))));
+}
+
+// Ours is shown by this server; Apache's is a name to look up.
+function code({ ours, kafkas }) {
+  const link = html("a", { href: `api-code?${new URLSearchParams({ file: ours })}`, target: "_blank", title: "Read this module" }, ours);
+  return html("div", {}, html("h2", {}, "The code"),
+    html("table", {}, html("tr", {}, html("th", {}, "here"), html("td", { class: "mono" }, link)),
+      kafkas ? html("tr", {}, html("th", {}, "Apache's"), html("td", { class: "mono" }, kafkas)) : null));
 }
 
 // `told`: a znode at the moment that is shown.

@@ -13,6 +13,7 @@ import { timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
 
 const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENED_MS = 2000;
+const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // but in znodes
 const id = (name) => document.getElementById(name);
 const hash = new URLSearchParams(location.hash.slice(1));
 const token = hash.get("token") ?? "";
@@ -147,9 +148,9 @@ async function viewOf(seq, here) {
   const filter = id("filter").value.trim();
   if (page.view === "help") return () => helpView();
   if (page.view === "tree") {
-    const tree = await ask("tree", { seq, path: page.below });
+    const tree = await ask("tree", { seq, path: page.below, name: filter });
     const at = here?.path ?? "";
-    return (flow) => treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode(tree), draw);
+    return (flow) => treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode, enterZnode, draw);
   }
   const { cluster } = await ask("state", { seq, ...topicsQuery() });
   if (knowGroups(cluster.groups.map((group) => group.name))) { page.timeline = null; page.again = true; } // names are shorter now
@@ -170,12 +171,17 @@ const brokersUntil = (moment, spans) => [...new Set([...page.recording.known_bro
 const changedNow = (entries) => new Map(entries.filter((each) => ["created", "changed", "deleted"].includes(each.kind))
   .map((each) => [each.path, each.kind]));
 
-const openZnode = (tree) => (path) => {
-  if (!tree.whole) page.below = path;
+function openZnode(path) {
   page.chosen = null;
   page.znode = path;
   draw();
-};
+}
+
+// Of too many znodes, shows those below this one.
+function enterZnode(path) {
+  page.below = path;
+  draw();
+}
 
 async function showZnode(seq) {
   const told = await ask("znode", { seq, path: page.znode }).catch(() => null);
@@ -270,9 +276,11 @@ function savePicture() {
   if (!picture) return;
   const copy = picture.cloneNode(true);
   const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
-  style.textContent = "text{font:12px sans-serif}.silence{fill:#c4221b}.axis{stroke:#ddd}.now{stroke:#c4221b}";
+  style.textContent = "text{font:12px sans-serif}.silence{fill:url(#nobody)}.under{fill:#fff}.stripe{fill:#c4221b}"
+    + ".many{fill:#ddd}.axis{stroke:#ddd}.now{stroke:#c4221b}.sparkline path{stroke:#0b62a4}";
   copy.prepend(style);
-  const link = html("a", { href: URL.createObjectURL(new Blob([copy.outerHTML], { type: "image/svg+xml" })),
+  const text = new XMLSerializer().serializeToString(copy).replace(NOT_IN_XML, "\ufffd");
+  const link = html("a", { href: URL.createObjectURL(new Blob([text], { type: "image/svg+xml" })),
     download: `kafka-zk-${page.recording.first_ms}.svg` });
   link.click();
   URL.revokeObjectURL(link.href);
