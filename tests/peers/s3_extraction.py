@@ -67,7 +67,8 @@ class IntoIcebergOnS3(KilledExtraction):
     def _records(self) -> Iterator[tuple[int, int, str]]:
         from pyiceberg.table import StaticTable
 
-        versions = self._s3.keys(BUCKET, f"warehouse/db/{self._name}/metadata/v")
+        keys = self._s3.keys(BUCKET, f"warehouse/db/{self._name}/metadata/v")
+        versions = [key for key in keys if key.endswith(".metadata.json")]
         if not versions:
             return
         newest = max(versions, key=lambda key: int(key.rpartition("/v")[2].split(".")[0]))
