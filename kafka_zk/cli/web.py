@@ -161,10 +161,10 @@ def _record(
     except CommandFailed:
         if data is not None or zookeeper is None:
             raise
-        source = _watches(zookeeper)
+        watches = _watches(zookeeper)
         told = TraceSource(*traces, from_start=True) if traces else None
-        table = None if told is not None else WatchTable(zookeeper, lambda: source.session_id)
-        _serve(recording, Cluster(source, told, watch_table=table), source.described, port, as_json)
+        table = None if told is not None else WatchTable(zookeeper, lambda: watches.session_id)
+        _serve(recording, Cluster(watches, told, watch_table=table), watches.described, port, as_json)
         return
     source = _log_of(running, recording.last_zxid())
     found = traces or ((running.trace,) if running.trace is not None else ())

@@ -168,10 +168,11 @@ class RecordingApi:
     def _priced(self, episode: Episode) -> Document:
         document = {**episode._asdict(), "seq": self._recording.first_from(episode.from_ms)}
         if episode.lasts or episode.to_ms - episode.from_ms > LONGEST_COUNTED_MS:
-            return {**document, "writes": None, "watches": None}
+            return {**document, "writes": None, "watches": None, "requests": None}
         kinds = self._recording.kinds_between(episode.from_ms, episode.to_ms)
         writes = sum(kinds.get(kind, 0) for kind in CHANGES)
-        return {**document, "writes": writes, "watches": kinds.get("WatchFired", 0)}
+        watches, requests = kinds.get("WatchFired", 0), kinds.get("RequestSent", 0)
+        return {**document, "writes": writes, "watches": watches, "requests": requests}
 
     def export(self, query: Query, path: Path) -> None:
         """What was recorded between two times as a recording of its own. Raises: OSError, sqlite3.Error."""
@@ -242,7 +243,7 @@ def _act(entry: Entry) -> Document:
     document, at_ms = entry.document, entry.time_ms
     text = f"{document.get('action')} {document.get('target')}. Expect: {document.get('expected')}"
     episode = Episode("you", text, at_ms, at_ms, 0, lasts=False)._asdict()
-    return {**episode, "seq": entry.seq, "writes": None, "watches": None}
+    return {**episode, "seq": entry.seq, "writes": None, "watches": None, "requests": None}
 
 
 def _group_step(entry: Entry) -> GroupStep:

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,7 +104,6 @@ class WebService:
         if self._recorder is not None and self._recorder.lost_count:
             problem = f"{problem or 'the recording has a gap'} ({self._recorder.lost_count} entries are lost)"
         cluster = self._cluster
-        table = cluster.watch_table if cluster is not None else None
         return {
             "count": self._recording.count,
             "first_ms": first_ms,
@@ -112,13 +111,19 @@ class WebService:
             "now_ms": int(time.time() * 1000),
             "live": cluster is not None and not cluster.in_lesson,
             "source": self._described,
-            "misses": "; ".join(
-                filter(None, (cluster.source.misses if cluster else "", table and table.misses, self._recording.misses))
-            ),
+            "misses": "; ".join(filter(None, self._misses())),
             "known_brokers": list(cluster.broker_ids) if cluster is not None else [],
             "can_break": cluster is not None and cluster.break_broker is not None,
             "problem": problem,
         }
+
+    def _misses(self) -> Iterator[str]:
+        """What the recording may not have; "" for nothing."""
+        if self._cluster is not None:
+            yield self._cluster.source.misses
+            if self._cluster.watch_table is not None:
+                yield self._cluster.watch_table.misses
+        yield self._recording.misses
 
     def _look_at_watches(self, table: WatchTable) -> "Deferred[None]":
         looked: Deferred[None] = deferToThread(table.look).addCallback(self._take_watches, table)

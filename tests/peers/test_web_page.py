@@ -172,6 +172,8 @@ def test_everybody_can_use_it(open_page: Callable[[], Page]) -> None:
             page.press(view)
             until(lambda view=view: page.count(f"{view}[aria-pressed=true]"), view)
             found += [f"{scheme} {view} {each}" for each in page.violations()]
+        page.show_all_time()
+        until(lambda: page.count("#timeline [data-seq]"), "events")
         page.press("#timeline [data-seq]")
         until(lambda: page.text("#details h2"), "an event")
         found += [f"{scheme} event {each}" for each in page.violations()]

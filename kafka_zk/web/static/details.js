@@ -3,11 +3,14 @@
 import { clock, html, readable } from "./dom.js";
 import { differingLines, pretty } from "./difference.js";
 
+// `episode`: what this event began, with its `steps`; null: it was chosen by itself.
 export function detailsView(entry, episode, choose) {
   const document = entry.document;
   const isChange = document.before !== undefined;
   return html("div", {},
-    episode ? html("p", { class: "episode" }, episode, html("span", { class: "soft" }, " It began with this:")) : null,
+    episode ? html("p", { class: "episode" }, episode.said, html("span", { class: "soft" }, " It began with this:")) : null,
+    episode?.steps.length > 1 ? html("details", { class: "steps" }, html("summary", {}, `all ${episode.steps.length} steps of it`),
+      chain(episode.steps, episode.steps, choose)) : null,
     html("h2", {}, isChange ? sentence(entry) : capital(readable(entry.line))),
     html("p", { class: "soft" }, `${clock(entry.time_ms)} · ${readable(entry.actor)}${entry.zxid ? ` · zxid ${hex(entry.zxid)}` : ""} · entry ${entry.seq}`),
     entry.explanation ? html("p", {}, entry.explanation.meaning) : null,

@@ -9,10 +9,10 @@ import { happenedView } from "./happened.js";
 import { helpView } from "./help.js";
 import { LessonPanel } from "./lesson.js";
 import { timelineLegend } from "./legend.js";
-import { timelinePicture } from "./timeline.js";
+import { isDetail, timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
 
-const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENED_MS = 2000;
+const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENED_MS = 2000, MOST_STEPS = 200;
 const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // but in znodes
 const id = (name) => document.getElementById(name);
 const hash = new URLSearchParams(location.hash.slice(1));
@@ -24,6 +24,7 @@ const page = {
   moment: 0,
   view: hash.get("view") ?? "cluster",
   chosen: null,
+  related: {}, // the cause of the chosen event, and its first effect
   below: "",
   scrolledTo: null,
   znode: null, // the path of the chosen one
@@ -223,18 +224,27 @@ function say(problem) {
 // --- what somebody does ---
 
 // `episode`: the folded line that this event is the first of.
-async function choose(seq, episode = "") {
+async function choose(seq, episode = null) {
   page.chosen = seq;
   page.znode = null;
   page.playing = false;
   page.seq = seq;
-  id("details").replaceChildren(detailsView(await ask("entry", { seq }), episode, choose));
+  const [entry, within] = await Promise.all([ask("entry", { seq }), episode ? ask("entries", { from_ms: episode.from_ms, to_ms: episode.to_ms }) : {}]);
+  const steps = (within.entries ?? []).filter((each) => !isDetail(each)).slice(0, MOST_STEPS);
+  page.related = { cause: entry.cause, effect: entry.effects[0]?.seq };
+  for (const [name, related] of Object.entries(page.related)) id(name).disabled = !related;
+  id("details").replaceChildren(detailsView(entry, episode && { ...episode, steps }, choose));
   draw();
 }
 
 async function step(by) {
   const from = page.seq ?? page.recording.count;
   await choose((await ask("step", { seq: from, by })).seq);
+}
+
+// To the cause of the chosen event, or to its first effect.
+function follow(name) {
+  if (page.chosen !== null && page.related[name]) choose(page.related[name]);
 }
 
 async function windTo(time_ms) {
@@ -288,7 +298,7 @@ function savePicture() {
 
 function keys(event) {
   if (event.target.matches("input, select, textarea")) return;
-  const bound = { ArrowLeft: () => step(-1), ArrowRight: () => step(1), l: goLive, c: () => show("cluster"),
+  const bound = { ArrowLeft: () => step(-1), ArrowRight: () => step(1), w: () => follow("cause"), e: () => follow("effect"), l: goLive, c: () => show("cluster"),
     z: () => show("tree"), "/": () => { event.preventDefault(); id("filter").focus(); }, Escape: back };
   if (event.key === " " && !event.target.matches("button")) { event.preventDefault(); play(); }
   else bound[event.key]?.();
@@ -305,6 +315,7 @@ function begin() {
   id("next").addEventListener("click", () => step(1));
   id("play").addEventListener("click", play);
   id("back").addEventListener("click", back);
+  for (const name of ["cause", "effect"]) id(name).addEventListener("click", () => follow(name));
   id("picture").addEventListener("click", savePicture);
   id("window").addEventListener("change", draw);
   id("every").addEventListener("change", draw);

@@ -5,7 +5,10 @@ import { isOpen, toggle } from "./folds.js";
 import { atMoment, rates, sparkline } from "./sparkline.js";
 
 const ROW = 18, LABEL = 225, TOP = 18;
+const ZOOKEEPER = "ZooKeeper"; // a lane of its own for all that is written there, in the colours of who wrote it
+const FROM_ZOOKEEPER = new Set(["created", "changed", "deleted", "session began", "session ended"]);
 const DETAILS = new Set(["WatchArmed", "WatchSeen", "WatchGone", "PartitionsMoved", "ReplicasMoved"]);
+export const isDetail = (entry) => DETAILS.has(entry.kind);
 const MOST_LANES = 300, MOST_LANES_OF_TOPIC = 100, MOST_PROCESSES = 12;
 const TITLES = { leader: (stem) => `${stem} leaders`, owner: (stem) => `${stem} owners`,
   assigned: (stem) => `${stem} owners`, broker: () => "brokers", member: () => "members" };
@@ -22,6 +25,7 @@ export function timelinePicture(width, range, held, samples, entries, moment, ch
   picture.append(stripes());
   axis(picture, range, scale, height);
   const marks = Map.groupBy(entries.entries ?? [], (each) => each.actor);
+  marks.set(ZOOKEEPER, (entries.entries ?? []).filter((each) => each.zxid && FROM_ZOOKEEPER.has(each.kind)));
   const drawing = { picture, scale, range, again, samples, winds: [] };
   lanes.forEach((lane, index) => {
     const y = TOP + index * ROW;
@@ -29,7 +33,7 @@ export function timelinePicture(width, range, held, samples, entries, moment, ch
     else laneRow(drawing, lane, y);
     for (const actor of lane.actors ?? []) {
       if (entries.buckets) buckets(picture, entries, actor, y, scale);
-      else dots(picture, (marks.get(actor) ?? []).filter((each) => every || !DETAILS.has(each.kind)), y, scale, chosen, choose);
+      else dots(picture, (marks.get(actor) ?? []).filter((each) => every || !isDetail(each)), y, scale, chosen, choose);
     }
   });
   const line = svg("line", { class: "now", x1: 0, x2: 0, y1: 0, y2: height });
@@ -73,7 +77,8 @@ function lanesOf(held, entries) {
   const groups = (internal, ...kinds) => held.groups
     .filter((group) => kinds.includes(group.kind) && isInternal(group) === internal)
     .flatMap((group) => [{ group }, ...(group.folded ? [] : ofGroup(found, group))]);
-  return [...kind("controller"), ...together("broker", kind("broker")), ...groups(false, "leader"), ...together("member", kind("member")),
+  const zookeeper = entries.buckets ? [] : [{ kind: "zookeeper", lane: ZOOKEEPER, spans: [], actors: [ZOOKEEPER] }];
+  return [...zookeeper, ...kind("controller"), ...together("broker", kind("broker")), ...groups(false, "leader"), ...together("member", kind("member")),
     ...groups(false, "owner", "assigned"), ...kind("other"), ...groups(true, "leader", "owner", "assigned")]
     .slice(0, MOST_LANES);
 }
@@ -154,7 +159,8 @@ function laneRow({ picture, scale, range, winds }, lane, y) {
   const row = svg("g", { role: "img" });
   winds.push((at) => {
     const now = lane.spans.findLast((span) => span.from_ms <= at && (span.to_ms === null || span.to_ms >= at));
-    row.setAttribute("aria-label", `${readable(laneName(lane))}: ${now ? told(now) : "nobody yet"}`);
+    const whose = lane.kind === "zookeeper" ? "what is written there" : now ? told(now) : "nobody yet";
+    row.setAttribute("aria-label", `${readable(laneName(lane))}: ${whose}`);
   });
   row.append(label(readable(laneName(lane)), y, /leader|owner|assigned/.test(lane.kind) ? 16 : 0));
   for (const span of lane.spans) {
