@@ -86,7 +86,7 @@ def compact(
 
     \b
     kafka-zk lake compact --zookeeper 127.0.0.1:2181 --group lake --to ./lake
-    kafka-zk lake compact --format iceberg --to lake.db.flights --packages ... --conf ...
+    kafka-zk lake compact --format iceberg --to lake.db.flights --conf ...
     """
     if not is_table(format) and not (zookeeper and group):
         raise click.UsageError("folders need --zookeeper and --group")
