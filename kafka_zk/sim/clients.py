@@ -43,13 +43,20 @@ def key_of(value: str) -> str:
 class SimProducer:
     """Sends records of numbered values to random partitions, idempotently and with acks=all, as long as it lives.
 
-    ``acknowledged`` is told of each record at the moment at which the producer hears of it.
+    ``every_s``: least and greatest time between two records. ``acknowledged`` is told of each record at the moment at
+    which the producer hears of it.
     """
 
     def __init__(
-        self, world: World, name: str, partitions: Callable[[], list[TopicPartition]], history: History
+        self,
+        world: World,
+        name: str,
+        partitions: Callable[[], list[TopicPartition]],
+        history: History,
+        every_s: tuple[float, float] = SEND_EVERY_S,
     ) -> None:
         self.name = name
+        self._every_s = every_s
         self._world = world
         self._partitions = partitions
         self._history = history
@@ -60,7 +67,7 @@ class SimProducer:
         self.acknowledged: Callable[[Acked], None] = lambda fact: None
         self.process = world.process(name)
         self._make()
-        self.process.callLater(self._random.uniform(*SEND_EVERY_S), self._send)
+        self.process.callLater(self._random.uniform(*self._every_s), self._send)
 
     def _make(self) -> None:
         self._producer = Producer(
@@ -80,7 +87,7 @@ class SimProducer:
         partitions = self._partitions()
         if partitions:
             self.send(self._random.choice(partitions))
-        self.process.callLater(self._random.uniform(*SEND_EVERY_S), self._send)
+        self.process.callLater(self._random.uniform(*self._every_s), self._send)
 
     def send(self, tp: TopicPartition, value: str | None = None) -> None:
         """One record more: of the value given, or of the next number."""

@@ -22,7 +22,7 @@ from kafka_zk.registry.znodes.topics import TopicAssignment
 from kafka_zk.replica.partition import Partition, Role
 from kafka_zk.sim import judges, replica_judges
 from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, NEVER, PATIENCE_MS, Outcome, Run
-from kafka_zk.sim.clients import SimProducer, make_admin
+from kafka_zk.sim.clients import SEND_EVERY_S, SimProducer, make_admin
 from kafka_zk.sim.faults import Fault, disturbed, drawn, with_a_sequence
 from kafka_zk.sim.history import Acked, Found, HandedOut
 from kafka_zk.sim.replica_judges import EndSeen, ReplicaSample, StateSample, StateWrite
@@ -109,6 +109,7 @@ class ReplicatedRun(Run):
     topics: Mapping[str, Mapping[str, str]] = TOPICS
     properties: Mapping[str, str] = BROKER
     sequences: Sequence[str] = ("late-orders", "lag", "depose", "outlived")
+    send_every_s = SEND_EVERY_S
     faults_ms = FAULTS_MS
 
     def __init__(self, seed: int, plan: Sequence[Fault] | None, kinds: Iterable[str]) -> None:
@@ -145,7 +146,9 @@ class ReplicatedRun(Run):
         for topic, configs in self.topics.items():
             world.run(self._admin.create_topic(topic, PARTITIONS, REPLICATION_FACTOR, configs))
         self._tool = world.zookeeper.client("tool", session_timeout_ms=600_000)
-        self.producers = [SimProducer(world, f"producer-{n}", self._writable, self.history) for n in (1, 2)]
+        self.producers = [
+            SimProducer(world, f"producer-{n}", self._writable, self.history, self.send_every_s) for n in (1, 2)
+        ]
         for producer in self.producers:
             producer.acknowledged = self.acknowledged
         self._reader_process = world.process("reader")

@@ -170,6 +170,7 @@ class TransactionalRun(ReplicatedRun):
 
     topics = MappingProxyType({**TOPICS, TRANSACTED: {"min.insync.replicas": "2", "flush.messages": "1"}})
     properties = PROPERTIES
+    send_every_s = (0.1, 0.8)  # what is outside of transactions the world of replicated partitions has enough of
     sequences = (*ReplicatedRun.sequences, "unfinished-commits")
 
     def begin(self) -> None:

@@ -1,11 +1,14 @@
 """Runs of the simulated world: a slice of seeds, the same history twice, and planted defects that the judges find."""
 
+from functools import partial
 
 import pytest
 
 from kafka_zk.sim.campaign import play
 from kafka_zk.sim.faults import Fault
 from kafka_zk.storage import files
+from tests.sim.safeguards import SAFEGUARDS
+from tests.sim.taken_out import play_without
 
 SEEDS = 10
 """A slice: ``make sim`` plays hundreds."""
@@ -33,3 +36,18 @@ def test_a_disk_that_syncs_nothing_loses_acknowledged_records(monkeypatch: pytes
     monkeypatch.setattr(files, "sync_path", lambda path: None)
     plans = [[Fault(at_ms, "power", f"broker-{number}", 1_000)] for at_ms in (20_000, 40_000) for number in (1, 2, 3)]
     assert any("was acknowledged at" in each for plan in plans for each in play(1, plan).violations)
+
+
+@pytest.mark.soak
+def test_a_broker_that_forgets_its_producers_takes_a_repetition_for_a_new_batch() -> None:
+    """It dies while its answers are slow: some batches are in the log, and their producers send them again."""
+    plan = [
+        fault
+        for number, at_ms in ((1, 8_000), (2, 20_000), (3, 32_000), (1, 44_000))
+        for fault in (
+            Fault(at_ms, "slow", f"broker-{number}", 3_000),
+            Fault(at_ms + 2_000, "kill", f"broker-{number}", 500),
+        )
+    ]
+    found = play_without(SAFEGUARDS["no_producer_replay"], partial(play, plan=plan), 1).violations
+    assert any("is in the log 2 times" in each for each in found), found

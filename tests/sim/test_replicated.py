@@ -43,7 +43,7 @@ def test_a_missing_safeguard_is_found(safeguard: str, said: str) -> None:
         ("leader_epochs_stay", 0, REPLICATION_FAULTS),
         ("no_shrinking", 0, ("lag",)),
         ("whoever_lives_is_elected", 0, ("outlived",)),
-        ("controllers_are_not_fenced", 0, ("depose",)),
+        ("controllers_are_not_fenced", 3, ("depose",)),
     ],
 )
 def test_a_missing_safeguard_is_found_by_its_seed(safeguard: str, seed: int, kinds: tuple[str, ...]) -> None:
