@@ -15,10 +15,13 @@ from kafka_zk.cli.properties import KEY_VALUE
 from kafka_zk.cli.waiting import waiting
 from kafka_zk.embedded.spark_packages import absent_packages
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.extraction.table_formats import TABLE_FORMATS, check_table, is_table
 from kafka_zk.spark_jobs.sink_options import packages_option, with_packages
 
 if TYPE_CHECKING:
     from kafka_zk.spark_jobs.extraction.verification import Verified
+
+PARQUET = "parquet"
 
 
 @click.group("lake", short_help="Look after folders that extract has written.")
@@ -62,43 +65,54 @@ def verify(
 
 
 @command.command("compact")
-@click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", required=True, envvar="KAFKA_ZK_ZOOKEEPER")
-@click.option("--group", required=True, help="Whose extractions; none may run meanwhile.")
+@click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", envvar="KAFKA_ZK_ZOOKEEPER", help="For folders.")
+@click.option("--group", help="For folders: whose extractions; none may run meanwhile.")
 @click.option("--to", "target", required=True, metavar="DIR", help="The target of the extractions.")
+@click.option("--format", type=click.Choice((PARQUET, *TABLE_FORMATS)), default=PARQUET, show_default=True)
 @click.option("--target-file-size", "mebibytes", type=click.IntRange(1), default=128, show_default=True, metavar="MIB")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
 @click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Of Spark; may be repeated.")
 @packages_option
 @json_option
 def compact(
-    zookeeper: str, group: str, target: str, mebibytes: int, master: str, conf: tuple[tuple[str, str], ...],
-    packages: str | None, as_json: bool,
+    zookeeper: str | None, group: str | None, target: str, format: str, mebibytes: int, master: str,
+    conf: tuple[tuple[str, str], ...], packages: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Make few large Parquet files of many small ones, in one folder that takes the place of several.
 
     Folders whose files are on average less than half of --target-file-size are merged. If it is killed, the next one
-    finishes or repeats it.
+    finishes or repeats it. Tables are compacted by their own means (Delta's OPTIMIZE, Iceberg's rewrite_data_files);
+    extractions may run meanwhile.
 
     \b
     kafka-zk lake compact --zookeeper 127.0.0.1:2181 --group lake --to ./lake
+    kafka-zk lake compact --format iceberg --to lake.db.flights --packages ... --conf ...
     """
-    config = _checked(target, master, conf, packages)
+    if not is_table(format) and not (zookeeper and group):
+        raise click.UsageError("folders need --zookeeper and --group")
+    config = _checked(target, master, conf, packages, format)
     from kafka_zk.spark_jobs.command_session import command_session
     from kafka_zk.spark_jobs.extraction.compaction_job import compact_target
+    from kafka_zk.spark_jobs.extraction.table_compaction import compact_table
 
     with waiting("Spark to compact", None), command_session("kafka-zk lake", master, config) as spark:
-        done = compact_target(spark, zookeeper, group, target, mebibytes << 20)
+        if zookeeper and group and not is_table(format):
+            done = compact_target(spark, zookeeper, group, target, mebibytes << 20)
+            document, places = asdict(done), (f"{len(done.replaced):,} folders", done.folder)
+        else:
+            table = compact_table(spark, format, target, mebibytes << 20)
+            document, places = asdict(table), (target, target)
     if as_json:
-        print_json(asdict(done))
-    elif done.folder:
-        note(f"{done.files_before:,} files of {len(done.replaced):,} folders are {done.files_after:,} of {done.folder}")
+        print_json(document)
+    elif document["files_before"]:
+        note(f"{document['files_before']:,} files of {places[0]} are {document['files_after']:,} of {places[1]}")
     else:
         note("there is nothing to compact")
 
 
 def _checked(
-    target: str, master: str, conf: tuple[tuple[str, str], ...], packages: str | None
-) -> dict[str, str]:  # fmt: skip
+    target: str, master: str, conf: tuple[tuple[str, str], ...], packages: str | None, format: str = PARQUET
+) -> dict[str, str]:
     """Spark's configuration. Raises: CommandFailed, UsageError."""
     if told := absent_packages():
         raise CommandFailed(told)
@@ -108,8 +122,9 @@ def _checked(
     config = with_packages(dict(conf), packages)
     try:
         preflight.check_master(master)
+        check_table(format, target, merge_schema=False)
         check_store(target)
-        preflight.check_folder(target, config)
+        preflight.check_target(target, format, config)
     except WronglyAsked as error:
         raise click.UsageError(str(error)) from error
     return config

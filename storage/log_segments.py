@@ -170,6 +170,8 @@ class LogSegments:
 
     def roll(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
         """Close the active segment and begin one."""
+        if self.active.is_unmade:
+            self.active.fileno()  # makes its files: their name says where the log begins
         self.active.write_out_indexes(final=True)
         self.active.is_active = False
         self.begin(base_offset, config, now_ms)

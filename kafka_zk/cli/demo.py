@@ -1,9 +1,11 @@
 """``kafka-zk demo``: a whole cluster on real input."""
 
 import shutil
+import signal
 import sys
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -12,14 +14,23 @@ import click
 from kafka_zk.broker.signals import interrupt_at_the_end
 from kafka_zk.cli.options import json_option
 from kafka_zk.cli.output import print_json
+from kafka_zk.cli.up import WEB_PORT
 from kafka_zk.embedded import interrupts
 
 
 @click.command("demo", short_help="336,776 flights through a real cluster and back, checked.")
 @click.option("--keep", is_flag=True, help="Leave the cluster running at the end, and print how to stop it.")
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Data directory; it is kept.")
+@click.option(
+    "--web",
+    "web_port",
+    type=click.IntRange(0, 65535),
+    is_flag=False,
+    flag_value=WEB_PORT,
+    help=f"Show it in a browser, too: a page on this port (default {WEB_PORT}); it stays until Ctrl-C.",
+)
 @json_option
-def command(keep: bool, data: Path | None, as_json: bool) -> None:
+def command(keep: bool, data: Path | None, web_port: int | None, as_json: bool) -> None:
     """Run a cluster on real input and check what it does.
 
     \b
@@ -33,7 +44,11 @@ def command(keep: bool, data: Path | None, as_json: bool) -> None:
 
     Without --data everything is in a temporary folder, which is removed at the end unless --keep is given. If anything
     fails, the demo says what in one sentence, stops every process and exits with a nonzero code.
+
+    With --web a page shows all this as it happens, and any moment again; it and the cluster stay until Ctrl-C.
     """
+    if keep and web_port is not None:
+        raise click.UsageError("--web keeps the cluster until Ctrl-C: without --keep")
     interrupt_at_the_end()
     with interrupts.held():
         from kafka_zk.demo.run import Demo
@@ -42,10 +57,36 @@ def command(keep: bool, data: Path | None, as_json: bool) -> None:
     with ExitStack() as cleanup:
         directory = data or _temporary_directory(cleanup, keep)
         directory.mkdir(parents=True, exist_ok=True)
-        report = Demo(directory.resolve(), keep, Silent() if as_json else OnConsole()).run()
+        page = None if web_port is None else _Page(directory.resolve(), web_port, as_json, cleanup)
+        report = Demo(directory.resolve(), keep, Silent() if as_json else OnConsole(), page).run()
     if as_json:
         print_json(report)
     sys.stdout.flush()
+
+
+class _Page:
+    """The page of a demo, from when its cluster runs."""
+
+    def __init__(self, data_dir: Path, port: int, as_json: bool, cleanup: ExitStack) -> None:
+        self._data_dir = data_dir
+        self._port = port
+        self._as_json = as_json
+        self._cleanup = cleanup
+
+    def open(self, traces: Sequence[Path]) -> str:
+        with interrupts.held():
+            from kafka_zk.cli.web_page import WebPage
+
+            page = WebPage(self._data_dir, self._port, traces)
+            self._cleanup.callback(page.stop)
+        url = page.wait()
+        if self._as_json:
+            print_json({"event": "web", "url": url})
+        return url
+
+    def stay(self) -> None:
+        with suppress(KeyboardInterrupt):
+            signal.pause()
 
 
 def _temporary_directory(cleanup: ExitStack, keep: bool) -> Path:

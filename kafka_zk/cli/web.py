@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafka_zk.web.documents import Document
     from kafka_zk.web.recording import Recording
     from kafka_zk.web.service import Cluster
-    from kafka_zk.web.sources import Source
+    from kafka_zk.web.sources import Source, WatchSource
 
 URL = "web page at "
 
@@ -31,8 +31,10 @@ URL = "web page at "
 )
 @click.option(
     "--trace",
+    "traces",
     type=click.Path(path_type=Path),
-    help="The file or directory that brokers (up --trace) or members (consume --trace) write.",
+    multiple=True,
+    help="A file or directory that brokers (up --trace) or members (consume --trace) write; may be repeated.",
 )
 @click.option(
     "--record",
@@ -51,7 +53,7 @@ def command(
     recording: str | None,
     zookeeper: str | None,
     data: Path | None,
-    trace: Path | None,
+    traces: tuple[Path, ...],
     record: Path | None,
     port: int,
     as_json: bool,
@@ -73,7 +75,7 @@ def command(
     kafka-zk web zombie-controller
     """
     interrupt_at_the_end()
-    if recording is not None and any(given is not None for given in (data, trace, record)):
+    if recording is not None and (traces or data is not None or record is not None):
         raise click.UsageError("a recording is shown as it is: without --data, --trace and --record")
     from kafka_zk.web.errors import NoRecording
     from kafka_zk.web.recording import Recording
@@ -82,7 +84,7 @@ def command(
         if recording is not None:
             _serve(*_opened(recording), port, as_json)
         else:
-            _record(Recording(record), zookeeper, data, trace, port, as_json)
+            _record(Recording(record), zookeeper, data, traces, port, as_json)
     except NoRecording as error:
         raise CommandFailed(str(error)) from error
 
@@ -144,7 +146,7 @@ def _record(
     recording: "Recording",
     zookeeper: str | None,
     data: Path | None,
-    trace: Path | None,
+    traces: tuple[Path, ...],
     port: int,
     as_json: bool,
 ) -> None:
@@ -152,22 +154,24 @@ def _record(
     from kafka_zk.cli.running_cluster import find_cluster
     from kafka_zk.web.service import Cluster
     from kafka_zk.web.sources import TraceSource
+    from kafka_zk.web.watch_table import WatchTable
 
     try:
         running = find_cluster(data, zookeeper)
     except CommandFailed:
         if data is not None or zookeeper is None:
             raise
-        source = _watches(zookeeper)
-        traces = TraceSource(trace, from_start=True) if trace is not None else None
-        _serve(recording, Cluster(source, traces), source.described, port, as_json)
+        watches = _watches(zookeeper)
+        told = TraceSource(*traces, from_start=True) if traces else None
+        table = None if told is not None else WatchTable(zookeeper, lambda: watches.session_id)
+        _serve(recording, Cluster(watches, told, watch_table=table), watches.described, port, as_json)
         return
     source = _log_of(running, recording.last_zxid())
-    found = trace if trace is not None else running.trace
-    if found is None:
+    found = traces or ((running.trace,) if running.trace is not None else ())
+    if not found:
         note("what brokers do is shown if they write it: kafka-zk up --web, or --trace DIR")
-    traces = TraceSource(found, from_start=not recording.count) if found is not None else None
-    cluster = Cluster(source, traces, running.broker_ids, lambda request: _break(running, request))
+    told = TraceSource(*found, from_start=not recording.count) if found else None
+    cluster = Cluster(source, told, running.broker_ids, lambda request: _break(running, request))
     _serve(recording, cluster, source.described, port, as_json)
 
 
@@ -180,7 +184,7 @@ def _log_of(running: "RunningCluster", after_zxid: int) -> "Source":
     return LogSource(log, chroot or "", after_zxid) if log.is_dir() else _watches(running.zookeeper)
 
 
-def _watches(zookeeper: str) -> "Source":
+def _watches(zookeeper: str) -> "WatchSource":
     from kafka_zk.security.zookeeper import zookeeper_security
     from kafka_zk.web.sources import WatchSource
 

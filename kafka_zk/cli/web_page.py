@@ -1,20 +1,27 @@
-"""The web page of a running ``up``: a ``kafka-zk web`` as its child process."""
+"""The web page of a running ``up`` or ``demo``: a ``kafka-zk web`` as its child process."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from kafka_zk.cli.web import URL
 from kafka_zk.embedded.process import ChildProcess, python_command
 
 LOG = "web.log"
+START_TIMEOUT_S = 60
 
 
 class WebPage:
-    """Starts at once. Its first question goes to the control socket of ``up``, so it is up only after that serves."""
+    """Starts at once. Its first question goes to the control socket of ``up``, so it is up only after that serves.
 
-    def __init__(self, data_dir: Path, port: int) -> None:
+    Args:
+        traces: where processes write their events; none: where the brokers of the ``up`` do.
+    """
+
+    def __init__(self, data_dir: Path, port: int, traces: Sequence[Path] = ()) -> None:
         log = data_dir / LOG
         log.unlink(missing_ok=True)
-        command, environ = python_command("web", "--data", data_dir, "--port", str(port))
+        given = [part for trace in traces for part in ("--trace", trace)]
+        command, environ = python_command("web", "--data", data_dir, "--port", str(port), *given)
         self._process = ChildProcess("the web page", command, log, environ)
         self._process.start()
         self._told = False
@@ -23,14 +30,23 @@ class WebPage:
         """Once: where the page is, or how it ended."""
         if self._told:
             return None
-        found = [line for line in self._process.log_file.read_text().splitlines() if line.startswith(URL)]
-        if found:
+        if found := self._url():
             self._told = True
-            return found[0]
+            return f"{URL}{found}"
         if not self._process.alive:
             self._told = True
             return self._process.describe_end()
         return None
+
+    def wait(self) -> str:
+        """The URL, once the page answers. Raises: ProcessFailed."""
+        self._process.wait_until(lambda: bool(self._url()), START_TIMEOUT_S, "answer")
+        return self._url()
+
+    def _url(self) -> str:
+        """"" before it is there."""
+        lines = self._process.log_file.read_text().split("\n")[:-1]
+        return next((line.removeprefix(URL) for line in lines if line.startswith(URL)), "")
 
     def stop(self) -> None:
         self._process.stop()

@@ -35,7 +35,7 @@ from kafka_zk.controller.isr_changes import IsrChanges, Outcome
 from kafka_zk.controller.leader_elections import ElectionOutcome, LeaderElections
 from kafka_zk.controller.reassignments import Reassignments
 from kafka_zk.controller.reporter import ControllerReporter
-from kafka_zk.controller.request_batch import RequestBatch
+from kafka_zk.controller.request_batch import RequestBatch, Step
 from kafka_zk.controller.state_changes import StateChanges
 from kafka_zk.controller.states import ReplicaState
 from kafka_zk.controller.store import ControllerStore
@@ -116,7 +116,13 @@ class ActiveController:
         self._turns = Turns(clock, goes_on=True)
         self._batch = RequestBatch(self.context, broker_id, config.listener_name)
         self._changes = StateChanges(
-            self.context, self.store, self._send, reporter, config.unclean_leader_election_enable, self._turns
+            self.context,
+            self.store,
+            self._collect,
+            self._send,
+            reporter,
+            config.unclean_leader_election_enable,
+            self._turns,
         )
         self._deletions = Deletions(
             self.context, self.store, self._changes, reporter, config.delete_topic_enable, self._turns
@@ -367,11 +373,21 @@ class ActiveController:
 
     # -- requests --
 
+    async def _collect(self, effects: Collection[Send]) -> None:
+        await self._add(effects)
+        await self._send_steps(self._batch.full())
+
     async def _send(self, effects: Collection[Send]) -> None:
+        await self._add(effects)
+        await self._send_steps(self._batch.flush())
+
+    async def _add(self, effects: Collection[Send]) -> None:
         for portion in portions(effects, PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
             self._batch.add(portion)
-        for step in self._batch.flush():
+
+    async def _send_steps(self, steps: Iterable[Step]) -> None:
+        for step in steps:
             await self._turns.spend(step.handled * PARTITION_COST)
             for broker_id, request in step.requests:
                 await self._turns.spend(step.handled * PARTITION_COST)

@@ -10,11 +10,12 @@ Source: AbstractControllerBrokerRequestBatch in ControllerChannelManager.scala@3
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
 from kafka_zk.controller.context import LEADER_DURING_DELETE, Context, LeadershipInfo
 from kafka_zk.controller.control_requests import (
+    PARTITIONS_AT_ONCE,
     ClusterUpdate,
     ControlRequest,
     LeaderAndIsrPartition,
@@ -73,6 +74,16 @@ class RequestBatch:
                     partitions[tp] = delete or partitions.get(tp, False)
                 case SendUpdateMetadata(brokers, tps):
                     self._add_update(brokers, tps)
+
+    def full(self) -> Iterator[Step]:
+        """The LeaderAndIsr requests that nothing can be added to; all else is collected on. Until the last step nothing
+        may be added."""
+        collected = self._leader_and_isr
+        while full := [each for each in self._registered(collected) if len(collected[each]) >= PARTITIONS_AT_ONCE]:
+            for broker_id in full:
+                tps = list(islice(collected[broker_id], PARTITIONS_AT_ONCE))
+                is_new = {tp: collected[broker_id].pop(tp) for tp in tps}
+                yield Step(len(is_new), self._leader_and_isr_request(broker_id, is_new))
 
     def flush(self) -> Iterator[Step]:
         """The requests. From the first step on nothing is collected any more; until the last nothing may be added.

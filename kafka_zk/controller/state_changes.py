@@ -45,7 +45,8 @@ class StateChanges:
     """Changes the context, ZooKeeper and (through ``send``) the brokers, in this order.
 
     Args:
-        send: takes the effects of one step and sends the requests they make.
+        collect: takes effects of a step that is not over, and sends the LeaderAndIsr requests that they fill.
+        send: takes the last effects of a step and sends the requests that all of them make.
         unclean_by_default: whether topics without a setting of their own allow unclean elections.
     """
 
@@ -53,6 +54,7 @@ class StateChanges:
         self,
         context: Context,
         store: ControllerStore,
+        collect: Callable[[Collection[Send]], Awaitable[None]],
         send: Callable[[Collection[Send]], Awaitable[None]],
         reporter: ControllerReporter,
         unclean_by_default: bool,
@@ -60,6 +62,7 @@ class StateChanges:
     ) -> None:
         self._context = context
         self._store = store
+        self._collect = collect
         self._send = send
         self._reporter = reporter
         self.unclean_by_default = unclean_by_default
@@ -81,18 +84,22 @@ class StateChanges:
     async def bring_online(
         self, partitions: Sequence[TopicPartition], strategy: ElectionStrategy
     ) -> dict[TopicPartition, LeadershipInfo]:
-        """New partitions get their first leader, others one by ``strategy``. Returns the new leadership."""
-        sends: list[SendLeaderAndIsr] = []
+        """New partitions get their first leader, others one by ``strategy``. Returns the new leadership.
+
+        Brokers make the logs of some, or lead them, while ZooKeeper writes the znodes of others.
+        """
+        elected: dict[TopicPartition, LeadershipInfo] = {}
         for portion in portions(partitions, PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
             legal, illegal = self._context.split_legal_partitions(portion, PartitionState.ONLINE)
             self._report_illegal_partitions(illegal, PartitionState.ONLINE)
             new = [tp for tp in legal if self._context.partition_state(tp) is PartitionState.NEW]
             led = [tp for tp in legal if self._context.partition_state(tp) is not PartitionState.NEW]
-            sends += [*await self._create_leadership(new), *await self._elect(led, strategy)]
-        elected = {send.partition: self._context.leadership[send.partition] for send in sends}
+            sends = [*await self._create_leadership(new), *await self._elect(led, strategy)]
+            elected.update((send.partition, self._context.leadership[send.partition]) for send in sends)
+            await self._collect(sends)
         self._reporter.leaders_elected(elected, strategy)
-        await self._send(sends)
+        await self._send(())
         return elected
 
     async def elect_waiting(self) -> dict[TopicPartition, LeadershipInfo]:

@@ -155,13 +155,18 @@ class DemoGroup(ABC):
             member.stop(STOP_TIMEOUT_S)
 
 
+def members_trace(data_dir: Path) -> Path:
+    """Where the members of the group in ZooKeeper write their events."""
+    return data_dir / "group" / "trace"
+
+
 class ZookeeperDemoGroup(DemoGroup):
     """Coordinated by znodes and watches; the members write traces."""
 
     def __init__(
         self, data_dir: Path, zookeeper: str, topic: str, partitions: int, tell: Callable[[str], None]
     ) -> None:
-        self._trace = data_dir / "group" / "trace"
+        self._trace = members_trace(data_dir)
         self._trace.mkdir(parents=True)
         super().__init__(GROUP, data_dir, topic, partitions, tell, Timeline(), self._trace)
         self._zookeeper = zookeeper

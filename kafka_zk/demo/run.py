@@ -2,10 +2,10 @@
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.client.errors import KafkaTimeoutError
@@ -22,6 +22,7 @@ from kafka_zk.demo.group import (
     BrokerDemoGroup,
     DemoGroup,
     ZookeeperDemoGroup,
+    members_trace,
 )
 from kafka_zk.demo.lake import DemoLake
 from kafka_zk.demo.show import Show
@@ -44,13 +45,26 @@ SHOWN_EVERY = 2_000  # records between two moves of a progress bar
 MORE = 1_000  # records that are new for the second extraction
 
 
+class DemoPage(Protocol):
+    """Where one can see the demo in a browser."""
+
+    def open(self, traces: Sequence[Path]) -> str:
+        """Its URL, once it answers; ``traces``: where the processes write their events. Raises: ProcessFailed."""
+
+    def stay(self) -> None:
+        """Until somebody has seen enough."""
+
+
 class Demo:
     """One run on one data directory; ``run`` returns what ``--json`` prints.
+
+    With a ``page`` the cluster stays as long as that.
 
     Raises: DemoFailed, EmbeddedError, KafkaError, RegistryError: each one sentence. The cluster is stopped then.
     """
 
-    def __init__(self, data_dir: Path, keep: bool, show: Show) -> None:
+    def __init__(self, data_dir: Path, keep: bool, show: Show, page: DemoPage | None = None) -> None:
+        self._page = page
         self._data_dir = data_dir
         self._keep = keep
         self._show = show
@@ -66,6 +80,7 @@ class Demo:
             cleanup.callback(self._cluster.stop)
             with self._step(1, f"A real ZooKeeper and {BROKERS} brokers, each a process of its own"):
                 self._start()
+                self._open_page()
             total = count_flights(self._flights)
             with self._step(2, f"All {total:,} flights from New York City in 2013 into topic {TOPIC}, with acks=all"):
                 sent = self._produce(total)
@@ -79,9 +94,14 @@ class Demo:
                     self._show_group(lake is not None)
                 with self._step(6, "Into Parquet files with Spark, exactly once; the offsets are kept in ZooKeeper"):
                     self._show_extraction(lake, sent)
+            seconds = time.monotonic() - started_s
             if self._keep:
                 cleanup.pop_all()
-        self._finish(time.monotonic() - started_s)
+            if self._page is not None:
+                self._show.fact("")
+                self._show.fact(f"done in {seconds:.1f} s; the page and the cluster stay until Ctrl-C")
+                self._page.stay()
+        self._finish(seconds)
         return self._report
 
     @contextmanager
@@ -123,6 +143,11 @@ class Demo:
             "pids": pids,
             "start_seconds": round(seconds, 3),
         }
+
+    def _open_page(self) -> None:
+        if self._page is not None:
+            url = self._page.open((self._cluster.trace, members_trace(self._data_dir)))
+            self._show.fact(f"what happens is shown at {url}")
 
     # --- step 2
 

@@ -47,6 +47,20 @@ class LeadershipSeen(ClusterSeen):
 
 
 @dataclass(frozen=True, slots=True)
+class WatchSeen(ClusterSeen):
+    """ZooKeeper says that this process watches ``path`` (``wchc``)."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchGone(ClusterSeen):
+    """ZooKeeper says no more that this process watches ``path``: the watch fired, or the session is over."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorActed(ClusterSeen):
     """Somebody did this to the cluster with ``kafka-zk break`` or on the web page; ``expected`` is what should come."""
 

@@ -71,6 +71,14 @@ class ClusterNarrator:
         return Phrase("state of {}", (_state(event.partition, event.leader, event.leader_epoch, event.isr),))
 
     @phrase.register
+    def _(self, event: seen.WatchSeen) -> Phrase | None:
+        return Phrase("watches {}, says ZooKeeper", (event.path,), is_detail=True)
+
+    @phrase.register
+    def _(self, event: seen.WatchGone) -> Phrase | None:
+        return Phrase("watches {} no more, says ZooKeeper", (event.path,), is_detail=True)
+
+    @phrase.register
     def _(self, event: seen.OperatorActed) -> Phrase | None:
         return Phrase(f"{event.action} {{}}", (event.target,))
 

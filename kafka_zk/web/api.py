@@ -1,7 +1,7 @@
 """What the page asks of a recording, as JSON documents. No I/O but the recording's."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from kafka_zk.web.lanes import is_folded, silences
 from kafka_zk.web.lesson_steps import KEY, Lesson, decode, question
 from kafka_zk.web.narration import line
 from kafka_zk.web.recording import CHANGES, Bucket, Entry, Recording
-from kafka_zk.web.znode_tree import ZnodeTree
 
 MOST_ENTRIES = 5_000
 MOST_SPANS = 20_000
@@ -50,33 +49,36 @@ class RecordingApi:
         self._counted: tuple[tuple[int, int, int], list[Bucket]] = ((0, 0, 0), [])  # the last question and its answer
 
     def state(self, query: Query) -> Document:
-        """The cluster after entry ``seq``."""
-        seq = self._seq(query)
+        """The cluster after entry ``seq``, and the rest of its transaction."""
+        seq = self._recording.whole(self._seq(query))
         document = cluster_document(self._recording.tree(seq).znodes, _several(query, "open"))
         return {"seq": seq, "cluster": {**document, "coordinated": self._coordinated(seq)}}
 
     def tree(self, query: Query) -> Document:
-        """The znodes after entry ``seq``: all, or those directly below ``path`` where there are too many."""
-        seq = self._seq(query)
-        tree = self._recording.tree(seq)
-        whole = len(tree.znodes) <= MOST_ZNODES
-        parent = query.get("path", "")
-        shown = tree.znodes if whole else _below(tree, parent)
+        """The znodes after entry ``seq``: all; where there are too many, those with ``name`` in their path, or without
+        a ``name`` those directly below ``path``, each with how many are below it."""
+        seq = self._recording.whole(self._seq(query))
+        znodes = self._recording.tree(seq).znodes
+        whole = len(znodes) <= MOST_ZNODES
+        parent, name = query.get("path", ""), query.get("name", "")
+        counts = dict.fromkeys(znodes, 0) if whole or name else _below(znodes, parent)
+        shown = sorted((path for path in counts if name in path), key=lambda path: path.split("/"))[:MOST_ZNODES]
         watchers = self._recording.watchers(seq)
         rows = [
             {
                 "path": path,
-                "znode": _cut(znode_document(znode)),
-                "actor": self._recording.actor_of(znode.session),
+                "znode": _cut(znode_document(znodes.get(path))),
+                "actor": self._recording.actor_of(znodes[path].session) if path in znodes else "",
                 "watchers": watchers.get(path, []),
+                "below": counts[path],
             }
-            for path, znode in sorted(shown.items(), key=lambda each: each[0].split("/"))[:MOST_ZNODES]
+            for path in shown
         ]
-        return {"seq": seq, "count": len(tree.znodes), "whole": whole, "znodes": rows}
+        return {"seq": seq, "count": len(znodes), "whole": whole, "parent": parent, "znodes": rows}
 
     def znode(self, query: Query) -> Document:
         """One znode after entry ``seq``: what it has, who watches it, and what became of it until then."""
-        seq, path = self._seq(query), query.get("path", "")
+        seq, path = self._recording.whole(self._seq(query)), query.get("path", "")
         changes = self._recording.changes_of(path, seq, MOST_CHANGES)
         znode = self._recording.tree(seq).znodes.get(path)
         if znode is None and not changes:
@@ -166,10 +168,11 @@ class RecordingApi:
     def _priced(self, episode: Episode) -> Document:
         document = {**episode._asdict(), "seq": self._recording.first_from(episode.from_ms)}
         if episode.lasts or episode.to_ms - episode.from_ms > LONGEST_COUNTED_MS:
-            return {**document, "writes": None, "watches": None}
+            return {**document, "writes": None, "watches": None, "requests": None}
         kinds = self._recording.kinds_between(episode.from_ms, episode.to_ms)
         writes = sum(kinds.get(kind, 0) for kind in CHANGES)
-        return {**document, "writes": writes, "watches": kinds.get("WatchFired", 0)}
+        watches, requests = kinds.get("WatchFired", 0), kinds.get("RequestSent", 0)
+        return {**document, "writes": writes, "watches": watches, "requests": requests}
 
     def export(self, query: Query, path: Path) -> None:
         """What was recorded between two times as a recording of its own. Raises: OSError, sqlite3.Error."""
@@ -240,7 +243,7 @@ def _act(entry: Entry) -> Document:
     document, at_ms = entry.document, entry.time_ms
     text = f"{document.get('action')} {document.get('target')}. Expect: {document.get('expected')}"
     episode = Episode("you", text, at_ms, at_ms, 0, lasts=False)._asdict()
-    return {**episode, "seq": entry.seq, "writes": None, "watches": None}
+    return {**episode, "seq": entry.seq, "writes": None, "watches": None, "requests": None}
 
 
 def _group_step(entry: Entry) -> GroupStep:
@@ -282,11 +285,15 @@ def _cut(document: list[Any] | None) -> list[Any] | None:
     return [f"{document[0][:MOST_DATA]}… ({len(document[0])} characters)", *document[1:]]
 
 
-def _below(tree: ZnodeTree, parent: str) -> dict[str, Any]:
+def _below(znodes: Iterable[str], parent: str) -> dict[str, int]:
+    """What is directly below, and how many are below each of these."""
     prefix = f"{parent.rstrip('/')}/"
-    return {
-        path: znode for path, znode in tree.znodes.items() if path.startswith(prefix) and "/" not in path[len(prefix) :]
-    }
+    counts: dict[str, int] = {}
+    for path in znodes:
+        if path.startswith(prefix) and path != prefix:
+            name, _, rest = path[len(prefix) :].partition("/")
+            counts[prefix + name] = counts.get(prefix + name, 0) + bool(rest)
+    return counts
 
 
 def _several(query: Query, name: str) -> set[str]:

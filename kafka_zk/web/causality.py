@@ -2,20 +2,30 @@
 
 An edge is *certain* where ZooKeeper or the process itself gives it: a watch fires for the change of its znode, a read
 follows the watch that fired, ephemeral znodes go with their session, an event names the zxid of the change that it
-shows. A broker's new role most likely follows from the last write of its partition's state. What else a process does
-is only known to come after the last thing that it told. Such edges are not certain, and the page draws them dotted.
+shows. A broker's new role most likely follows from the last write of its partition's state, and the end of a session
+from what somebody did to its process. What else a process does is only known to come after the last thing that it told.
+Such edges are not certain, and the page draws them dotted.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Hashable
+from typing import NamedTuple, TypeVar
 
 from kafka_zk.registry.client import EventType
 from kafka_zk.registry.events import Event, Reread, SessionChanged, WatchArmed, WatchFired
 from kafka_zk.registry.znodes import topics
 from kafka_zk.replica.events import RoleChanged
+from kafka_zk.timeline.cluster_events import OperatorActed
 
 CLOSELY_MS = 5_000
 """What a process told longer ago is no likely cause of what it does now."""
+ACTED_MS = 30_000
+"""What somebody did to a process longer ago is no likely cause of its session's end: sessions last less."""
+TOLD_LATE_MS = 2_000
+"""An act is told when it is done, by which time the session may be over."""
+_ENDS_SESSIONS = frozenset(("kill", "pause", "expire", "cut", "delay", "fill-disk", "leave", "crash"))
 _KEPT = 200_000
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 
 class Cause(NamedTuple):
@@ -40,6 +50,8 @@ class Causality:
         self._fired: dict[tuple[str, str], int] = {}
         self._reread: dict[tuple[str, str], int] = {}
         self._last: dict[str, _Told] = {}
+        self._acts: dict[str, _Told] = {}
+        self._ended: dict[str, _Told] = {}
 
     def of_change(self, actor: str, time_ms: int, session_end: int | None) -> Cause | None:
         """Of a change that this process made; ``session_end``: the entry of the session's end that it belongs to."""
@@ -49,6 +61,25 @@ class Causality:
         if last is None or time_ms - last.time_ms > CLOSELY_MS:
             return None
         return Cause(last.seq, certain=False)
+
+    def of_session_end(self, actor: str, time_ms: int) -> Cause | None:
+        """Of the end of this process's session."""
+        act = self._acts.pop(actor, None)  # what ended one session does not end the next one
+        if act is None or time_ms - act.time_ms > ACTED_MS:
+            return None
+        return Cause(act.seq, certain=False)
+
+    def ended(self, seq: int, actor: str, time_ms: int) -> None:
+        """This entry is the end of the session of this process."""
+        _remember(self._ended, actor, _Told(seq, time_ms))
+
+    def ended_before(self, event: Event) -> int | None:
+        """The end of a session that came of this act, which is told only now; None: of no other event, and of no act
+        whose effect is yet to come."""
+        if not isinstance(event, OperatorActed) or event.action not in _ENDS_SESSIONS:
+            return None
+        ended = self._ended.get(_target(event))
+        return ended.seq if ended is not None and abs(event.time_ms - ended.time_ms) <= TOLD_LATE_MS else None
 
     def changed(self, seq: int, zxid: int, path: str, *, created_or_deleted: bool) -> None:
         """This entry is a change of a znode."""
@@ -86,8 +117,16 @@ class Causality:
             _remember(self._fired, (event.actor, event.path), seq)
         elif isinstance(event, Reread):
             _remember(self._reread, (event.actor, event.path), seq)
+        elif isinstance(event, OperatorActed) and event.action in _ENDS_SESSIONS and self.ended_before(event) is None:
+            _remember(self._acts, _target(event), _Told(seq, event.time_ms))
         if not isinstance(event, WatchArmed):
             self._last[_process(event.actor)] = _Told(seq, event.time_ms)
+
+
+def _target(act: OperatorActed) -> str:
+    """The process that it was done to, by the name of its session: ``broker 1`` is broker-1, ``board/anna`` the member
+    board_anna."""
+    return act.target.replace("broker ", "broker-", 1) if "/" not in act.target else act.target.replace("/", "_", 1)
 
 
 def _process(actor: str) -> str:
@@ -95,9 +134,9 @@ def _process(actor: str) -> str:
     return actor.replace("controller-", "broker-", 1) if actor.startswith("controller-") else actor
 
 
-def _remember(known: dict[Any, int], key: Any, seq: int) -> None:
+def _remember(known: dict[Key, Value], key: Key, value: Value) -> None:
     """The latest last; the oldest go when there are too many."""
     known.pop(key, None)
-    known[key] = seq
+    known[key] = value
     if len(known) > _KEPT:
         del known[next(iter(known))]

@@ -1,12 +1,14 @@
-"""Where the code is that does what an entry tells: ours, and Apache Kafka's. Pure."""
+"""Where the code is that does what an entry tells: ours, and Apache Kafka's."""
 
+from importlib import resources
 from typing import NamedTuple
 
 from kafka_zk.timeline.event_codec import EVENT_TYPES
 
 
 class Explanation(NamedTuple):
-    """``meaning``: a sentence; ``ours``: a file of this project; ``kafkas``: a file of Apache Kafka or ZooKeeper."""
+    """``meaning``: a sentence; ``ours``: a file of this project; ``kafkas``: a file of Apache Kafka or ZooKeeper, and
+    perhaps a method in it, "" where there is nothing like it."""
 
     meaning: str
     ours: str
@@ -17,6 +19,7 @@ _CONTROLLER = "core/src/main/scala/kafka/controller/KafkaController.scala"
 _PARTITION = "core/src/main/scala/kafka/cluster/Partition.scala"
 _CONNECTOR = "core/src/main/scala/kafka/consumer/ZookeeperConsumerConnector.scala (until 1.1)"
 _COORDINATOR = "core/src/main/scala/kafka/coordinator/group/GroupCoordinator.scala"
+_TRANSACTIONS = "core/src/main/scala/kafka/coordinator/transaction/TransactionStateManager.scala"
 _CLIENT = "core/src/main/scala/kafka/zookeeper/ZooKeeperClient.scala"
 _ZOOKEEPER = "zookeeper-server/src/main/java/org/apache/zookeeper/server"
 
@@ -26,6 +29,7 @@ _BY_MODULE = {
     "kafka_zk.controller.events": ("kafka_zk/controller/active.py", _CONTROLLER),
     "kafka_zk.replica.events": ("kafka_zk/replica/partition.py", _PARTITION),
     "kafka_zk.group.events": ("kafka_zk/group/coordinator.py", _COORDINATOR),
+    "kafka_zk.transaction.events": ("kafka_zk/transaction/state_manager.py", _TRANSACTIONS),
     "kafka_zk.timeline.events": ("kafka_zk/timeline/group_observer.py", _CONNECTOR),
     "kafka_zk.timeline.cluster_events": ("kafka_zk/timeline/cluster_observer.py", _CONTROLLER),
 }
@@ -47,6 +51,9 @@ _BY_EVENT = {
     ),
     "RoleChanged": ("kafka_zk/replica/manager.py", "core/src/main/scala/kafka/server/ReplicaManager.scala"),
     "SessionChanged": ("registry/session.py", _CLIENT),
+    "WatchSeen": ("kafka_zk/web/watch_table.py", f"{_ZOOKEEPER}/watch/WatchManager.java: dumpWatches"),
+    "WatchGone": ("kafka_zk/web/watch_table.py", f"{_ZOOKEEPER}/watch/WatchManager.java: dumpWatches"),
+    "OperatorActed": ("kafka_zk/cli/cluster_actions.py", ""),
 }  # fmt: skip
 _OF_ZOOKEEPER = {
     "created": Explanation(
@@ -86,3 +93,11 @@ def explanation(kind: str) -> Explanation | None:
     ours, kafkas = _BY_EVENT.get(kind) or _BY_MODULE[event.__module__]
     meaning = " ".join((event.__doc__ or "").split())
     return Explanation(meaning.replace("``", ""), ours, kafkas)
+
+
+def code(file: str) -> bytes | None:
+    """What is in one of the files of ours that an explanation names; None for any other."""
+    places = (*_BY_MODULE.values(), *_BY_EVENT.values(), *((each.ours, each.kafkas) for each in _OF_ZOOKEEPER.values()))
+    if file not in {ours for ours, _ in places}:
+        return None
+    return resources.files("kafka_zk").joinpath(file.removeprefix("kafka_zk/")).read_bytes()

@@ -4,6 +4,7 @@ from kafka_zk.timeline.cluster_narrator import ClusterNarrator
 from kafka_zk.timeline.event_codec import UnknownEvent, decode
 from kafka_zk.web.documents import Document
 from kafka_zk.web.recording import CHANGED, CHANGES, CREATED, SESSION_BEGAN, Entry
+from kafka_zk.web.session_names import unnamed
 
 _MOST_CHARACTERS = 240
 _NARRATOR = ClusterNarrator()
@@ -19,9 +20,9 @@ def _line(entry: Entry) -> str:
     if entry.kind in CHANGES:
         return _change(entry.kind, entry.path, entry.document)
     if "timeout_ms" in entry.document and entry.kind == SESSION_BEGAN:
-        return f"session {_hex(entry.document)} began, timeout {entry.document['timeout_ms'] / 1000:g} s"
+        return f"{_session(entry)} began, timeout {entry.document['timeout_ms'] / 1000:g} s"
     if "event" not in entry.document:
-        return f"session {_hex(entry.document)} ended"
+        return f"{_session(entry)} ended"
     try:
         phrase = _NARRATOR.phrase(decode(entry.document))
     except UnknownEvent:
@@ -41,5 +42,7 @@ def _change(kind: str, path: str, document: Document) -> str:
     return f"{'set' if kind == CHANGED else kind} {path}  version {after[1]}  {told}"
 
 
-def _hex(document: Document) -> str:
-    return f"{document['session'] & (1 << 64) - 1:#x}"
+def _session(entry: Entry) -> str:
+    """By whose it is, if somebody knows that."""
+    nobodys = unnamed(entry.document["session"])
+    return nobodys if entry.actor == nobodys else f"the session of {entry.actor}"

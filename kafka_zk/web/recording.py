@@ -34,6 +34,8 @@ SESSION_BEGAN, SESSION_ENDED = "session began", "session ended"
 CHANGES = (CREATED, CHANGED, DELETED)
 _CHANGES = "'created', 'changed', 'deleted'"  # as in the index, else SQLite does not use it
 _GROUP_STEPS = "'RebalancePrepared', 'AssignmentCompleted'"
+_SET_WATCHES = "'WatchArmed', 'WatchSeen'"
+_WATCHES = f"{_SET_WATCHES}, 'WatchFired', 'WatchGone'"
 _FROM_ZOOKEEPER = f"{_CHANGES}, '{SESSION_BEGAN}', '{SESSION_ENDED}'"
 _MOST_OUT_OF_ORDER = 500
 """So many entries may have been told later than others that happened after them."""
@@ -170,6 +172,8 @@ class Recording:
         cause = self._causality.of_event(event)
         path = getattr(event, "path", "")
         seq = self._insert(event.time_ms, event.actor, type(event).__name__, path, event.zxid, 0, cause, encode(event))
+        if (ended := self._causality.ended_before(event)) is not None:
+            self._database.execute("update entries set cause = ?, certain = 0 where seq = ?", (seq, ended))
         self._causality.told(seq, event)
         if isinstance(event, AssignmentCompleted | MemberDeparted):
             for each in assigned(event, self._held(assigned_lanes(event.group_id))):
@@ -192,7 +196,10 @@ class Recording:
                 self._add_zookeeper(transaction, SESSION_BEGAN, "", None, document)
             elif isinstance(operation, SessionClosed):
                 document = {"session": transaction.session}
-                end = self._add_zookeeper(transaction, SESSION_ENDED, "", None, document)
+                actor, at_ms = self._actor(transaction.session), transaction.time_ms
+                cause = self._causality.of_session_end(actor, at_ms)
+                end = self._add_zookeeper(transaction, SESSION_ENDED, "", cause, document)
+                self._causality.ended(end, actor, at_ms)
         for change in self._head.take(transaction):
             self._add_change(transaction, change, end)
 
@@ -342,6 +349,15 @@ class Recording:
         self._at = seq
         return self._tree
 
+    def whole(self, seq: int) -> int:
+        """The last entry of the transaction that this one belongs to: the znodes were never what they are between two
+        of them."""
+        entry = self.entry(seq)
+        if entry is None or not entry.zxid:
+            return seq
+        other = self._row("select seq from entries where seq > ? and zxid != ? order by seq limit 1", seq, entry.zxid)
+        return self.count if other is None else int(other[0]) - 1
+
     def _changes(self, first: int, last: int, order: str) -> Iterator[Change]:
         rows = self._database.execute(
             f"select doc from entries where seq between ? and ? and kind in ({_CHANGES}) order by seq {order}",
@@ -432,11 +448,11 @@ class Recording:
         return self._head.znodes.get(path)
 
     def watchers(self, seq: int) -> dict[str, list[str]]:
-        """Who watches which path after this entry, as processes told: whose last watch there has not fired."""
+        """Who watches which path after this entry, as processes or ZooKeeper told: whose last watch has not fired."""
         rows = self._database.execute(
-            "select path, actor from entries where kind in ('WatchArmed', 'WatchFired') and seq between ? and ? "
-            "group by path, actor having max(case kind when 'WatchArmed' then seq else 0 end) > "
-            "max(case kind when 'WatchFired' then seq else 0 end) order by path, actor",
+            f"select path, actor from entries where kind in ({_WATCHES}) and seq between ? and ? "
+            f"group by path, actor having max(case when kind in ({_SET_WATCHES}) then seq else 0 end) > "
+            f"max(case when kind in ({_SET_WATCHES}) then 0 else seq end) order by path, actor",
             (seq - _MOST_WATCHES, seq),
         )
         found: dict[str, list[str]] = {}

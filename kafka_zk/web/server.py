@@ -22,6 +22,7 @@ from twisted.web.static import Data
 
 from kafka_zk.web.api import BadRequest, Query, RecordingApi
 from kafka_zk.web.documents import Document
+from kafka_zk.web.explanations import code
 
 LOOPBACK = "127.0.0.1"
 TOKEN_HEADER = "x-kafka-zk-token"
@@ -70,6 +71,7 @@ class WebServer:
             root.putChild(f"api-{name}".encode(), _Question(question))
         root.putChild(b"api-news", self._news)
         root.putChild(b"api-export", _Export(api))
+        root.putChild(b"api-code", _Code())
         root.putChild(b"api-break", _Break(break_broker, token))
         self._site = Site(root)
         self._site.noisy = False
@@ -160,6 +162,19 @@ class _Export(_Resource):
         request.setHeader("Content-Type", "application/vnd.sqlite3")
         request.setHeader("Content-Disposition", 'attachment; filename="kafka-zk-recording.sqlite"')
         return content
+
+
+class _Code(_Resource):
+    """The modules of ours that explanations name, as text."""
+
+    isLeaf = True
+
+    def render_GET(self, request: Any) -> bytes:
+        found = code(_query(request).get("file", ""))
+        if found is None:
+            return _answer(request, {"error": "no explanation names that file"}, 404)
+        request.setHeader("Content-Type", "text/plain; charset=utf-8")
+        return found
 
 
 class _Break(_Resource):

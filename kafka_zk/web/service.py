@@ -2,9 +2,14 @@
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
+from twisted.internet.threads import deferToThread
+from twisted.logger import Logger
 
 from kafka_zk.registry.events import Event
 from kafka_zk.web.api import RecordingApi
@@ -16,7 +21,11 @@ from kafka_zk.web.sampled import to_ask
 from kafka_zk.web.sampler import MOST_GROUPS, Sampler
 from kafka_zk.web.server import LOOPBACK, Break, WebServer
 from kafka_zk.web.sources import Source, Traces
+from kafka_zk.web.watch_table import Watches, WatchTable
 
+_log = Logger()
+
+WATCH_TABLE_INTERVAL_S = 3.0
 HEARTBEAT_S = 1.0
 """So often the page is told what time it is, even if nothing happens."""
 
@@ -26,7 +35,8 @@ class Cluster:
     """A live cluster that is recorded.
 
     ``broker_ids``: those of a cluster of ``kafka-zk up``, dead or alive. ``break_broker``: None where it cannot be.
-    ``in_lesson``: the page begins at the beginning, and shows what its reader has come to.
+    ``in_lesson``: the page begins at the beginning, and shows what its reader has come to. ``watch_table``: who can be
+    asked who watches what, where nobody traces that.
     """
 
     source: Source
@@ -34,6 +44,7 @@ class Cluster:
     broker_ids: tuple[int, ...] = ()
     break_broker: Break | None = None
     in_lesson: bool = False
+    watch_table: WatchTable | None = None
 
 
 class WebService:
@@ -45,6 +56,7 @@ class WebService:
         self._described = described
         self._recorder: Recorder | None = None
         self._sampler: Sampler | None = None
+        self._watch_loop: LoopingCall | None = None
         token = secrets.token_urlsafe(16)
         break_broker = cluster.break_broker if cluster is not None else None
         self._server = WebServer(RecordingApi(recording), self.describe, break_broker, token)
@@ -66,6 +78,9 @@ class WebService:
             self._sampler = Sampler(reactor, lambda: to_ask(self._recording), samples.add, asked)
             self._sampler.start()
             self._every(reactor, self._server.tell_news)
+            if (table := self._cluster.watch_table) is not None:
+                self._watch_loop = LoopingCall(self._look_at_watches, table)
+                self._watch_loop.start(WATCH_TABLE_INTERVAL_S)
 
     def record_now(self) -> int:
         """Take what the cluster has told until now; returns the last entry."""
@@ -78,6 +93,8 @@ class WebService:
             self._recorder.stop()
         if self._sampler is not None:
             self._sampler.stop()
+        if self._watch_loop is not None and self._watch_loop.running:
+            self._watch_loop.stop()
         self._recording.close()
 
     def describe(self) -> Document:
@@ -94,11 +111,29 @@ class WebService:
             "now_ms": int(time.time() * 1000),
             "live": cluster is not None and not cluster.in_lesson,
             "source": self._described,
-            "misses": "; ".join(filter(None, (cluster.source.misses if cluster else "", self._recording.misses))),
+            "misses": "; ".join(filter(None, self._misses())),
             "known_brokers": list(cluster.broker_ids) if cluster is not None else [],
             "can_break": cluster is not None and cluster.break_broker is not None,
             "problem": problem,
         }
+
+    def _misses(self) -> Iterator[str]:
+        """What the recording may not have; "" for nothing."""
+        if self._cluster is not None:
+            yield self._cluster.source.misses
+            if self._cluster.watch_table is not None:
+                yield self._cluster.watch_table.misses
+        yield self._recording.misses
+
+    def _look_at_watches(self, table: WatchTable) -> "Deferred[None]":
+        looked: Deferred[None] = deferToThread(table.look).addCallback(self._take_watches, table)
+        return looked.addErrback(lambda failure: _log.failure("who watches what is unknown", failure=failure))
+
+    def _take_watches(self, watches: Watches | None, table: WatchTable) -> None:
+        if self._watch_loop is None or not self._watch_loop.running:
+            return  # it came too late: the recording is closed
+        if watches is not None and (events := table.tell(watches, self._recording.actor_of)):
+            self._tell(events)
 
     def _tell(self, events: list[Event]) -> None:
         self._recording.add(events, [])

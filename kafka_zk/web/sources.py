@@ -114,6 +114,11 @@ class WatchSource:
         self.behind = False
         self.misses: str = "changes between a watch and the read that follows it; who made a change"
 
+    @property
+    def session_id(self) -> int | None:
+        """Its own session; None while there is none."""
+        return self._client.session_id
+
     def read(self) -> list[Transaction]:
         self._client.process(PROCESS_MS)
         return self._watcher.read()
@@ -124,14 +129,14 @@ class WatchSource:
 
 
 class TraceSource:
-    """What brokers and members tell of themselves (``--trace``)."""
+    """What brokers and members tell of themselves (``--trace``), in files and folders."""
 
-    def __init__(self, path: Path, *, from_start: bool) -> None:
-        self._follower = TraceFollower(path, from_start)
+    def __init__(self, *paths: Path, from_start: bool) -> None:
+        self._followers = [TraceFollower(path, from_start) for path in paths]
 
     def read(self) -> list[Event]:
         """What is new, not all of a long trace at once. Raises: OSError."""
-        return [traced.event for traced in self._follower.read(MOST_TRACE_BYTES)]
+        return [traced.event for each in self._followers for traced in each.read(MOST_TRACE_BYTES)]
 
 
 def _within(chroot: str, transaction: Transaction) -> Transaction:

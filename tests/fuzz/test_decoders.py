@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.errors import ProtocolError
@@ -27,6 +29,8 @@ from kafka_zk.storage.errors import StorageError
 from kafka_zk.storage.log_validator import validate_batch
 from kafka_zk.storage.record_batch import decode_records
 from tests.fuzz.frames import request, spoil
+
+pytestmark = pytest.mark.slow
 
 INPUTS_PER_ROUND = 3000
 _BY_HAND: list[tuple[ApiKey, Callable[[int, memoryview], Any]]] = [

@@ -25,6 +25,8 @@ from kafka_zk.storage.record_batch import RecordBatchBuilder
 from tests.fuzz.frames import TOPICS, FrameSource
 from tests.fuzz.target import BROKERS, Outcome, Target
 
+pytestmark = pytest.mark.slow
+
 FRAMES_PER_ROUND = 500
 LONGEST_TURN_MS = 50
 NEIGHBOUR = "neighbour"

@@ -24,6 +24,8 @@ from tests.fuzz.group_frames import METADATA, GroupFrameSource
 from tests.fuzz.target import Target
 from tests.fuzz.test_frames import check
 
+pytestmark = pytest.mark.slow
+
 FRAMES_PER_ROUND = 100
 FAR_MS = 2**33
 GOOD = "good"

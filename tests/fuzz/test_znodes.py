@@ -29,6 +29,8 @@ from kafka_zk.storage.types import TopicPartition
 from tests.fuzz.znodes import VICTIMS, Mutation, ZnodeSource
 from tests.kafka_zk.controller.world import Broker, Cluster, led_by
 
+pytestmark = pytest.mark.slow
+
 MUTATIONS = 60
 OLD = {"old": {0: [0], 1: [1], 2: [2]}, "pair": {0: [0, 1], 1: [1, 2], 2: [2, 0]}}
 

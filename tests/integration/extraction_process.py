@@ -25,9 +25,12 @@ from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from kafka_zk.spark_jobs.range_partition import read_range
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from tests.integration.processes import wait_for
+from tests.integration.shared_java import attach, is_shared
 
 DRIVER, JAVA, WORKER, EXECUTOR = "driver", "java", "worker", "executor"
 """The Python of the driver, its Java, a Python that reads, the Java of an executor of a cluster."""
+NOBODY = "nobody"
+"""In the middle of STAGE: the task of partition 0 lives, but waits until a second attempt at it has read everything."""
 MIDDLE = "middle"
 """A phase beside the protocol's own: of STAGE, a task has handed over a part of its records; of PUBLISH into an object
 store, the first file is in its place."""
@@ -50,6 +53,11 @@ class Kill(NamedTuple):
             return False
         return True
 
+    @property
+    def second(self) -> Path:
+        """Is there when a second attempt has read all."""
+        return Path(f"{self.once}-second")
+
 
 def killing_source(kill: Kill, pids: dict[str, int]) -> type[KafkaZkDataSource]:
     """The data source whose first task dies, or kills, when two of its records are with Spark."""
@@ -58,9 +66,12 @@ def killing_source(kill: Kill, pids: dict[str, int]) -> type[KafkaZkDataSource]:
         def read(self, partition: Any) -> Iterator[Any]:
             parts = _parts(read_range(partition))
             yield next(parts)
-            if kill.claim():
+            if kill.victim == NOBODY:
+                yield from _two_attempts(kill, partition, parts)
+            elif kill.claim():
                 _kill(_seen_from_worker(kill.victim, pids))
-                threading.Event().wait()  # whoever is left must not go on; Spark ends it with its executor
+                if kill.victim != DRIVER or JAVA in pids:  # else its Java lives, and so does its job
+                    threading.Event().wait()  # whoever is left must not go on; Spark ends it with its executor
             yield from parts
 
     class Source(KafkaZkDataSource):
@@ -68,6 +79,17 @@ def killing_source(kill: Kill, pids: dict[str, int]) -> type[KafkaZkDataSource]:
             return Reader(source_options.parse(dict(self.options)))
 
     return Source
+
+
+def _two_attempts(kill: Kill, partition: Any, parts: Iterator[Any]) -> Iterator[Any]:
+    """Of partition 0: the first waits until the second has handed over everything."""
+    if partition.offset_range.partition != 0:
+        return
+    if kill.claim():
+        wait_for(kill.second.exists, "a second attempt at the task", 300)
+        return
+    yield from parts
+    kill.second.touch()
 
 
 def _parts(batches: Iterator[Any]) -> Iterator[Any]:
@@ -121,6 +143,9 @@ def executors(application_id: str) -> list[int]:
 
 
 def driver_processes() -> dict[str, int]:
+    """A Java that is shared is nobody's."""
+    if is_shared():
+        return {DRIVER: os.getpid()}
     submitted = [pid for pid in _processes("org.apache.spark.deploy.SparkSubmit") if _parent(pid) == os.getpid()]
     return {DRIVER: os.getpid(), JAVA: submitted[0]}
 
@@ -134,6 +159,8 @@ def main(point: str, *arguments: str) -> None:
         sessions: list[Any] = []
 
         def start() -> Any:
+            if is_shared():
+                attach()
             spark = start_spark()
             sessions.append(spark)
             pids.update(driver_processes())

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +18,9 @@ from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.spark_jobs.extraction.steps import POINTS, Phase, Step
 from kafka_zk.storage.types import TopicPartition
-from tests.integration.extraction_process import DRIVER, JAVA, MIDDLE, WORKER, Kill
+from tests.integration.extraction_process import DRIVER, JAVA, MIDDLE, NOBODY, WORKER, Kill
 from tests.integration.processes import ENVIRON
+from tests.integration.shared_java import SharedJava
 from tests.integration.spark import LOCAL, SMALL
 
 PARTITIONS = 2
@@ -73,6 +75,15 @@ class KilledExtraction:
         with BlockingAdmin(None, bootstrap_servers=cluster.bootstrap) as admin:
             admin.create_topic(topic, PARTITIONS, 1)
 
+    @contextmanager
+    def java_is_shared(self) -> Iterator[None]:
+        """In the block drivers do not bring a Java of their own, so only they can be killed, and executors."""
+        before = self.environ
+        with SharedJava(self._master, self._conf, before) as java:
+            self.environ = {**before, **java.environ}
+            yield
+        self.environ = before
+
     def write(self, count: int) -> None:
         with BlockingProducer(None, bootstrap_servers=self._cluster.bootstrap) as producer:
             for number in range(self._written, self._written + count):
@@ -106,8 +117,10 @@ class KilledExtraction:
     def kill(self, point: Point, victim: str) -> None:
         """A run that loses a process at a point; there must be something to extract."""
         once = self._folder / f"killed-{next(self._kills)}"
-        done = self.run(Kill(point.step.name, point.phase, victim, str(once)))
+        kill = Kill(point.step.name, point.phase, victim, str(once))
+        done = self.run(kill)
         assert once.exists(), f"the run did not come to {point}: {done.stderr[-4000:]}"
+        assert victim != NOBODY or kill.second.exists(), "Spark has tried the task once only"
         assert "Traceback" not in done.stderr, done.stderr
         if victim == DRIVER:
             assert done.returncode == -signal.SIGKILL

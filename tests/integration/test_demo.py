@@ -2,17 +2,21 @@
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pytest
 
 from kafka_zk.demo.flights import count_flights, find_flights
-from tests.integration.processes import ENVIRON, kafka_zk, running, start, wait_for_end
+from tests.integration.processes import ENVIRON, kafka_zk, running, start, wait_for, wait_for_end
 
 pytestmark = pytest.mark.integration
 TIMEOUT_S = 1200
+PAGE = re.compile(r"what happens is shown at (http://127\.0\.0\.1:\d+/)")
 
 
 def test_all_rows_come_back_and_a_kept_cluster_is_stopped_by_one_signal(tmp_path: Path) -> None:
@@ -69,6 +73,69 @@ def test_a_broker_that_dies_fails_the_demo_with_one_sentence() -> None:
     assert errors.startswith("Error: broker 1 ended with signal SIGKILL")
     assert errors.count("\n") == 1
     wait_for_end(*pids)
+
+
+def test_it_is_seen_in_a_browser_as_it_happens(tmp_path: Path) -> None:
+    """Brokers, the topic, and why a leader dies; Ctrl-C ends all of it."""
+    process = start("demo", "--web", "0", "--data", tmp_path)
+    assert process.stdout
+    try:
+        address = next(found for line in process.stdout if (found := PAGE.search(line)))[1]
+        wait_for(lambda: _asked(address, "state")["cluster"]["topics"], "the topic on the page")
+        assert [each["id"] for each in _asked(address, "state")["cluster"]["brokers"]] == [0, 1, 2]
+        killed = wait_for(lambda: _told(address, "kill broker"), "that the demo killed a broker")
+        assert "Expect: Its session is closed at once" in killed[0]
+        wait_for(lambda: _told(address, "lost its session"), "the failover")
+    finally:
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=TIMEOUT_S)[1]
+    assert (process.returncode, "Traceback" in errors) == (130, False), errors
+    with pytest.raises(OSError):
+        _asked(address, "state")
+
+
+@pytest.mark.soak
+def test_its_page_stays_until_somebody_has_seen_enough(tmp_path: Path) -> None:
+    """With what the members did, too: their watches, claims and sessions."""
+    process = start("demo", "--web", "0", "--data", tmp_path)
+    assert process.stdout
+    said = []
+    try:
+        for line in process.stdout:
+            said.append(line)
+            if "stay until Ctrl-C" in line:
+                break
+        found = PAGE.search("".join(said))
+        assert found is not None, "".join(said)
+        assert _told(found[1], "anna") and _told(found[1], "lost its session")
+        lasts_ms = {"from_ms": 0, "to_ms": 10**17}
+        spans = _asked(found[1], "spans", open="owner counters: flights-", **lasts_ms)["spans"]
+        assert any(each[0] == "owner" for each in spans)
+        everything = _asked(found[1], "entries", **lasts_ms)
+        actors = {each[0] for each in everything.get("buckets", ())}
+        actors |= {each["actor"] for each in everything.get("entries", ())}
+        assert {"counters_anna", "counters_dora"} <= actors
+    finally:
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=TIMEOUT_S)[1]
+    assert (process.returncode, errors) == (0, ""), errors
+
+
+def test_a_page_that_stays_and_a_cluster_that_stays_are_one_too_many() -> None:
+    done = kafka_zk("demo", "--web", "--keep")
+    assert (done.returncode, "without --keep" in done.stderr) == (2, True)
+
+
+def _asked(address: str, question: str, **values: object) -> Any:
+    """What the page at this address would ask."""
+    with urlopen(f"{address}api-{question}?{urlencode(values)}", timeout=TIMEOUT_S) as answer:
+        return json.load(answer)
+
+
+def _told(address: str, text: str) -> list[str]:
+    """What happened so far that says this."""
+    told = _asked(address, "episodes", from_ms=0, to_ms=10**17)["episodes"]
+    return [each["text"] for each in told if text in each["text"]]
 
 
 @pytest.mark.soak

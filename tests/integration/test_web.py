@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -285,3 +286,38 @@ def _controller(port: int) -> int | None:
 
 def _brokers(port: int) -> list[int]:
     return [each["id"] for each in ask(port, "/api-state")[1]["cluster"]["brokers"]]
+
+
+def test_a_full_disk_under_a_recording_is_said_and_disturbs_nobody(server: EmbeddedZooKeeper, tmp_path: Path) -> None:
+    """The file may not grow: the page says so and answers, ZooKeeper goes on; once there is room nothing is lost."""
+    client = KazooClient(server.connect_string, timeout=SESSION_S)
+    client.start()
+    file = tmp_path / "kept.sqlite"
+    arguments = ("--zookeeper", server.connect_string, "--record", file)
+    command = [sys.executable, "-m", "kafka_zk", "web", "--port", "0", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        found = READY.search(process.stdout.readline())
+        assert found is not None
+        port = int(found[2])
+        client.create("/first")
+        until(lambda: "/first" in _paths(port), "the first znode")
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (file.stat().st_size, resource.RLIM_INFINITY))
+        for number in range(100):
+            client.create(f"/z{number}", b"x" * 5_000)
+        until(lambda: ask(port, "/api-recording")[1]["problem"] != "", "the problem")
+        assert "/first" in _paths(port), "what was recorded is still there to be seen"
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        until(lambda: ask(port, "/api-recording")[1]["problem"] == "", "room")
+        until(lambda: _paths(port) >= {f"/z{number}" for number in range(100)}, "what had to wait")
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 0
+    client.stop()
+    client.close()
+    kept = Recording(file, read_only=True)
+    assert kept.tree(kept.count).znodes.keys() >= {f"/z{number}" for number in range(100)}
+    kept.close()
+
+
+def _paths(port: int) -> set[str]:
+    return {each["path"] for each in ask(port, "/api-tree")[1]["znodes"]}

@@ -54,7 +54,7 @@ def start_zookeeper(folder: Path, *, cores: str | None = None, force_sync: bool 
     config = folder / "zoo.cfg"
     config.write_text(
         f"dataDir={folder / 'data'}\nclientPort={port}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n"
-        "admin.enableServer=false\n4lw.commands.whitelist=mntr\ntickTime=1000\n"
+        "admin.enableServer=false\n4lw.commands.whitelist=mntr,wchc\ntickTime=1000\n"
     )
     command = [
         "java",

@@ -11,15 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from tests.integration.killed_extraction import KilledExtraction
+from tests.integration.killed_extraction import ONE_ATTEMPT, KilledExtraction
 from tests.peers.hdfs import Hdfs, hdfs_cluster
 
 
 class IntoHdfs(KilledExtraction):
     format = "parquet"
 
-    def __init__(self, cluster: EmbeddedCluster, folder: Path, topic: str, hdfs: Hdfs) -> None:
-        super().__init__(cluster, folder, topic)
+    def __init__(
+        self, cluster: EmbeddedCluster, folder: Path, topic: str, hdfs: Hdfs, master: str = ONE_ATTEMPT, **conf: str
+    ) -> None:
+        super().__init__(cluster, folder, topic, master, **conf)
         self._hdfs = hdfs
         self._target = f"{hdfs.uri}/lake/{topic}"
 

@@ -27,16 +27,26 @@ class S3:
         self.endpoint = f"http://{host}:{port}"
         self.client: Any = boto3.client("s3", endpoint_url=self.endpoint, region_name=REGION, **KEYS)
 
-    def conf(self, jars_of: str = jars.SPARK_S3) -> dict[str, str]:
-        """Spark's configuration for ``s3a://`` on this server."""
+    def conf(self, jars_of: str = jars.SPARK_S3, *more: str) -> dict[str, str]:
+        """Spark's configuration for ``s3a://`` on this server; ``more`` are other jars that are needed."""
         return {
-            "spark.jars": ",".join(map(str, sorted(jars.jars(jars_of).glob("*.jar")))),
+            "spark.jars": ",".join(str(path) for each in (jars_of, *more) for path in jars.jars(each).glob("*.jar")),
             "spark.hadoop.fs.s3a.endpoint": self.endpoint,
             "spark.hadoop.fs.s3a.endpoint.region": REGION,
             "spark.hadoop.fs.s3a.path.style.access": "true",
             "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
             "spark.hadoop.fs.s3a.access.key": KEYS["aws_access_key_id"],
             "spark.hadoop.fs.s3a.secret.key": KEYS["aws_secret_access_key"],
+        }
+
+    @property
+    def pyiceberg(self) -> dict[str, str]:
+        """PyIceberg's properties for this server."""
+        return {
+            "s3.endpoint": self.endpoint,
+            "s3.region": REGION,
+            "s3.access-key-id": KEYS["aws_access_key_id"],
+            "s3.secret-access-key": KEYS["aws_secret_access_key"],
         }
 
     def keys(self, bucket: str, prefix: str = "") -> list[str]:

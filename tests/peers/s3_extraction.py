@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.spark_jobs.extraction.steps import Step
+from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from tests.integration.extraction_process import MIDDLE
-from tests.integration.killed_extraction import ONE_ATTEMPT, KilledExtraction, Point
+from tests.integration.killed_extraction import ONE_ATTEMPT, KilledExtraction, Point, java_needed_until
 from tests.peers.s3 import S3, s3_server
 
 BUCKET = "lake"
@@ -43,6 +43,38 @@ class IntoS3(KilledExtraction):
     def hidden(self) -> list[str]:
         prefix = self._target.removeprefix(f"s3a://{BUCKET}/")
         return [key for key in self._s3.keys(BUCKET, f"{prefix}/_kafka_zk_staging/") if not key.endswith("staging/")]
+
+
+class IntoIcebergOnS3(KilledExtraction):
+    """Of a catalog of folders in the bucket; PyIceberg reads the table by a client of its own."""
+
+    format = "iceberg"
+    java_is_needed = java_needed_until(Point(Step.CLOSE, Phase.END.value))
+
+    def __init__(
+        self, cluster: EmbeddedCluster, folder: Path, topic: str, s3: S3, master: str = ONE_ATTEMPT, **conf: str
+    ) -> None:
+        catalog = {
+            "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.lake.type": "hadoop",
+            "spark.sql.catalog.lake.warehouse": f"s3a://{BUCKET}/warehouse",
+        }
+        super().__init__(cluster, folder, topic, master, **catalog, **conf)
+        self._s3 = s3
+        self._name = topic.replace("-", "_")
+        self._target = f"lake.db.{self._name}"
+
+    def _records(self) -> Iterator[tuple[int, int, str]]:
+        from pyiceberg.table import StaticTable
+
+        keys = self._s3.keys(BUCKET, f"warehouse/db/{self._name}/metadata/v")
+        versions = [key for key in keys if key.endswith(".metadata.json")]
+        if not versions:
+            return
+        newest = max(versions, key=lambda key: int(key.rpartition("/v")[2].split(".")[0]))
+        table = StaticTable.from_metadata(f"s3a://{BUCKET}/{newest}", self._s3.pyiceberg)
+        for record in table.scan().to_arrow().to_pylist():
+            yield record["partition"], record["offset"], record["value"]
 
 
 @pytest.fixture(scope="module")

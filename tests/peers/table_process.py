@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Barrier
 from typing import Any
 
@@ -22,14 +23,15 @@ from kafka_zk.spark_jobs.extraction.job import extract
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, planned
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
-from kafka_zk.spark_jobs.extraction.table_formats import DELTA
+from kafka_zk.spark_jobs.extraction.table_compaction import compact_table
+from kafka_zk.spark_jobs.extraction.table_formats import DELTA, ICEBERG
 from kafka_zk.spark_jobs.extraction.table_lake import FENCE, RECORDS, DeltaTables, IcebergTables
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.session import spark_session
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from tests.integration.spark import LOCAL, SMALL
 
-PARTITION_BY = ("days(timestamp)",)
+PARTITION_BY = {DELTA: ("days(timestamp)",), ICEBERG: ("hours(timestamp)", "bucket(4, value)")}
 _MEET_S = 120
 
 
@@ -37,7 +39,7 @@ def observe(spark: Any, format: str, target: str) -> dict[str, Any]:
     """Counts of the table's rows after each thing that is done to it."""
     tables = DeltaTables(spark) if format == DELTA else IcebergTables(spark)
     asked = {"zookeeper": "z", "group": "g", "topics": ("t",), "target": target, "format": format}
-    extraction = Extraction(**asked, partition_by=PARTITION_BY)
+    extraction = Extraction(**asked, partition_by=PARTITION_BY[format])
     frame = spark.sql("SELECT 'v' AS value, TIMESTAMP '2026-11-23 23:30:00' AS timestamp FROM range(10)")
     told: dict[str, Any] = {}
 
@@ -48,7 +50,7 @@ def observe(spark: Any, format: str, target: str) -> dict[str, Any]:
         table = spark.read.format("delta").load(target) if format == DELTA else spark.table(target)
         return int(table.count())
 
-    tables.prepare(target, frame.limit(0), PARTITION_BY)
+    tables.prepare(target, frame.limit(0), PARTITION_BY[format])
     told["before"] = tables.commit_of(plan(1))
     tables.append(frame, plan(1), RECORDS, extraction)
     told["committed"] = [count(), tables.commit_of(plan(1))]
@@ -65,9 +67,21 @@ def observe(spark: Any, format: str, target: str) -> dict[str, Any]:
     except Exception as error:
         told["another schema"] = type(error).__name__
     told["refused"] = [count(), tables.commit_of(plan(3))]
-    tables.append(wider, plan(3, "c"), RECORDS, Extraction(**asked, partition_by=PARTITION_BY, merge_schema=True))
+    tables.append(wider, plan(3, "c"), RECORDS, replace(extraction, merge_schema=True))
     told["merged"] = [count(), tables.commit_of(plan(3))]
+    done = compact_table(spark, format, target, 1 << 20)
+    told["compacted"] = [done.files_after < done.files_before, count(), tables.commit_of(plan(3))]
+    tables.append(wider, plan(3, "d"), RECORDS, extraction)
+    told["repeated then"] = [count(), tables.commit_of(plan(3))]
+    told["partitioned by"] = partition_columns(spark, format, target)
     return told
+
+
+def partition_columns(spark: Any, format: str, target: str) -> list[str]:
+    """As the table itself names them."""
+    if format == DELTA:
+        return list(spark.sql(f"DESCRIBE DETAIL delta.`{target}`").first().partitionColumns)
+    return list(spark.table(f"{target}.partitions").schema["partition"].dataType.names)
 
 
 def at_once(spark: Any, met_at: Step, both: list[dict[str, Any]]) -> list[int | str]:

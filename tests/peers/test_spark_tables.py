@@ -28,6 +28,7 @@ from tests.peers.table_extraction import IntoDelta, IntoIceberg, IntoTable, read
 pytestmark = pytest.mark.peers
 
 TIMEOUT_S = 900
+PARTITION_COLUMNS = {"delta": ["timestamp_day"], "iceberg": ["timestamp_hour", "value_bucket"]}
 FOLLOWS = "the table has its records, the offsets follow"
 
 
@@ -100,6 +101,7 @@ def write_to(cluster: EmbeddedCluster, topics: list[str]) -> None:
 def test_a_plan_is_committed_once_and_never_after_a_fence(told: Told, format: str) -> None:
     said = dict(told.said[format])
     assert said.pop("another schema") != "accepted"
+    assert said.pop("partitioned by") == PARTITION_COLUMNS[format]
     assert said == {
         "before": None,
         "committed": [10, "records"],
@@ -108,6 +110,8 @@ def test_a_plan_is_committed_once_and_never_after_a_fence(told: Told, format: st
         "by who slept": [10, "fence"],
         "refused": [10, None],
         "merged": [20, "records"],
+        "compacted": [True, 20, "records"],
+        "repeated then": [20, "records"],
     }
 
 

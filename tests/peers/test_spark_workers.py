@@ -1,4 +1,5 @@
-"""An extraction into S3 by workers that share no folder, neither with each other nor with the driver.
+"""Extractions into S3, files and an Iceberg table, by workers that share no folder, neither with each other nor with
+the driver; an executor dies while it reads.
 
 Two workers of a standalone cluster, each in a network namespace of its own, which does not see the test's folders.
 """
@@ -22,7 +23,7 @@ from tests.peers import jars, spark_versions
 from tests.peers.network_namespaces import machines
 from tests.peers.processes import free_port
 from tests.peers.s3 import S3, s3_server
-from tests.peers.s3_extraction import BUCKET, IntoS3
+from tests.peers.s3_extraction import BUCKET, IntoIcebergOnS3, IntoS3
 
 pytestmark = pytest.mark.peers
 SPARK = spark_versions.WITH_TABLES
@@ -36,10 +37,10 @@ class Lake:
         self.s3 = s3
         self.master = spark.master
         self.environ = {**spark_versions.environ(SPARK), "SPARK_LOCAL_IP": address}
-        self.conf = {**SMALL_EXECUTORS, "spark.driver.host": address, **s3.conf(jars.SPARK_4_1_S3)}
+        self.conf = {**SMALL_EXECUTORS, "spark.driver.host": address, **s3.conf(jars.SPARK_4_1_S3, jars.SPARK_ICEBERG)}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def lake(zookeeper_server: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     folder, connect = tmp_path_factory.mktemp("workers"), Chroot(zookeeper_server, "/workers").connect_string
     with machines(WORKERS, tmp_path_factory.getbasetemp()) as (address, others):
@@ -56,8 +57,7 @@ def lake(zookeeper_server: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathF
             yield Lake(brokers, spark, s3, address)
 
 
-def test_workers_that_share_no_folder(lake: Lake) -> None:
-    """An executor dies while it reads."""
+def test_files(lake: Lake) -> None:
     with tempfile.TemporaryDirectory() as shared:  # only for the note that an executor was killed
         extraction = IntoS3(lake.brokers, Path(shared), "into-s3", lake.s3, lake.master, **lake.conf)
         extraction.environ = lake.environ
@@ -65,3 +65,12 @@ def test_workers_that_share_no_folder(lake: Lake) -> None:
         extraction.kill(READING, EXECUTOR)
         extraction.check()
         assert extraction.hidden() == []
+
+
+def test_an_iceberg_table(lake: Lake) -> None:
+    with tempfile.TemporaryDirectory() as shared:
+        extraction = IntoIcebergOnS3(lake.brokers, Path(shared), "into-iceberg", lake.s3, lake.master, **lake.conf)
+        extraction.environ = lake.environ
+        extraction.write(20)
+        extraction.kill(READING, EXECUTOR)
+        extraction.check()

@@ -67,6 +67,12 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(open_page
     failover = second.text("[data-episode]").split("\n")
     second.press("[data-episode]", next(at for at, text in enumerate(failover) if "lost its session" in text))
     until(lambda: "What came of it?" in second.text("#chosen:not([hidden]) #details"), "the failover's first event")
+    assert "The session of broker-2 ended" in second.text("#details h2")
+    assert "kill broker 2" in second.text("#details ol.chain"), "why"
+    assert "no session" in second.text("#view svg"), "its znodes went in the same transaction"
+    code = str(second.driver.find_element(By.CSS_SELECTOR, "#details a").get_property("href"))
+    with urlopen(code, timeout=TIMEOUT_S) as answer:
+        assert b"def " in answer.read(), "the code that does this"
     assert second.violations() == []
     second.press("#back")
     until(lambda: second.text("#happened:not([hidden])"), "the list again")
@@ -161,12 +167,27 @@ def test_everybody_can_use_it(open_page: Callable[[], Page]) -> None:
     until(lambda: "broker 2 leads" in page.roles() or "broker 2 in sync" in page.roles(), "the cluster")
     found: list[str] = []
     for scheme in ("light", "dark"):
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        page.screen(1280, 760, scheme)
         for view in ("#view-help", "#view-tree", "#view-cluster"):
             page.press(view)
             until(lambda view=view: page.count(f"{view}[aria-pressed=true]"), view)
             found += [f"{scheme} {view} {each}" for each in page.violations()]
+        page.show_all_time()
+        until(lambda: page.count("#timeline [data-seq]"), "events")
+        page.press("#timeline [data-seq]")
+        until(lambda: page.text("#details h2"), "an event")
+        found += [f"{scheme} event {each}" for each in page.violations()]
+        page.press("#view-tree")
+        until(lambda: page.text("#view table.tree"), "the znodes")
+        page.press("#view button.znode")
+        until(lambda: "What became of it" in page.text("#details"), "a znode")
+        found += [f"{scheme} znode {each}" for each in page.violations()]
+        page.press("#view-cluster")
+        page.press("#live")
+        page.driver.execute_script("document.querySelector('#break details').open = true")
+        until(lambda: page.count("#break:not([hidden])"), "what can be broken")
+        found += [f"{scheme} break {each}" for each in page.violations()]
+    page.driver.execute_script("document.querySelector('#break details').open = false")
     assert not found, "\n".join(found)
     page.press("#break summary")
     page.wind(0.9)  # nothing is drawn while one walks
@@ -236,7 +257,9 @@ def test_the_first_chapter_of_the_lesson_from_start_to_end() -> None:
                 right += 1
             if said[-1] == "emil joins.":
                 until(lambda: lesson.count("#view [data-group=class]") == 5, "five members in the picture")
-                assert lesson.violations() == []
+                for scheme in ("dark", "light"):
+                    lesson.screen(1280, 760, scheme)
+                    assert lesson.violations() == []
         assert right >= 4
         joins = [f"{name} joins." for name in ("anna", "ben", "cleo", "dora", "emil")]
         assert [text for text in said if text in joins] == joins
@@ -300,6 +323,9 @@ def test_a_cluster_of_apache_kafka_is_watched(peer_zookeeper: str, tmp_path: Pat
         until(lambda: page.count("#view [data-group=scala]") == 2, "the other Scala consumer")
         member.terminate()
         until(lambda: page.count("#view [data-group=loader]") == 0, "the coordinator's member gone")
+        page.press("#view-tree")
+        watched = "#view tr[data-path='/brokers/ids'] td:last-child"
+        until(lambda: "broker-0" in page.text(watched), "whose watch is there, as ZooKeeper tells")
         assert page.errors() == []
 
 

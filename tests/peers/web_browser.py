@@ -62,8 +62,18 @@ class Page:
         dispatch = "found.dispatchEvent(new MouseEvent('click', {bubbles: true}))"
         self.driver.execute_script(script + dispatch, selector, which)
 
+    def screen(self, width: int, height: int, scheme: str) -> None:
+        """Be as large as that, in a "light" or "dark" scheme."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
     def show_all_time(self) -> None:
-        Select(self.driver.find_element(By.ID, "window")).select_by_value("0")
+        self.show_time("0")
+
+    def show_time(self, seconds: str) -> None:
+        Select(self.driver.find_element(By.ID, "window")).select_by_value(seconds)
 
     def wind(self, share: float) -> None:
         """To a moment of the recording, from 0 to 1, by the slider."""

@@ -2,8 +2,8 @@
 
     python -m tests.peers.web_screenshots docs/web
 
-reads a chapter of the lesson, starts a cluster, a producer and two groups, lets a member and a broker die, and takes
-the pictures in Chromium.
+reads a chapter of the lesson, shows a recording of 50 brokers, starts a cluster, a producer and two groups, lets a
+member and a broker die, and takes the pictures in Chromium.
 """
 
 import sys
@@ -16,6 +16,8 @@ from tempfile import TemporaryDirectory
 
 from kafka_zk.client.admin import NewTopic
 from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.web.recording import Recording
+from tests.kafka_zk.web.large_cluster import large_cluster
 from tests.peers.palette_png import screenshot
 from tests.peers.web_browser import Page, cluster_with_page, page_of, until
 
@@ -28,6 +30,7 @@ SETTLED_S = 2.5
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _take_lesson(folder)
+    _take_large(folder)
     with TemporaryDirectory() as data, ExitStack() as closing:
         url, bootstrap, zookeeper = closing.enter_context(cluster_with_page(Path(data) / "cluster"))
         with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
@@ -51,6 +54,19 @@ def _take_lesson(folder: Path) -> None:
         (folder / "lesson.png").write_bytes(screenshot(page.driver))
 
 
+def _take_large(folder: Path) -> None:
+    with TemporaryDirectory() as data:
+        file = Path(data) / "outage.sqlite"
+        recording = Recording(file)
+        recording.add([], large_cluster(50, 40, 50))
+        recording.close()
+        with page_of("web", "--port", "0", str(file)) as page:
+            until(lambda: page.count("#view tr.topic"), "the cluster")
+            page.show_all_time()
+            time.sleep(SETTLED_S)
+            (folder / "large.png").write_bytes(screenshot(page.driver))
+
+
 def _take(page: Page, members: list[Popen[bytes]], folder: Path) -> None:
     def shot(name: str) -> None:
         time.sleep(SETTLED_S)
@@ -72,6 +88,11 @@ def _take(page: Page, members: list[Popen[bytes]], folder: Path) -> None:
     shot("why")
     page.press("#view-tree")
     shot("znodes")
+    page.press("#view-help")
+    shot("help")
+    page.press("#view-cluster")
+    page.screen(1280, 760, "dark")
+    shot("dark")
 
 
 @contextmanager

@@ -1,20 +1,25 @@
-"""Extractions into S3, HDFS, Delta and Iceberg, killed at any step; other programs read back what is there.
+"""Extractions into S3, HDFS, Delta, Iceberg and a folder, killed at every step; other programs read back what is there.
 
-A tenth of ``--rounds`` for each: 50 with ``make soak``. ``--seed`` chooses who is killed where. After each kill nothing
-may be there twice; after the last one everything is there once.
+A tenth of ``--rounds`` for each: 50 with ``make soak``. ``--seed`` chooses the order of the steps, each of which comes
+before any comes again. In nine rounds of ten the driver's Python is killed and its Java, which all share, goes on with
+what was begun; in the tenth the driver has a Java of its own, which is killed with it, or alone. After each kill
+nothing may be there twice; after the last one everything is there once.
 """
 
 import os
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
-from tests.integration.extraction_process import DRIVER, EXECUTOR, JAVA
-from tests.integration.killed_extraction import KILL_POINTS, KilledExtraction, Point
+from tests.integration.extraction_process import DRIVER, EXECUTOR, JAVA, NOBODY, WORKER
+from tests.integration.killed_extraction import KILL_POINTS, READING, THREE_ATTEMPTS, KilledExtraction, Point
 from tests.integration.spark import LOCAL
 from tests.integration.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401
 from tests.peers import spark_versions
@@ -26,22 +31,65 @@ from tests.peers.table_extraction import IntoDelta, IntoIceberg, IntoTable
 
 pytestmark = [pytest.mark.integration, pytest.mark.soak]
 
+OWN_JAVA_EVERY = 10
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "1s",
+}
+
+
+class IntoParquet(KilledExtraction):
+    format = "parquet"
+
+    def _records(self) -> Iterator[tuple[int, int, str]]:
+        for path in Path(self._target).glob("range=*/part-*.parquet"):
+            for record in pq.read_table(path).to_pylist():
+                yield record["partition"], record["offset"], record["value"]
+
+
+class Deck:
+    """Every point in an order of chance, then again in another."""
+
+    def __init__(self, points: Sequence[Point], chance: random.Random) -> None:
+        self._points = points
+        self._chance = chance
+        self._left: list[Point] = []
+
+    def draw(self) -> Point:
+        if not self._left:
+            self._left = self._chance.sample(self._points, len(self._points))
+        return self._left.pop()
+
 
 class Campaign:
     def __init__(self, rounds: int, seed: int) -> None:
         self.rounds = rounds
         self.seed = seed
 
-    def run(self, extraction: KilledExtraction, victims: list[str], *more: Point) -> None:
+    def run(self, extraction: KilledExtraction, *more: Point, own_java: bool = True, victims: str = DRIVER) -> None:
+        """``victims``: who is killed in rounds with a shared Java, every other time; else the driver is."""
         chance = random.Random(self.seed)
-        for number in range(self.rounds):
-            point, victim = chance.choice([*KILL_POINTS, *more]), chance.choice(victims)
-            print(f"round {number + 1} of {self.rounds}, seed {self.seed}: {victim} at {point}", flush=True)
-            extraction.write(20)
-            extraction.kill(point, victim)
-            extraction.check_nothing_twice()
-        extraction.recover()
+        points = (*KILL_POINTS, *more)
+        shared, own = Deck(points, chance), Deck(points, chance)
+        others = [number for number in range(self.rounds) if own_java and number % OWN_JAVA_EVERY == OWN_JAVA_EVERY - 1]
+        with extraction.java_is_shared():
+            for number in sorted(set(range(self.rounds)) - set(others)):
+                self._round(extraction, number, shared.draw(), chance.choice([DRIVER, victims]))
+        for number in others:
+            self._round(extraction, number, own.draw(), chance.choice([DRIVER, JAVA]))
+        with extraction.java_is_shared() if not own_java else nullcontext():
+            extraction.recover()
         extraction.check()
+
+    def _round(self, extraction: KilledExtraction, number: int, point: Point, victim: str) -> None:
+        started_s = time.monotonic()
+        extraction.write(20)
+        extraction.kill(point, victim)
+        extraction.check_nothing_twice()
+        took = f"{time.monotonic() - started_s:.1f} s"
+        print(f"round {number + 1} of {self.rounds}, seed {self.seed}: {victim} at {point}, {took}", flush=True)
 
 
 @pytest.fixture
@@ -59,23 +107,27 @@ def tables_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standal
         yield cluster
 
 
+def test_into_a_folder(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, campaign: Campaign) -> None:
+    campaign.run(IntoParquet(kafka_zk_cluster, tmp_path, "soak-folder"))
+
+
 def test_into_s3(
     kafka_zk_cluster: EmbeddedCluster, s3: S3, tmp_path: Path, campaign: Campaign  # noqa: F811
 ) -> None:
-    campaign.run(IntoS3(kafka_zk_cluster, tmp_path, "soak-s3", s3), [DRIVER, JAVA], BETWEEN_FILES)
+    campaign.run(IntoS3(kafka_zk_cluster, tmp_path, "soak-s3", s3), BETWEEN_FILES)
 
 
 def test_into_hdfs(
     kafka_zk_cluster: EmbeddedCluster, hdfs: Hdfs, tmp_path: Path, campaign: Campaign  # noqa: F811
 ) -> None:
-    campaign.run(IntoHdfs(kafka_zk_cluster, tmp_path, "soak-hdfs", hdfs), [DRIVER, JAVA])
+    campaign.run(IntoHdfs(kafka_zk_cluster, tmp_path, "soak-hdfs", hdfs))
 
 
 @pytest.mark.parametrize("table", [IntoDelta, IntoIceberg])
 def test_into_a_table(
     kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, table: type[IntoTable], campaign: Campaign
 ) -> None:
-    campaign.run(table(kafka_zk_cluster, tmp_path, f"soak-{table.format}"), [DRIVER, JAVA])
+    campaign.run(table(kafka_zk_cluster, tmp_path, f"soak-{table.format}"))
 
 
 def test_executors_into_s3(
@@ -87,7 +139,19 @@ def test_executors_into_s3(
 ) -> None:
     topic = "soak-s3-executors"
     extraction = IntoS3(kafka_zk_cluster, tmp_path, topic, s3, spark_cluster.master, **SMALL_EXECUTORS)
-    campaign.run(extraction, [EXECUTOR, DRIVER])
+    campaign.run(extraction, own_java=False, victims=EXECUTOR)
+
+
+def test_executors_into_hdfs(
+    kafka_zk_cluster: EmbeddedCluster,
+    spark_cluster: StandaloneCluster,  # noqa: F811
+    hdfs: Hdfs,  # noqa: F811
+    tmp_path: Path,
+    campaign: Campaign,
+) -> None:
+    topic = "soak-hdfs-executors"
+    extraction = IntoHdfs(kafka_zk_cluster, tmp_path, topic, hdfs, spark_cluster.master, **SMALL_EXECUTORS)
+    campaign.run(extraction, own_java=False, victims=EXECUTOR)
 
 
 @pytest.mark.parametrize("table", [IntoDelta, IntoIceberg])
@@ -100,7 +164,47 @@ def test_executors_into_a_table(
 ) -> None:
     topic = f"soak-{table.format}-executors"
     extraction = table(kafka_zk_cluster, tmp_path, topic, tables_cluster.master, **SMALL_EXECUTORS)
-    campaign.run(extraction, [EXECUTOR, DRIVER])
+    campaign.run(extraction, own_java=False, victims=EXECUTOR)
+
+
+def two_attempts(extraction: KilledExtraction, victim: str) -> None:
+    with extraction.java_is_shared():
+        for _ in range(2):
+            extraction.write(20)
+            extraction.kill(READING, victim)
+            extraction.check()
+
+
+def test_a_task_is_tried_again_into_s3(
+    kafka_zk_cluster: EmbeddedCluster, s3: S3, tmp_path: Path  # noqa: F811
+) -> None:
+    two_attempts(IntoS3(kafka_zk_cluster, tmp_path, "again-s3", s3, THREE_ATTEMPTS), WORKER)
+
+
+@pytest.mark.parametrize("table", [IntoDelta, IntoIceberg])
+def test_a_task_is_tried_again_into_a_table(
+    kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, table: type[IntoTable]
+) -> None:
+    two_attempts(table(kafka_zk_cluster, tmp_path, f"again-{table.format}", THREE_ATTEMPTS), WORKER)
+
+
+def test_two_attempts_at_once_into_s3(
+    kafka_zk_cluster: EmbeddedCluster,
+    spark_cluster: StandaloneCluster,  # noqa: F811
+    s3: S3,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """Speculation: both have all records, and finish at the same time."""
+    conf = {**SMALL_EXECUTORS, **SPECULATION}
+    two_attempts(IntoS3(kafka_zk_cluster, tmp_path, "twice-s3", s3, spark_cluster.master, **conf), NOBODY)
+
+
+@pytest.mark.parametrize("table", [IntoDelta, IntoIceberg])
+def test_two_attempts_at_once_into_a_table(
+    kafka_zk_cluster: EmbeddedCluster, tables_cluster: StandaloneCluster, tmp_path: Path, table: type[IntoTable]
+) -> None:
+    conf = {**SMALL_EXECUTORS, **SPECULATION}
+    two_attempts(table(kafka_zk_cluster, tmp_path, f"twice-{table.format}", tables_cluster.master, **conf), NOBODY)
 
 
 def test_nothing_is_seen_in_s3_of_what_is_not_committed(

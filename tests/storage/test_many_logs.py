@@ -7,12 +7,14 @@ from random import Random
 
 import pytest
 
+from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.findings import Finding
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_dir import LOGS_AT_ONCE, Works, close_logs_steps
+from kafka_zk.storage.log_loader import create_log
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
-from tests.storage.helpers import Clock, append, batch, present
+from tests.storage.helpers import TP, Clock, append, batch, present, reopen
 
 from .faults import FaultyFiles
 
@@ -135,6 +137,15 @@ def test_an_empty_log_that_does_not_begin_at_0_has_files(tmp_path: Path) -> None
     again.start({})
     assert present(again.get(TopicPartition("t", 0))).log_end_offset == 7
     again.shutdown()
+
+
+def test_an_empty_log_that_ends_later_begins_where_it_did(tmp_path: Path) -> None:
+    """As the copy of one whose records were all compacted away. It was not flushed."""
+    log = create_log(TP, str(tmp_path / "t-0"), LogConfig(cleanup_policy=("compact",)), FilePool(), 0)
+    log.extend_to(7, 0)
+    log.segments.close_files()
+    again, _ = reopen(log)
+    assert (again.log_start_offset, again.log_end_offset) == (0, 7)
 
 
 @pytest.mark.parametrize("refused", [f"{0:020d}.log", f"{0:020d}.index", "partition.metadata.tmp"])

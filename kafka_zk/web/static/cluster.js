@@ -5,15 +5,16 @@ import { isOpen, toggle } from "./folds.js";
 import { clusterLegend } from "./legend.js";
 
 const BOX = { width: 150, height: 46, gap: 18 };
+const SMALL = { width: 54, height: 24, gap: 6 }, IN_ROW = 8;
 const ROW = 84;
-const MOST_BOXES = 8, MOST_TOPICS = 300, MANY_BROKERS = 12;
+const MOST_BOXES = 8, MOST_NAMED = 20, MOST_TOPICS = 300, MANY_BROKERS = 12, MOST_SORTED_BY_NAME = 12;
 
 // `again` draws once more, when something was folded; `filter`: what names must contain.
 export function clusterView(cluster, recording, flow, measured, filter, again) {
   return html("div", { class: "columns" },
-    html("div", {}, html("h2", {}, "Who talks to whom"), flowPicture(cluster, recording, flow), clusterLegend()),
-    html("div", { class: "wide" }, ...partitions(cluster, measured, filter, again)),
-    html("div", {}, ...groups(cluster, measured, filter, again), ...others(cluster)));
+    html("div", {}, html("h2", {}, "Who talks to whom"), flowPicture(cluster, recording, flow), clusterLegend(),
+      ...groups(cluster, measured, filter, again)),
+    html("div", { class: "wide" }, ...partitions(cluster, measured, filter, again), ...others(cluster)));
 }
 
 // Members of both kinds of groups; those of ZooKeeper have a session of their own.
@@ -28,54 +29,68 @@ function membersOf(cluster) {
 
 function flowPicture(cluster, recording, flow) {
   const ids = [...new Set([...recording.known_brokers, ...cluster.brokers.map((each) => each.id)])].sort((a, b) => a - b);
-  const members = membersOf(cluster);
-  const left = Math.max(0, ids.length - MOST_BOXES) + Math.max(0, members.length - MOST_BOXES);
-  members.splice(MOST_BOXES);
-  ids.splice(MOST_BOXES);
-  const columns = Math.max(ids.length, members.length, 2);
-  const width = columns * (BOX.width + BOX.gap);
-  const rows = members.length ? 3 : 2;
+  const all = membersOf(cluster), members = all.length > MOST_BOXES ? groupsOf(all) : all.map((each) => ({ ...each, ids: [each.id] }));
+  const more = members.splice(MOST_BOXES).length;
+  const many = ids.length > MOST_BOXES;
+  const width = many ? IN_ROW * (SMALL.width + SMALL.gap) : Math.max(ids.length, members.length, 2) * (BOX.width + BOX.gap);
+  const down = many ? (Math.ceil(ids.length / IN_ROW) - 1) * (SMALL.height + SMALL.gap) : 0;
   const picture = svg("svg", {
-    viewBox: `0 0 ${width} ${rows * ROW - 8}`, width: Math.min(width, ids.length > 4 ? 900 : 560), role: "img",
-    "aria-label": said(cluster, ids, members),
+    viewBox: `0 0 ${width} ${(members.length ? 3 : 2) * ROW - 8 + down}`, width: Math.min(width, ids.length > 4 ? 900 : 560), role: "img",
+    "aria-label": said(cluster, ids, all),
   });
-  const places = new Map([["zookeeper", { x: width / 2, y: 26 }]]);
-  ids.forEach((id, index) => places.set(`broker-${id}`, { x: ((index + 0.5) * width) / ids.length, y: 26 + ROW }));
-  members.forEach(({ id }, index) => places.set(id, { x: ((index + 0.5) * width) / members.length, y: 26 + 2 * ROW }));
+  const places = new Map([["zookeeper", { x: width / 2, y: 26, ...BOX }]]);
+  ids.forEach((id, index) => places.set(`broker-${id}`, many ? smallPlace(index) : { ...BOX, x: ((index + 0.5) * width) / ids.length, y: 26 + ROW }));
+  members.forEach((each, index) => each.ids.forEach((id) => places.set(id, { ...BOX,
+    width: Math.min(BOX.width, width / members.length - 6), x: ((index + 0.5) * width) / members.length, y: 26 + 2 * ROW + down })));
   arrows(picture, places, flow);
   const epoch = cluster.controller.epoch === null ? "" : `controller epoch ${cluster.controller.epoch}`;
   picture.append(box(places.get("zookeeper"), "ZooKeeper", epoch, "var(--soft)", true));
   for (const id of ids) {
-    const alive = cluster.brokers.find((each) => each.id === id);
-    const role = cluster.controller.broker === id ? " ★" : "";
+    const alive = cluster.brokers.some((each) => each.id === id), role = cluster.controller.broker === id ? " ★" : "";
     const note = alive ? "♥ session lives" : "no session";
-    picture.append(box(places.get(`broker-${id}`), `broker ${id}${role}`, note, colour(`broker ${id}`), alive));
+    picture.append(many ? smallBox(places.get(`broker-${id}`), id, role, note, alive)
+      : box(places.get(`broker-${id}`), `broker ${id}${role}`, note, colour(`broker ${id}`), alive));
   }
-  for (const { id, group, count, broker } of members) {
-    const member = box(places.get(id), readable(id), `${broker ? "" : "♥ "}${group} · ${count === 1 ? "1 partition" : `${count} partitions`}`,
-      colour(id), true, `member ${id} of group ${group} ${broker ? "in the broker" : "in ZooKeeper"}`);
+  for (const { id, group, count, broker, ids: [first], of } of members) {
+    const member = box(places.get(first), of ? `${of} members` : readable(id), `${broker ? "" : "♥ "}${group} · ${count === 1 ? "1 partition" : `${count} partitions`}`,
+      colour(id), true, of ? `group ${group}` : `member ${id} of group ${group} ${broker ? "in the broker" : "in ZooKeeper"}`);
     member.dataset.group = group;
     picture.append(member);
   }
-  return left ? html("div", {}, picture, html("p", { class: "soft" }, `and ${left} more`)) : picture;
+  return more ? html("div", {}, picture, html("p", { class: "soft" }, `and ${more} more groups`)) : picture;
 }
+
+// Too many members to be shown one by one: a box for each group.
+const groupsOf = (members) => [...Map.groupBy(members, (each) => `${each.broker} ${each.group}`).values()].map((own) => ({
+  ...own[0], id: own[0].group, ids: own.map((each) => each.id), of: own.length, count: own.reduce((sum, each) => sum + each.count, 0) }));
+
+const smallPlace = (index) => ({ ...SMALL, x: ((index % IN_ROW) + 0.5) * (SMALL.width + SMALL.gap),
+  y: 16 + ROW + Math.floor(index / IN_ROW) * (SMALL.height + SMALL.gap) });
 
 function said(cluster, ids, members) {
   const dead = ids.filter((id) => !cluster.brokers.some((each) => each.id === id));
   return `ZooKeeper, brokers ${ids.join(", ")}${dead.length ? `, of which ${dead.join(", ")} have no session` : ""}; `
     + `controller: ${cluster.controller.broker === null ? "nobody" : `broker ${cluster.controller.broker}`}; `
-    + `members: ${members.map(({ id, group }) => `${readable(id)} of ${group}`).join(", ") || "none"}`;
+    + `members: ${members.slice(0, MOST_NAMED).map(({ id, group }) => `${readable(id)} of ${group}`).join(", ") || "none"}`
+    + `${members.length > MOST_NAMED ? ` and ${members.length - MOST_NAMED} more` : ""}`;
 }
 
 function box(place, title, note, fill, alive, whole = title) {
-  const fits = (text) => (text.length > 22 ? `${text.slice(0, 21)}…` : text);
-  return svg("g", { class: alive ? "" : "gone" }, svg("title", {}, `${whole}: ${note}`),
-    svg("rect", { class: "box", x: place.x - BOX.width / 2, y: place.y - BOX.height / 2, width: BOX.width,
-      height: BOX.height, rx: 8 }),
-    svg("rect", { x: place.x - BOX.width / 2, y: place.y - BOX.height / 2, width: 7, height: BOX.height, rx: 3, fill }),
+  const most = Math.floor(place.width / 6.8);
+  const fits = (text) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+  return svg("g", { class: alive ? "" : "gone" }, svg("title", {}, `${whole}: ${note}`), ...frame(place, 7, fill),
     svg("text", { x: place.x, y: place.y - 3, "text-anchor": "middle", "font-weight": 600 }, fits(title)),
     svg("text", { x: place.x, y: place.y + 13, "text-anchor": "middle", class: alive ? "soft" : "bad" }, fits(note)));
 }
+
+// A broker among many.
+const smallBox = (place, id, role, note, alive) => svg("g", { class: alive ? "" : "gone", "data-broker-box": id },
+  svg("title", {}, `broker ${id}${role}: ${note}`), ...frame(place, 5, colour(`broker ${id}`)),
+  svg("text", { x: place.x + 2, y: place.y + 5, "text-anchor": "middle", class: alive ? "" : "bad" }, `${alive ? "" : "✗ "}${id}${role}`));
+
+const frame = ({ x, y, width, height }, edge, fill) => [
+  svg("rect", { class: "box", x: x - width / 2, y: y - height / 2, width, height, rx: 6 }),
+  svg("rect", { x: x - width / 2, y: y - height / 2, width: edge, height, rx: 3, fill })];
 
 // What happened last, as arrows: a watch goes down from ZooKeeper, a write goes up, a request goes across.
 function arrows(picture, places, flow) {
@@ -87,8 +102,8 @@ function arrows(picture, places, flow) {
     if (!start || !end || start === end) continue;
     const down = end.y > start.y ? 1 : end.y < start.y ? -1 : 0;
     const bend = down === 0 ? 45 : 0;
-    const y1 = start.y + (down === 0 ? BOX.height / 2 : (down * BOX.height) / 2);
-    const y2 = end.y + (down === 0 ? BOX.height / 2 : (-down * BOX.height) / 2);
+    const y1 = start.y + ((down || 1) * start.height) / 2;
+    const y2 = end.y + ((-down || 1) * end.height) / 2;
     picture.append(svg("path", { d: `M${start.x} ${y1}Q${(start.x + end.x) / 2} ${(y1 + y2) / 2 + bend} ${end.x} ${y2}`,
       fill: "none", stroke: colour(from === "zookeeper" ? to : from), "stroke-width": 2, "marker-end": "url(#tip)",
       "data-seq": each.seq }, svg("title", {}, `${clock(each.time_ms)} ${each.actor}: ${each.line}`)));
@@ -113,7 +128,8 @@ function partitions(cluster, measured, filter, again) {
   const ids = [...new Set([...cluster.brokers.map((each) => each.id),
     ...cluster.topics.flatMap((topic) => [...Object.keys(topic.leaders).map(Number), ...topic.partitions.flatMap((each) => each.replicas)])])]
     .filter((id) => id >= 0).sort((a, b) => a - b);
-  const topics = cluster.topics.filter((topic) => topic.name.includes(filter)).toSorted((a, b) => a.internal - b.internal);
+  const topics = cluster.topics.filter((topic) => topic.name.includes(filter)).toSorted((a, b) => a.internal - b.internal
+    || (cluster.topics.length > MOST_SORTED_BY_NAME ? troubles(b) - troubles(a) : 0));
   const name = ids.length > MANY_BROKERS ? (id) => id : (id) => `broker ${id}`;
   return [html("h2", {}, "Partitions ", html("small", { class: "soft" }, "who leads, who follows")),
     html("table", { class: ids.length > MANY_BROKERS ? "dense" : "" },
@@ -123,6 +139,9 @@ function partitions(cluster, measured, filter, again) {
       topics.slice(0, MOST_TOPICS).flatMap((topic) => topicRows(topic, ids, measured, again))),
     topics.length > MOST_TOPICS ? html("p", { class: "soft" }, `${topics.length - MOST_TOPICS} more topics: use the filter`) : ""];
 }
+
+// One without a leader is worse than any number that is not in sync.
+const troubles = (topic) => (topic.leaders["-1"] ?? 0) * 1e6 + topic.under_replicated;
 
 function topicRows(topic, ids, measured, again) {
   const name = `topic ${topic.name}`;
@@ -137,7 +156,7 @@ function topicRows(topic, ids, measured, again) {
   const faults = html("span", { class: "bad" }, [leaderless ? `${leaderless} without a leader` : "",
     topic.under_replicated ? `${topic.under_replicated} not in sync` : ""].filter(Boolean).join(", "));
   const cells = open ? html("td", { colspan: ids.length + 2, class: "faults" }, faults) : ids.map((id) => html("td", { class: "cell" },
-    topic.leaders[id] ? tinted(`leads ${topic.leaders[id]}`, colour(`broker ${id}`)) : ""));
+    topic.leaders[id] ? tinted(ids.length > MANY_BROKERS ? topic.leaders[id] : `leads ${topic.leaders[id]}`, colour(`broker ${id}`)) : ""));
   return [html("tr", { class: "topic" },
     html("td", {}, foldButton(name, open, () => { toggle(name, open); again(); }, topic.name,
       open ? "" : html("span", { class: "soft", title: `${topic.count} partitions` }, ` ×${topic.count}`)), open ? "" : html("div", { class: "below" }, faults)),

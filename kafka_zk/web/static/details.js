@@ -3,11 +3,14 @@
 import { clock, html, readable } from "./dom.js";
 import { differingLines, pretty } from "./difference.js";
 
+// `episode`: what this event began, with its `steps`; null: it was chosen by itself.
 export function detailsView(entry, episode, choose) {
   const document = entry.document;
   const isChange = document.before !== undefined;
   return html("div", {},
-    episode ? html("p", { class: "episode" }, episode, html("span", { class: "soft" }, " It began with this:")) : null,
+    episode ? html("p", { class: "episode" }, episode.said, html("span", { class: "soft" }, " It began with this:")) : null,
+    episode?.steps.length > 1 ? html("details", { class: "steps" }, html("summary", {}, `all ${episode.steps.length} steps of it`),
+      chain(episode.steps, episode.steps, choose)) : null,
     html("h2", {}, isChange ? sentence(entry) : capital(readable(entry.line))),
     html("p", { class: "soft" }, `${clock(entry.time_ms)} · ${readable(entry.actor)}${entry.zxid ? ` · zxid ${hex(entry.zxid)}` : ""} · entry ${entry.seq}`),
     entry.explanation ? html("p", {}, entry.explanation.meaning) : null,
@@ -18,10 +21,16 @@ export function detailsView(entry, episode, choose) {
     html("h2", {}, "What came of it?"),
     entry.effects.length ? chain(entry.effects, entry.effects, choose)
       : html("p", { class: "soft" }, "Nothing that was recorded."),
-    entry.explanation ? html("div", {}, html("h2", {}, "The code"),
-      html("table", {}, html("tr", {}, html("th", {}, "here"), html("td", { class: "mono" }, entry.explanation.ours)),
-        html("tr", {}, html("th", {}, "Apache's"), html("td", { class: "mono" }, entry.explanation.kafkas)))) : null,
+    entry.explanation ? code(entry.explanation) : null,
     html("details", {}, html("summary", {}, "as it was recorded"), html("pre", {}, JSON.stringify(plain(document), null, 1))));
+}
+
+// Ours is shown by this server; Apache's is a name to look up.
+function code({ ours, kafkas }) {
+  const link = html("a", { href: `api-code?${new URLSearchParams({ file: ours })}`, target: "_blank", title: "Read this module" }, ours);
+  return html("div", {}, html("h2", {}, "The code"),
+    html("table", {}, html("tr", {}, html("th", {}, "here"), html("td", { class: "mono" }, link)),
+      kafkas ? html("tr", {}, html("th", {}, "Apache's"), html("td", { class: "mono" }, kafkas)) : null));
 }
 
 // `told`: a znode at the moment that is shown.

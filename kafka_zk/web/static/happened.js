@@ -15,7 +15,7 @@ export function happenedView(told, choose) {
 
 function line(episode, choose) {
   return html("li", {}, html("button", { "data-episode": episode.seq,
-    onclick: () => choose(episode.seq, readable(`${episode.text} (${price(episode)})`.replace(" ()", ""))) },
+    onclick: () => choose(episode.seq, { ...episode, said: readable(`${episode.text} (${price(episode)})`.replace(" ()", "")) }) },
   html("span", { class: "soft" }, `${clock(episode.from_ms)} ${readable(episode.subject)}`),
   html("span", {}, readable(episode.text)), html("span", { class: episode.lasts ? "bad" : "soft" }, price(episode))));
 }
@@ -26,8 +26,8 @@ function price(episode) {
   if (episode.lasts) parts[0] = "not over yet";
   const who = episode.subject === "cluster" ? "a leader" : "an owner";
   if (episode.silent_ms) parts.push(`up to ${duration(episode.silent_ms)} without ${who}`);
-  if (episode.writes !== null) parts.push(`${counted(episode.writes, "write", "writes")} and `
-    + `${counted(episode.watches, "watch", "watches")}`);
+  if (episode.writes !== null) parts.push(`${counted(episode.writes, "write", "writes")}, `
+    + `${counted(episode.watches, "watch", "watches")} and ${counted(episode.requests, "request", "requests")}`);
   return parts.join(" · ");
 }
 

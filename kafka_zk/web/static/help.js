@@ -18,8 +18,8 @@ const SAID = [
   ["Why?", "The chain back from an event to what set it off. A solid line is certain: ZooKeeper or the process says so. "
     + "A dotted one is likely: the last thing that the same process told before, or for a broker's new role the last write "
     + "of the partition's state."],
-  ["Keys", "Left and right: the event before, the next one. Space: play. L: live. C: cluster. Z: znodes. /: the filter. Escape: back to "
-    + "the list of what happened."],
+  ["Keys", "Left and right: the event before, the next one. Space: play. L: live. C: cluster. Z: znodes. /: the filter. W: why, the event that "
+    + "caused the chosen one. E: its first effect. Escape: back to the list of what happened."],
   ["Save", "The picture as an SVG file, or the shown time as a recording, which kafka-zk web FILE opens."],
   ["Rewind", "Drag the slider, or step with the arrow keys: cluster and znodes show that moment, always. The address of "
     + "the page carries the moment; a copy of it shows the same."],

@@ -5,9 +5,8 @@ import { html } from "./dom.js";
 const sign = (shown, meaning, kind = "") => html("span", { class: "sign" }, html("span", { class: kind, "aria-hidden": "true" }, shown), ` ${meaning}`);
 
 export const clusterLegend = () => html("p", { class: "legend", role: "note", "aria-label": "Legend" },
-  sign("★", "controller"), sign("♥", "its ZooKeeper session lives"), sign("leads", "leader", "tag leader"), sign("✓", "follows, in sync"),
-  sign("behind", "follows, not in sync", "tag out"), sign("nobody", "nobody leads or owns it", "bad"),
-  sign("▢", "gone (dashed)", "dashed"), sign("→", "what went just now: ↓ watch, ↑ read or write"));
+  sign("★", "controller"), sign("♥", "ZooKeeper session lives"), sign("▢", "gone", "dashed"), sign("✓", "follower in sync"),
+  sign("→", "just now: ↓ a watch fired, ↑ a read or write"));
 
 export const timelineLegend = () => html("p", { class: "legend", role: "note", "aria-label": "Legend of the timeline" },
   sign("■", "write to ZooKeeper"), sign("▼", "watch fired"), sign("●", "a process told"),

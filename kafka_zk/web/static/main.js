@@ -9,10 +9,11 @@ import { happenedView } from "./happened.js";
 import { helpView } from "./help.js";
 import { LessonPanel } from "./lesson.js";
 import { timelineLegend } from "./legend.js";
-import { timelinePicture } from "./timeline.js";
+import { isDetail, timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
 
-const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENED_MS = 2000;
+const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENED_MS = 2000, MOST_STEPS = 200;
+const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // but in znodes
 const id = (name) => document.getElementById(name);
 const hash = new URLSearchParams(location.hash.slice(1));
 const token = hash.get("token") ?? "";
@@ -23,6 +24,7 @@ const page = {
   moment: 0,
   view: hash.get("view") ?? "cluster",
   chosen: null,
+  related: {}, // the cause of the chosen event, and its first effect
   below: "",
   scrolledTo: null,
   znode: null, // the path of the chosen one
@@ -147,9 +149,9 @@ async function viewOf(seq, here) {
   const filter = id("filter").value.trim();
   if (page.view === "help") return () => helpView();
   if (page.view === "tree") {
-    const tree = await ask("tree", { seq, path: page.below });
+    const tree = await ask("tree", { seq, path: page.below, name: filter });
     const at = here?.path ?? "";
-    return (flow) => treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode(tree), draw);
+    return (flow) => treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode, enterZnode, draw);
   }
   const { cluster } = await ask("state", { seq, ...topicsQuery() });
   if (knowGroups(cluster.groups.map((group) => group.name))) { page.timeline = null; page.again = true; } // names are shorter now
@@ -170,12 +172,17 @@ const brokersUntil = (moment, spans) => [...new Set([...page.recording.known_bro
 const changedNow = (entries) => new Map(entries.filter((each) => ["created", "changed", "deleted"].includes(each.kind))
   .map((each) => [each.path, each.kind]));
 
-const openZnode = (tree) => (path) => {
-  if (!tree.whole) page.below = path;
+function openZnode(path) {
   page.chosen = null;
   page.znode = path;
   draw();
-};
+}
+
+// Of too many znodes, shows those below this one.
+function enterZnode(path) {
+  page.below = path;
+  draw();
+}
 
 async function showZnode(seq) {
   const told = await ask("znode", { seq, path: page.znode }).catch(() => null);
@@ -217,18 +224,27 @@ function say(problem) {
 // --- what somebody does ---
 
 // `episode`: the folded line that this event is the first of.
-async function choose(seq, episode = "") {
+async function choose(seq, episode = null) {
   page.chosen = seq;
   page.znode = null;
   page.playing = false;
   page.seq = seq;
-  id("details").replaceChildren(detailsView(await ask("entry", { seq }), episode, choose));
+  const [entry, within] = await Promise.all([ask("entry", { seq }), episode ? ask("entries", { from_ms: episode.from_ms, to_ms: episode.to_ms }) : {}]);
+  const steps = (within.entries ?? []).filter((each) => !isDetail(each)).slice(0, MOST_STEPS);
+  page.related = { cause: entry.cause, effect: entry.effects[0]?.seq };
+  for (const [name, related] of Object.entries(page.related)) id(name).disabled = !related;
+  id("details").replaceChildren(detailsView(entry, episode && { ...episode, steps }, choose));
   draw();
 }
 
 async function step(by) {
   const from = page.seq ?? page.recording.count;
   await choose((await ask("step", { seq: from, by })).seq);
+}
+
+// To the cause of the chosen event, or to its first effect.
+function follow(name) {
+  if (page.chosen !== null && page.related[name]) choose(page.related[name]);
 }
 
 async function windTo(time_ms) {
@@ -270,9 +286,11 @@ function savePicture() {
   if (!picture) return;
   const copy = picture.cloneNode(true);
   const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
-  style.textContent = "text{font:12px sans-serif}.silence{fill:#c4221b}.axis{stroke:#ddd}.now{stroke:#c4221b}";
+  style.textContent = "text{font:12px sans-serif}.silence{fill:url(#nobody)}.under{fill:#fff}.stripe{fill:#c4221b}"
+    + ".many{fill:#ddd}.axis{stroke:#ddd}.now{stroke:#c4221b}.sparkline path{stroke:#0b62a4}";
   copy.prepend(style);
-  const link = html("a", { href: URL.createObjectURL(new Blob([copy.outerHTML], { type: "image/svg+xml" })),
+  const text = new XMLSerializer().serializeToString(copy).replace(NOT_IN_XML, "\ufffd");
+  const link = html("a", { href: URL.createObjectURL(new Blob([text], { type: "image/svg+xml" })),
     download: `kafka-zk-${page.recording.first_ms}.svg` });
   link.click();
   URL.revokeObjectURL(link.href);
@@ -280,7 +298,7 @@ function savePicture() {
 
 function keys(event) {
   if (event.target.matches("input, select, textarea")) return;
-  const bound = { ArrowLeft: () => step(-1), ArrowRight: () => step(1), l: goLive, c: () => show("cluster"),
+  const bound = { ArrowLeft: () => step(-1), ArrowRight: () => step(1), w: () => follow("cause"), e: () => follow("effect"), l: goLive, c: () => show("cluster"),
     z: () => show("tree"), "/": () => { event.preventDefault(); id("filter").focus(); }, Escape: back };
   if (event.key === " " && !event.target.matches("button")) { event.preventDefault(); play(); }
   else bound[event.key]?.();
@@ -297,6 +315,7 @@ function begin() {
   id("next").addEventListener("click", () => step(1));
   id("play").addEventListener("click", play);
   id("back").addEventListener("click", back);
+  for (const name of ["cause", "effect"]) id(name).addEventListener("click", () => follow(name));
   id("picture").addEventListener("click", savePicture);
   id("window").addEventListener("change", draw);
   id("every").addEventListener("change", draw);

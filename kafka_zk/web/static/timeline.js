@@ -5,10 +5,14 @@ import { isOpen, toggle } from "./folds.js";
 import { atMoment, rates, sparkline } from "./sparkline.js";
 
 const ROW = 18, LABEL = 225, TOP = 18;
-const DETAILS = new Set(["WatchArmed", "PartitionsMoved", "ReplicasMoved"]);
-const MOST_LANES = 300, MOST_LANES_OF_TOPIC = 100;
+const ZOOKEEPER = "ZooKeeper"; // a lane of its own for all that is written there, in the colours of who wrote it
+const FROM_ZOOKEEPER = new Set(["created", "changed", "deleted", "session began", "session ended"]);
+const DETAILS = new Set(["WatchArmed", "WatchSeen", "WatchGone", "PartitionsMoved", "ReplicasMoved"]);
+export const isDetail = (entry) => DETAILS.has(entry.kind);
+const MOST_LANES = 300, MOST_LANES_OF_TOPIC = 100, MOST_PROCESSES = 12;
 const TITLES = { leader: (stem) => `${stem} leaders`, owner: (stem) => `${stem} owners`,
-  assigned: (stem) => `${stem} owners` };
+  assigned: (stem) => `${stem} owners`, broker: () => "brokers", member: () => "members" };
+const WHOSE = { broker: "brokers", member: "members" };
 
 // `held`: what the server says of spans; `again` draws once more, when something was folded. Returns the picture and
 // `wind`, which takes it to another moment: what the moment does not change is drawn once.
@@ -16,10 +20,12 @@ export function timelinePicture(width, range, held, samples, entries, moment, ch
   const scale = (ms) => LABEL + ((ms - range.from_ms) / Math.max(1, range.to_ms - range.from_ms)) * (width - LABEL - 10);
   const lanes = lanesOf(held, entries);
   const height = TOP + lanes.length * ROW + 8;
-  const picture = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${height}`, width, height,
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height,
     role: "group", "aria-label": "who held what, and what happened, by time" });
+  picture.append(stripes());
   axis(picture, range, scale, height);
   const marks = Map.groupBy(entries.entries ?? [], (each) => each.actor);
+  marks.set(ZOOKEEPER, (entries.entries ?? []).filter((each) => each.zxid && FROM_ZOOKEEPER.has(each.kind)));
   const drawing = { picture, scale, range, again, samples, winds: [] };
   lanes.forEach((lane, index) => {
     const y = TOP + index * ROW;
@@ -27,7 +33,7 @@ export function timelinePicture(width, range, held, samples, entries, moment, ch
     else laneRow(drawing, lane, y);
     for (const actor of lane.actors ?? []) {
       if (entries.buckets) buckets(picture, entries, actor, y, scale);
-      else dots(picture, (marks.get(actor) ?? []).filter((each) => every || !DETAILS.has(each.kind)), y, scale, chosen, choose);
+      else dots(picture, (marks.get(actor) ?? []).filter((each) => every || !isDetail(each)), y, scale, chosen, choose);
     }
   });
   const line = svg("line", { class: "now", x1: 0, x2: 0, y1: 0, y2: height });
@@ -41,6 +47,10 @@ export function timelinePicture(width, range, held, samples, entries, moment, ch
   wind(moment);
   return { picture, wind };
 }
+
+// What nobody has is red and striped: the stripes are for those to whom a red is like a broker's colour.
+const stripes = () => svg("defs", {}, svg("pattern", { id: "nobody", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+  svg("rect", { class: "under", width: 5, height: 5 }), svg("rect", { class: "stripe", width: 3, height: 5 })));
 
 // The controller and the brokers, then what the user made: topics, members, what they own; then what only asked; at
 // the end Kafka's own topics. A process has one lane: its registration as a bar, what it did as marks.
@@ -67,9 +77,20 @@ function lanesOf(held, entries) {
   const groups = (internal, ...kinds) => held.groups
     .filter((group) => kinds.includes(group.kind) && isInternal(group) === internal)
     .flatMap((group) => [{ group }, ...(group.folded ? [] : ofGroup(found, group))]);
-  return [...kind("controller"), ...kind("broker"), ...groups(false, "leader"), ...kind("member"),
+  const zookeeper = entries.buckets ? [] : [{ kind: "zookeeper", lane: ZOOKEEPER, spans: [], actors: [ZOOKEEPER] }];
+  return [...zookeeper, ...kind("controller"), ...together("broker", kind("broker")), ...groups(false, "leader"), ...together("member", kind("member")),
     ...groups(false, "owner", "assigned"), ...kind("other"), ...groups(true, "leader", "owner", "assigned")]
     .slice(0, MOST_LANES);
+}
+
+// Many processes are one lane until somebody unfolds them.
+function together(kind, lanes) {
+  if (lanes.length <= MOST_PROCESSES) return lanes;
+  const spans = lanes.flatMap((lane) => lane.spans);
+  const open = isOpen(`${kind} `, false);
+  const group = { kind, stem: "", lane_count: lanes.length, folded: !open, from_ms: Math.min(...spans.map((span) => span.from_ms)), to_ms: null,
+    silences: spans.filter((span) => !span.holder).map((span) => [span.from_ms, span.to_ms, 1]) };
+  return open ? [{ group }, ...lanes] : [{ group, actors: new Set(lanes.flatMap((lane) => [...lane.actors])) }];
 }
 
 const isInternal = (group) => group.stem.slice(group.stem.indexOf(": ") + 1).trim().startsWith("__");
@@ -99,7 +120,7 @@ function groupRow({ picture, scale, range, again, samples, winds }, group, y) {
   const title = TITLES[group.kind](group.stem.replace(/-$/, ""));
   const press = () => { toggle(name, isOpen(name, open)); again(); };
   picture.append(svg("g", { class: "fold", role: "button", tabindex: 0, "data-key": name, "aria-expanded": String(open),
-    "aria-label": `${title}, ${group.lane_count} partitions`, onclick: press,
+    "aria-label": `${title}, ${group.lane_count} ${WHOSE[group.kind] ?? "partitions"}`, onclick: press,
     onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); press(); } } },
   label(`${open ? "▾" : "▸"} ${title}`, y, 0)));
   measured();
@@ -110,9 +131,9 @@ function groupRow({ picture, scale, range, again, samples, winds }, group, y) {
     const from = Math.max(LABEL, scale(from_ms)), to = scale(Math.min(to_ms ?? range.to_ms, range.to_ms));
     if (to < LABEL) continue;
     picture.append(svg("rect", { class: "silence", x: from, y: y + 3, width: Math.max(1.5, to - from), height: ROW - 6 },
-      svg("title", {}, `${count} of ${group.lane_count} partitions have nobody from ${clock(from_ms)}`)));
+      svg("title", {}, WHOSE[group.kind] ? `no session from ${clock(from_ms)}` : `${count} of ${group.lane_count} partitions have nobody from ${clock(from_ms)}`)));
   }
-  if (end - x > 200) picture.append(svg("text", { class: "soft", x: x + 4, y: y + 13 },
+  if (end - x > 200 && !WHOSE[group.kind]) picture.append(svg("text", { class: "soft", x: x + 4, y: y + 13 },
     `${group.lane_count} partitions in one line; choose the name to unfold`));
 
   function measured() {
@@ -138,7 +159,8 @@ function laneRow({ picture, scale, range, winds }, lane, y) {
   const row = svg("g", { role: "img" });
   winds.push((at) => {
     const now = lane.spans.findLast((span) => span.from_ms <= at && (span.to_ms === null || span.to_ms >= at));
-    row.setAttribute("aria-label", `${readable(laneName(lane))}: ${now ? told(now) : "nobody yet"}`);
+    const whose = lane.kind === "zookeeper" ? "what is written there" : now ? told(now) : "nobody yet";
+    row.setAttribute("aria-label", `${readable(laneName(lane))}: ${whose}`);
   });
   row.append(label(readable(laneName(lane)), y, /leader|owner|assigned/.test(lane.kind) ? 16 : 0));
   for (const span of lane.spans) {

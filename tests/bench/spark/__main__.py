@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-import confluent_kafka
 from rich.console import Console
 from rich.table import Table
 
 from tests.bench import machine, measure
+from tests.bench.spark.filling import fill
 from tests.bench.spark.session_process import OURS, SPARK
 from tests.peers import apache_kafka, jars, requirements, targets
 from tests.peers.processes import ProcessFailed, tied
@@ -91,27 +91,6 @@ class Session:
             raise click.ClickException(f"a Spark session ended; its log: {self._log.name}")
         answer: dict[str, Any] = json.loads(line)
         return answer
-
-
-def fill(bootstrap: str, given: Input) -> None:
-    """Write the records with keys, in batches of Kafka's default size; half of each value is random."""
-    producer = confluent_kafka.Producer(
-        {"bootstrap.servers": bootstrap, "compression.type": given.codec, "linger.ms": 5, "batch.size": 16384,
-         "queue.buffering.max.messages": 1_000_000}
-    )  # fmt: skip
-    half = given.value_bytes // 2
-    noise = os.urandom(1 << 16).hex().encode()
-    for number in range(given.records):
-        at = number * 7919 % (len(noise) - half)
-        value = noise[at : at + half].ljust(given.value_bytes, b".")
-        while True:
-            try:
-                producer.produce(given.topic, value, b"%08d" % number, partition=number // 1000 % _PARTITIONS)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    if producer.flush(120):
-        raise click.ClickException(f"{given.topic} was not written whole")
 
 
 def measured(
@@ -217,7 +196,7 @@ def main(
             try:
                 for given in inputs:
                     target.create_topic(given.topic, partitions=_PARTITIONS)
-                    fill(target.bootstrap, given)
+                    fill(target.bootstrap, given.topic, given.records, given.value_bytes, given.codec, _PARTITIONS)
                 found = run(target.bootstrap, target.brokers[0].pid, inputs, layouts, rounds, warmup, folder, console)
             finally:
                 target.stop()

@@ -100,6 +100,9 @@ def test_creation_takes_few_round_trips_and_few_requests(cluster: Cluster) -> No
         broker.requests.clear()
     before = cluster.brokers[0].client.counts.copy()
     cluster.create("big", {partition: [partition % 3] for partition in range(5000)})
+    cluster.scheduler.run_until(lambda: len(led_by(cluster, "big")) > 0)
+    written = sum(path.endswith("/state") for path in cluster.paths("/brokers/topics/big/partitions"))
+    assert 3000 <= written < 5000  # brokers make logs while ZooKeeper writes
     cluster.scheduler.run_until(lambda: len(led_by(cluster, "big")) == 5000)
     cluster.settle()
     spent = cluster.brokers[0].client.counts - before

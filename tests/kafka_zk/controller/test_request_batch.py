@@ -115,6 +115,22 @@ def test_all_brokers_hear_of_some_partitions_before_any_hears_of_the_next(made: 
     assert all(heard in ([T1], *(tps[n : n + PARTITIONS_AT_ONCE] for n in (0, 1000, 2000))) for _, heard in told)
 
 
+def test_full_requests_need_not_wait_for_the_rest(made: Context) -> None:
+    """Of LeaderAndIsr: clients hear of the partitions together, when all have leaders."""
+    tps = [TopicPartition("t", number) for number in range(2, PARTITIONS_AT_ONCE + 4)]
+    for tp in tps:
+        made.assign(tp, ReplicaAssignment((1, 2)))
+        made.leadership[tp] = info(1, [1, 2])
+    batch = RequestBatch(made, 9, "PLAINTEXT")
+    batch.add([SendLeaderAndIsr((1, 2), tp, is_new=True) for tp in tps[:-2]])
+    assert [to for step in batch.full() for to, _ in step.requests] == [1, 2]
+    batch.add([SendLeaderAndIsr((1, 2), tp, is_new=True) for tp in tps[-2:]])
+    assert not list(batch.full())
+    [*told, (_, update), _, _] = [request for step in batch.flush() for request in step.requests]
+    assert [(to, each.partitions.keys()) for to, each in told] == [(1, {*tps[-2:]}), (2, {*tps[-2:]})]
+    assert isinstance(update, UpdateMetadataRequest) and update.update.partitions.keys() == {*tps}
+
+
 def test_brokers_that_are_gone_get_nothing(made: Context) -> None:
     assert flushed(made, SendStopReplica(8, T0), SendUpdateMetadata((7,))) == []
 

@@ -111,7 +111,7 @@ class _Scarce:
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.lists(st.sampled_from([0, 5, 4096, 4097, 100_000, 3_000_000, 5_000_000]), max_size=4), st.data())
+@given(st.lists(st.sampled_from([0, 5, 4096, 4097, 100_000, 1_100_000]), max_size=4), st.data())
 def test_a_frame_grows_step_by_step_as_the_budget_allows(sizes: list[int], data: st.DataObject) -> None:
     """What comes in spite of ``needed_bytes`` is not lost; what was taken is never less than what has arrived."""
     frames = [(bytes(range(256)) * (size // 256 + 1))[:size] for size in sizes]

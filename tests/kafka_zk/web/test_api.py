@@ -104,6 +104,15 @@ def test_a_large_tree_is_shown_level_by_level(monkeypatch: pytest.MonkeyPatch) -
     api = recorded(*((path, None, False) for path in ("/a", "/a/b", "/a/c", "/a/c/d", "/e")))
     assert [row["path"] for row in api.tree({})["znodes"]] == ["/a", "/e"]
     assert [row["path"] for row in api.tree({"path": "/a"})["znodes"]] == ["/a/b", "/a/c"]
+    assert [row["below"] for row in api.tree({})["znodes"]] == [3, 0]
+
+
+def test_a_large_tree_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At any depth; the first ones, if there are too many."""
+    monkeypatch.setattr(module, "MOST_ZNODES", 3)
+    api = recorded(*((path, None, False) for path in ("/a", "/a/b", "/a/c", "/a/c/bd", "/e")))
+    assert [row["path"] for row in api.tree({"name": "b"})["znodes"]] == ["/a/b", "/a/c/bd"]
+    assert [row["path"] for row in api.tree({"name": "/"})["znodes"]] == ["/a", "/a/b", "/a/c"]
 
 
 def test_huge_data_and_long_lines_are_cut() -> None:

@@ -14,6 +14,7 @@ from kafka_zk.registry.transaction_log import Created, SessionClosed, Transactio
 from kafka_zk.replica.events import RoleChanged
 from kafka_zk.replica.partition import Role
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.timeline.cluster_events import OperatorActed
 from kafka_zk.web import recording as module
 from kafka_zk.web.api import RecordingApi
 from kafka_zk.web.errors import NoRecording
@@ -263,3 +264,43 @@ def test_a_new_role_follows_from_the_partitions_state() -> None:
     ]
     recording.add(roles, [])
     assert (recording.entries(3, 3, 1)[0].cause, recording.entries(3, 3, 1)[0].certain) == (1, False)
+
+
+@pytest.mark.parametrize("told_late", [False, True])
+@pytest.mark.parametrize(
+    ("path", "target"), [("/brokers/ids/1", "broker 1"), ("/consumers/g/ids/g_anna", "g/anna")]
+)
+def test_a_session_most_likely_ends_by_what_somebody_did_to_its_process(
+    path: str, target: str, told_late: bool
+) -> None:
+    """Even if that is told only when it is done; and of two sessions one after the other, only the first one."""
+    recording = Recording()
+    recording.add([], [Transaction(1, 1_000, 7, (Created(path, b"{}", ephemeral=True),))])
+    act = OperatorActed(2_000 + told_late, "operator", "somebody asked for it", 0, "kill", target, "")
+    over = Transaction(2, 2_000 + (not told_late), 7, (SessionClosed((path,)),))
+    recording.add([] if told_late else [act], [over])
+    recording.add([act] if told_late else [], [Transaction(3, 3_000, 8, (Created(path, b"{}", ephemeral=True),))])
+    recording.add([], [Transaction(4, 4_000, 8, (SessionClosed((path,)),))])
+    ends = [each for each in recording.entries(1, 99, 99) if each.kind == "session ended"]
+    [done] = [each for each in recording.entries(1, 99, 99) if each.kind == "OperatorActed"]
+    assert [(each.cause, each.certain) for each in ends] == [(done.seq, False), (None, False)]
+
+
+def test_other_acts_and_other_processes_end_no_session() -> None:
+    recording = Recording()
+    recording.add([], [Transaction(1, 1_000, 7, (Created("/brokers/ids/1", b"{}", ephemeral=True),))])
+    acts = [("restart", "broker 1"), ("kill", "broker 2"), ("join", "g/anna"), ("produce", "t")]
+    told = [OperatorActed(1_500, "operator", "", 0, action, target, "") for action, target in acts]
+    recording.add(told, [Transaction(2, 1_600, 7, (SessionClosed(None),))])
+    assert [each.cause for each in recording.entries(1, 99, 99) if each.kind == "session ended"] == [None]
+
+
+def test_the_moment_of_a_change_is_after_its_whole_transaction() -> None:
+    """A session and its znodes go at once: nobody ever saw one without the other."""
+    recording = Recording()
+    both = (Created("/a", b"", ephemeral=True), Created("/b", b"", ephemeral=True))
+    recording.add([], [Transaction(1, 1_000, 7, both), Transaction(2, 2_000, 7, (SessionClosed(None),))])
+    recording.add([WatchArmed(3_000, "broker-0", "", 0, "/a")], [Transaction(4, 4_000, 8, both)])
+    assert [recording.whole(seq) for seq in range(1, 9)] == [2, 2, 5, 5, 5, 6, 8, 8]
+    api = RecordingApi(recording)
+    assert [len(api.tree({"seq": str(seq)})["znodes"]) for seq in (1, 3, 6, 7)] == [2, 0, 0, 2]

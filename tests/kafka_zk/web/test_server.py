@@ -73,3 +73,9 @@ def test_another_site_may_link_to_the_page_but_not_ask_it(site: bytes) -> None:
     assert b" 403 " in answer(b"GET /api-news" + head)
     assert b" 200 " in answer(b"GET /" + head)
     assert b" 200 " in answer(b"GET /api-recording HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\n\r\n")
+
+
+def test_the_code_of_an_event_is_text() -> None:
+    given = answer(b"GET /api-code?file=kafka_zk/controller/active.py HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert b"Content-Type: text/plain" in given and b"class " in given
+    assert b" 404 " in answer(b"GET /api-code?file=kafka_zk/web/server.py HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.registry.events import EventSource, WatchArmed
+from kafka_zk.timeline.trace_file import TraceWriter
 from kafka_zk.web.recording import Recording
-from kafka_zk.web.sources import LogSource
+from kafka_zk.web.sources import LogSource, TraceSource
 from tests.registry.test_snapshot import snapshot, znode
 from tests.registry.test_transaction_log import HEADER, record, text
 
@@ -79,3 +81,15 @@ def test_a_snapshot_that_cannot_be_read_now_loses_nothing(folder: Path) -> None:
     (folder / "snapshot.6").write_bytes(content)
     assert _read(source, Recording()) == {"/a", "/a/b"}
     assert source.read() == []
+
+
+def test_traces_come_from_several_places(tmp_path: Path) -> None:
+    """A folder that is not there yet is read once it is."""
+    source = TraceSource(tmp_path / "brokers.jsonl", tmp_path / "members", from_start=True)
+    for number, name in enumerate(("broker-0", "anna")):
+        if number:
+            (tmp_path / "members").mkdir()
+        writer = TraceWriter(tmp_path / ("members" if number else "brokers.jsonl"), name)
+        EventSource(name, writer).emit(WatchArmed, "/a", cause="started")
+        writer.close()
+        assert [each.actor for each in source.read()] == [name]

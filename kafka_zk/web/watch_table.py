@@ -1,0 +1,80 @@
+"""Who watches what, as ZooKeeper says where it allows to be asked (``wchc``): for processes that write no traces.
+
+Each server knows the watches of its own clients, so all are asked. Source: ZooKeeper Administrator's Guide 3.9.
+"""
+
+from collections.abc import Callable, Iterator
+
+from kafka_zk.embedded.health import NoAnswer, NotAllowed, ask
+from kafka_zk.registry import connect_string
+from kafka_zk.registry.events import Event
+from kafka_zk.system.clock import wall_ms
+from kafka_zk.timeline.cluster_events import WatchGone, WatchSeen
+
+WORD = "wchc"
+CAUSE = "ZooKeeper was asked who watches what"
+MOST_WATCHES = 20_000
+"""More are not told: to list them costs the server too much."""
+
+Watches = frozenset[tuple[int, str]]
+"""Sessions, as signed numbers, and the paths that they watch."""
+
+
+class WatchTable:
+    """Asks and tells what is new. ``look`` blocks and may run in any thread, ``tell`` in the recorder's.
+
+    Args:
+        zookeeper: a connection string.
+        ours: the session that is not told of, which watches everything.
+    """
+
+    def __init__(self, zookeeper: str, ours: Callable[[], int | None]) -> None:
+        self._servers, self._chroot = connect_string.parse(zookeeper)
+        self._ours = ours
+        self._known: dict[tuple[int, str], str] = {}
+        self.misses = ""
+        """Why nobody knows who watches what; "" if it is known."""
+
+    def look(self) -> Watches | None:
+        """All watches now; None: nobody can say, as ``misses`` tells."""
+        found: set[tuple[int, str]] = set()
+        for host, port in self._servers:
+            try:
+                found.update(parse(ask(WORD, port, host)))
+            except (NotAllowed, NoAnswer) as error:
+                self.misses = f"who watches what ({error})"
+                return None
+        if len(found) > MOST_WATCHES:
+            self.misses = f"who watches what (there are {len(found)} watches)"
+            return None
+        self.misses = ""
+        ours = self._ours()
+        return frozenset((session, inside) for session, path in found
+                         if session != ours and (inside := self._inside(path)) is not None)  # fmt: skip
+
+    def tell(self, watches: Watches, name: Callable[[int], str]) -> list[Event]:
+        """What is new since the last call; ``name``: whose a session is."""
+        now_ms, before = wall_ms(), self._known
+        self._known = {each: name(each[0]) for each in watches}
+        gone = sorted((path, actor) for (session, path), actor in before.items() - self._known.items())
+        new = sorted((path, actor) for (session, path), actor in self._known.items() - before.items())
+        return [
+            *(WatchGone(now_ms, actor, CAUSE, 0, path) for path, actor in gone),
+            *(WatchSeen(now_ms, actor, CAUSE, 0, path) for path, actor in new),
+        ]
+
+    def _inside(self, path: str) -> str | None:
+        if not self._chroot:
+            return path
+        return path[len(self._chroot) :] if path.startswith(f"{self._chroot}/") else None
+
+
+def parse(answer: str) -> Iterator[tuple[int, str]]:
+    """Each session, a line in hexadecimal, and its paths, a line each behind a tab."""
+    session = 0
+    for line in answer.splitlines():
+        if line.startswith("\t"):
+            yield session, line[1:]
+        elif line.startswith("0x"):
+            unsigned = int(line, 16)
+            session = unsigned - (1 << 64) if unsigned >= 1 << 63 else unsigned

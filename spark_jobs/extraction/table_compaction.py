@@ -1,0 +1,49 @@
+"""Small files of a table become few large ones by its own means: Delta's OPTIMIZE, Iceberg's rewrite_data_files.
+
+Both are commits that change no record, so extractions may run beside them; one of two that meet is tried again or
+refused, as the format has it. Tests: tests/peers/test_spark_tables.py.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
+from kafka_zk.spark_jobs.extraction.spark_failure import first_line
+from kafka_zk.spark_jobs.extraction.table_formats import DELTA
+
+_DELTA_SIZE = "spark.databricks.delta.optimize.maxFileSize"
+
+
+@dataclass(frozen=True)
+class CompactedTable:
+    """How many files were merged, and into how many; they stay until the table is vacuumed or its snapshots expire."""
+
+    files_before: int
+    files_after: int
+
+
+def compact_table(spark: Any, format: str, target: str, target_file_bytes: int) -> CompactedTable:
+    """Raises: ExtractionFailed for what Spark or the table refuses."""
+    try:
+        return (_delta if format == DELTA else _iceberg)(spark, target, target_file_bytes)
+    except (PySparkException, Py4JJavaError) as error:
+        raise ExtractionFailed(f"{target} was not compacted: {first_line(error)}") from error
+
+
+def _delta(spark: Any, target: str, target_file_bytes: int) -> CompactedTable:
+    spark.conf.set(_DELTA_SIZE, str(target_file_bytes))
+    try:
+        metrics = spark.sql(f"OPTIMIZE delta.`{target}`").first().metrics
+    finally:
+        spark.conf.unset(_DELTA_SIZE)
+    return CompactedTable(int(metrics.numFilesRemoved), int(metrics.numFilesAdded))
+
+
+def _iceberg(spark: Any, target: str, target_file_bytes: int) -> CompactedTable:
+    catalog, _, name = target.partition(".")
+    options = f"map('target-file-size-bytes', '{target_file_bytes}', 'min-input-files', '2')"
+    done = spark.sql(f"CALL {catalog}.system.rewrite_data_files(table => '{name}', options => {options})").first()
+    return CompactedTable(int(done.rewritten_data_files_count), int(done.added_data_files_count))

@@ -1,0 +1,74 @@
+"""Who watches what, from what ZooKeeper answers: told once, and taken back; refusals are said, not raised."""
+
+from collections.abc import Callable
+
+import pytest
+
+from kafka_zk.embedded.health import NoAnswer, NotAllowed
+from kafka_zk.web import watch_table as module
+from kafka_zk.web.recording import Recording
+from kafka_zk.web.watch_table import WatchTable, parse
+
+ANSWER = "0x1000\n\t/brokers/ids\n\t/controller\n0xf000000000000001\n\t/kafka/a\n\n"
+NAMES = {0x1000: "broker-0", 0x2000: "page"}
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Set what each server answers; an exception is raised."""
+
+    def set_answers(**by_host: str | Exception) -> None:
+        def ask(word: str, port: int, host: str) -> str:
+            answer = by_host[host]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        monkeypatch.setattr(module, "ask", ask)
+
+    return set_answers
+
+
+def told(table: WatchTable) -> list[tuple[str, str, str]]:
+    found = table.look()
+    assert found is not None
+    return [(type(each).__name__, each.actor, each.path) for each in table.tell(found, lambda each: NAMES[each])]
+
+
+def test_an_answer_is_sessions_with_their_paths() -> None:
+    assert list(parse(ANSWER)) == [
+        (0x1000, "/brokers/ids"), (0x1000, "/controller"), (0xF000000000000001 - (1 << 64), "/kafka/a")
+    ]  # fmt: skip
+    assert list(parse("")) == []
+
+
+def test_watches_are_told_once_and_taken_back(answers: Callable[..., None]) -> None:
+    """Of all servers, without the page's own and what lies outside of the chroot."""
+    table = WatchTable("h1,h2/kafka", lambda: 0x2000)
+    answers(h1="0x1000\n\t/kafka/a\n\t/other\n", h2="0x2000\n\t/kafka/a\n\t/kafka/b\n")
+    assert told(table) == [("WatchSeen", "broker-0", "/a")]
+    assert told(table) == []
+    answers(h1="", h2="0x1000\n\t/kafka/b\n")
+    assert told(table) == [("WatchGone", "broker-0", "/a"), ("WatchSeen", "broker-0", "/b")]
+
+
+def test_whose_they_are_may_be_known_later(answers: Callable[..., None]) -> None:
+    table, recording = WatchTable("h1", lambda: None), Recording()
+    answers(h1="0x1000\n\t/a\n")
+    for name in ("session 0x1000", "broker-0"):
+        recording.add(table.tell(table.look() or frozenset(), lambda session, name=name: name), [])
+        assert recording.watchers(recording.count) == {"/a": [name]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [(NotAllowed("it does not allow wchc"), "does not allow"), (NoAnswer("nothing answers"), "nothing answers"),
+     ("0x1\n" + "".join(f"\t/{number}\n" for number in range(20_001)), "20001 watches")],
+)  # fmt: skip
+def test_what_cannot_be_known_is_said(answer: str | Exception, why: str, answers: Callable[..., None]) -> None:
+    table = WatchTable("h1", lambda: None)
+    answers(h1=answer)
+    assert table.look() is None
+    assert why in table.misses
+    answers(h1=ANSWER)
+    assert table.look() and table.misses == ""

@@ -1,0 +1,30 @@
+"""What the page says of Apache's code is there: each file it names is a class of their jars, with that method."""
+
+import re
+from zipfile import ZipFile
+
+import pytest
+
+from kafka_zk.timeline.event_codec import EVENT_TYPES
+from kafka_zk.web.explanations import explanation
+from kafka_zk.web.recording import CHANGES, SESSION_BEGAN, SESSION_ENDED
+from tests.peers import jars
+
+pytestmark = pytest.mark.peers
+
+NAMED = sorted({told.kafkas for kind in (*CHANGES, SESSION_BEGAN, SESSION_ENDED, *EVENT_TYPES)
+                if (told := explanation(kind)) is not None and told.kafkas})  # fmt: skip
+PLACE = re.compile(r"\S*/src/main/(?:scala|java)/(\S+)\.(?:scala|java)(?:: (\w+))?(?: \(until 1\.1\))?")
+
+
+@pytest.mark.parametrize("named", NAMED)
+def test_it_is_there(named: str) -> None:
+    found = PLACE.fullmatch(named)
+    assert found is not None
+    name, method = found.groups()
+    jar = "zookeeper-[0-9]*.jar" if name.startswith("org/apache/zookeeper") else "kafka_*.jar"
+    version = jars.MAGIC_1_VERSION if "until" in named else jars.ORACLE_VERSION
+    [file] = jars.jars(version).glob(jar)
+    with ZipFile(file) as classes:
+        content = classes.read(f"{name}.class")
+    assert method is None or method.encode() in content, "its constant pool has the names of its methods"
