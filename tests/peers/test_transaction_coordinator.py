@@ -5,9 +5,12 @@ Each is the same against Apache Kafka 3.9.1 and kafka-zk.
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -30,6 +33,8 @@ _CHROOT = "transaction-folders"
 _TOOL = "org.apache.kafka.tools.TransactionsCommand"
 _DUMP = "kafka.tools.DumpLogSegments"
 _PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
+_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+_FORMATTER = "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter"
 
 
 @pytest.fixture(params=targets.NAMES)
@@ -163,6 +168,41 @@ def test_the_tool_says_the_same(cluster: Target) -> None:
 def _without_durations(line: list[str]) -> list[str]:
     """Without times, and how many ms ago they were; the timeout stays."""
     return [word for word in line if word == "60000" or not re.fullmatch(r"TIME|\d{3,9}", word)]
+
+
+def test_kafkas_formatter_reads_the_log(cluster: Target) -> None:
+    """What became of an id, as the console consumer shows ``__transaction_state``: the same of both brokers."""
+    producer = _producer(cluster, "x")
+    _write(producer, b"a", b"b")
+    producer.commit_transaction(60)
+    _producer(cluster, "x")  # once all of that is in the log
+    topic = "__transaction_state"
+    count = sum(cluster.end_offset(topic, number) for number in range(3))
+    run = java.run_tool(
+        jars.ORACLE_VERSION, _CONSUMER,
+        ["--bootstrap-server", cluster.bootstrap, "--topic", topic, "--from-beginning", "--formatter", _FORMATTER,
+         "--max-messages", str(count), "--timeout-ms", "120000"],
+    )  # fmt: skip
+    records = list(_json_objects(run.text))
+    assert [each["key"]["data"] for each in records] == [{"transactionalId": "x"}] * count, run.text
+    values = [each["value"]["data"] for each in records]
+    found = [
+        (status, list(each)[-1]) for status, each in itertools.groupby(values, lambda each: each["transactionStatus"])
+    ]
+    assert [status for status, _ in found] == [0, 1, 2, 4, 0], "Empty, Ongoing, PrepareCommit, CompleteCommit, Empty"
+    assert [value["producerEpoch"] for _, value in found] == [0, 0, 0, 0, 1]
+    for status, value in found:
+        assert value["transactionTimeoutMs"] == 60_000
+        tps = [(each["topic"], sorted(each["partitionIds"])) for each in value["transactionPartitions"] or ()]
+        assert tps == ([("t", [0, 1])] if status in (1, 2) else [])
+
+
+def _json_objects(text: str) -> Iterator[Any]:
+    """Those that follow each other without anything in between, from the first one on."""
+    decoder, position = json.JSONDecoder(), max(0, text.find("{"))
+    while text[position : position + 1] == "{":
+        found, position = decoder.raw_decode(text, position)
+        yield found
 
 
 def test_a_folder_changes_hands(peer_zookeeper: str, tmp_path: Path) -> None:

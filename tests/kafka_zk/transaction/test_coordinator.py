@@ -13,6 +13,7 @@ from kafka_zk.storage.types import TopicPartition
 from kafka_zk.transaction import state_manager
 from kafka_zk.transaction.config import TransactionConfig
 from kafka_zk.transaction.memory import ID_BYTES
+from kafka_zk.transaction.metadata import LAST_EPOCH
 from kafka_zk.transaction.records import encode_key
 from kafka_zk.transaction.requests import ProducerIdAndEpoch, Result
 from kafka_zk.transaction.state_manager import TransactionStateManager
@@ -116,6 +117,19 @@ def test_more_ids_than_are_at_hand_are_served(broker: Harness, monkeypatch: pyte
     for who, producer in producers.items():
         assert asked(broker.services.transactions.end(who, producer, commit=who < "d")) == [NONE]
     assert {state_of(broker, who) for who in producers} == {"CompleteCommit", "CompleteAbort"}
+
+
+def test_who_has_used_up_the_epochs_gets_another_producer_id(broker: Harness) -> None:
+    """What it has left open is aborted before; the next leader knows the new id."""
+    producer = begin(broker)
+    transaction = broker.services.transactions._manager.known("x")[1]
+    transaction.metadata = transaction.metadata._replace(producer_epoch=LAST_EPOCH)
+    assert init(broker).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert broker.markers.written == [(producer.producer_id, LAST_EPOCH + 1, 0, False, [T0])]
+    following = init(broker).producer
+    assert following.producer_id != producer.producer_id and following.producer_epoch == 0
+    lead(broker, 1)
+    assert init(broker).producer == (following.producer_id, 1)
 
 
 def test_a_new_leader_ends_what_was_being_ended(broker: Harness) -> None:
