@@ -222,9 +222,13 @@ def table(predicted: Sequence[Prediction], largest: int) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|"
     for each in predicted:
         line = each.line
-        drawn = f"{line.fixed:,.4g} | {line.each:,.4g} | {line.unit:,}"
-        checked = f"{each.predicted:,.4g} | {each.found:,.4g} | {each.error:.0%}"
+        drawn = f"{_number(line.fixed)} | {_number(line.each)} | {line.unit:,}"
+        checked = f"{_number(each.predicted)} | {_number(each.found)} | {each.error:.0%}"
         yield f"| {each.change} | {each.figure.replace('_', ' ')} | {drawn} | {checked} |"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
