@@ -1,6 +1,7 @@
 """Who watches what, as ZooKeeper says where it allows to be asked (``wchc``): for processes that write no traces.
 
-Each server knows the watches of its own clients, so all are asked. Source: ZooKeeper Administrator's Guide 3.9.
+Each server knows the watches of its own clients, so all are asked. They tell of watches for data, not for children.
+Source: ZooKeeper Administrator's Guide 3.9; DataTree.java: dumpWatches.
 """
 
 from collections.abc import Callable, Iterator

@@ -174,7 +174,7 @@ def test_everybody_can_use_it(open_page: Callable[[], Page]) -> None:
             found += [f"{scheme} {view} {each}" for each in page.violations()]
         page.show_all_time()
         until(lambda: page.count("#timeline [data-seq]"), "events")
-        page.press("#timeline [data-seq]")
+        page.press("#timeline [data-seq]", -1)
         until(lambda: page.text("#details h2"), "an event")
         found += [f"{scheme} event {each}" for each in page.violations()]
         page.press("#view-tree")
@@ -324,7 +324,7 @@ def test_a_cluster_of_apache_kafka_is_watched(peer_zookeeper: str, tmp_path: Pat
         member.terminate()
         until(lambda: page.count("#view [data-group=loader]") == 0, "the coordinator's member gone")
         page.press("#view-tree")
-        watched = "#view tr[data-path='/brokers/ids'] td:last-child"
+        watched = "#view tr[data-path='/controller'] td:last-child"
         until(lambda: "broker-0" in page.text(watched), "whose watch is there, as ZooKeeper tells")
         assert page.errors() == []
 

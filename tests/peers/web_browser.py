@@ -16,7 +16,6 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select
 
 from tests.peers.foreign_programs import node_folder
 from tests.terminal import Terminal
@@ -73,7 +72,9 @@ class Page:
         self.show_time("0")
 
     def show_time(self, seconds: str) -> None:
-        Select(self.driver.find_element(By.ID, "window")).select_by_value(seconds)
+        """Without a click, so that the keyboard's focus stays where it is."""
+        choose = "const s = document.getElementById('window'); s.value = arguments[0];"
+        self.driver.execute_script(f"{choose} s.dispatchEvent(new Event('change'))", seconds)
 
     def wind(self, share: float) -> None:
         """To a moment of the recording, from 0 to 1, by the slider."""

@@ -26,8 +26,9 @@ function price(episode) {
   if (episode.lasts) parts[0] = "not over yet";
   const who = episode.subject === "cluster" ? "a leader" : "an owner";
   if (episode.silent_ms) parts.push(`up to ${duration(episode.silent_ms)} without ${who}`);
-  if (episode.writes !== null) parts.push(`${counted(episode.writes, "write", "writes")}, `
-    + `${counted(episode.watches, "watch", "watches")} and ${counted(episode.requests, "request", "requests")}`);
+  const counts = [[episode.writes, "write", "writes"], [episode.watches, "watch", "watches"], [episode.requests, "request", "requests"]];
+  const told = counts.filter(([count]) => count).map((each) => counted(...each));
+  if (told.length) parts.push(told.join(", "));
   return parts.join(" · ");
 }
 
