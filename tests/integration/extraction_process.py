@@ -29,8 +29,6 @@ from tests.integration.shared_java import attach, is_shared
 
 DRIVER, JAVA, WORKER, EXECUTOR = "driver", "java", "worker", "executor"
 """The Python of the driver, its Java, a Python that reads, the Java of an executor of a cluster."""
-NOBODY = "nobody"
-"""In the middle of STAGE: the task of partition 0 lives, but waits until a second attempt at it has read everything."""
 MIDDLE = "middle"
 """A phase beside the protocol's own: of STAGE, a task has handed over a part of its records; of PUBLISH into an object
 store, the first file is in its place."""
@@ -53,11 +51,6 @@ class Kill(NamedTuple):
             return False
         return True
 
-    @property
-    def second(self) -> Path:
-        """Is there when a second attempt has read all."""
-        return Path(f"{self.once}-second")
-
 
 def killing_source(kill: Kill, pids: dict[str, int]) -> type[KafkaZkDataSource]:
     """The data source whose first task dies, or kills, when two of its records are with Spark."""
@@ -66,9 +59,7 @@ def killing_source(kill: Kill, pids: dict[str, int]) -> type[KafkaZkDataSource]:
         def read(self, partition: Any) -> Iterator[Any]:
             parts = _parts(read_range(partition))
             yield next(parts)
-            if kill.victim == NOBODY:
-                yield from _two_attempts(kill, partition, parts)
-            elif kill.claim():
+            if kill.claim():
                 _kill(_seen_from_worker(kill.victim, pids))
                 if kill.victim != DRIVER or JAVA in pids:  # else its Java lives, and so does its job
                     threading.Event().wait()  # whoever is left must not go on; Spark ends it with its executor
@@ -79,17 +70,6 @@ def killing_source(kill: Kill, pids: dict[str, int]) -> type[KafkaZkDataSource]:
             return Reader(source_options.parse(dict(self.options)))
 
     return Source
-
-
-def _two_attempts(kill: Kill, partition: Any, parts: Iterator[Any]) -> Iterator[Any]:
-    """Of partition 0: the first waits until the second has handed over everything."""
-    if partition.offset_range.partition != 0:
-        return
-    if kill.claim():
-        wait_for(kill.second.exists, "a second attempt at the task", 300)
-        return
-    yield from parts
-    kill.second.touch()
 
 
 def _parts(batches: Iterator[Any]) -> Iterator[Any]:

@@ -10,7 +10,6 @@ import os
 import random
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,7 +17,7 @@ import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
-from tests.integration.extraction_process import DRIVER, EXECUTOR, JAVA, NOBODY, WORKER
+from tests.integration.extraction_process import DRIVER, EXECUTOR, JAVA, WORKER
 from tests.integration.killed_extraction import KILL_POINTS, READING, THREE_ATTEMPTS, KilledExtraction, Point
 from tests.integration.spark import LOCAL
 from tests.integration.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401
@@ -32,12 +31,6 @@ from tests.peers.table_extraction import IntoDelta, IntoIceberg, IntoTable
 pytestmark = [pytest.mark.integration, pytest.mark.soak]
 
 OWN_JAVA_EVERY = 10
-SPECULATION = {
-    "spark.speculation": "true",
-    "spark.speculation.interval": "100ms",
-    "spark.speculation.quantile": "0.5",
-    "spark.speculation.minTaskRuntime": "1s",
-}
 
 
 class IntoParquet(KilledExtraction):
@@ -74,12 +67,11 @@ class Campaign:
         points = (*KILL_POINTS, *more)
         shared, own = Deck(points, chance), Deck(points, chance)
         others = [number for number in range(self.rounds) if own_java and number % OWN_JAVA_EVERY == OWN_JAVA_EVERY - 1]
+        for number in others:
+            self._round(extraction, number, own.draw(), chance.choice([DRIVER, JAVA]))
         with extraction.java_is_shared():
             for number in sorted(set(range(self.rounds)) - set(others)):
                 self._round(extraction, number, shared.draw(), chance.choice([DRIVER, victims]))
-        for number in others:
-            self._round(extraction, number, own.draw(), chance.choice([DRIVER, JAVA]))
-        with extraction.java_is_shared() if not own_java else nullcontext():
             extraction.recover()
         extraction.check()
 
@@ -186,25 +178,6 @@ def test_a_task_is_tried_again_into_a_table(
     kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, table: type[IntoTable]
 ) -> None:
     two_attempts(table(kafka_zk_cluster, tmp_path, f"again-{table.format}", THREE_ATTEMPTS), WORKER)
-
-
-def test_two_attempts_at_once_into_s3(
-    kafka_zk_cluster: EmbeddedCluster,
-    spark_cluster: StandaloneCluster,  # noqa: F811
-    s3: S3,  # noqa: F811
-    tmp_path: Path,
-) -> None:
-    """Speculation: both have all records, and finish at the same time."""
-    conf = {**SMALL_EXECUTORS, **SPECULATION}
-    two_attempts(IntoS3(kafka_zk_cluster, tmp_path, "twice-s3", s3, spark_cluster.master, **conf), NOBODY)
-
-
-@pytest.mark.parametrize("table", [IntoDelta, IntoIceberg])
-def test_two_attempts_at_once_into_a_table(
-    kafka_zk_cluster: EmbeddedCluster, tables_cluster: StandaloneCluster, tmp_path: Path, table: type[IntoTable]
-) -> None:
-    conf = {**SMALL_EXECUTORS, **SPECULATION}
-    two_attempts(table(kafka_zk_cluster, tmp_path, f"twice-{table.format}", tables_cluster.master, **conf), NOBODY)
 
 
 def test_nothing_is_seen_in_s3_of_what_is_not_committed(
