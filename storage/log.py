@@ -13,7 +13,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from kafka_zk.storage.errors import InvalidRecord, OffsetOutOfRange, RecordBatchTooLarge, RecordTooLarge
-from kafka_zk.storage.filenames import LEADER_EPOCH_CHECKPOINT
+from kafka_zk.storage.filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from kafka_zk.storage.files import sync_path
 from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
 from kafka_zk.storage.log_config import LogConfig
@@ -66,8 +66,8 @@ class Log:
     """
 
     __slots__ = (
-        "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_dirty", "_on_rewind",
-        "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config", "has_unwritten_id",
+        "_has_unsynced_id", "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_dirty",
+        "_on_rewind", "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config", "has_unwritten_id",
         "is_being_cleaned", "leader_epochs", "log_end_offset", "log_start_offset", "producers", "recovery_point",
         "segments", "topic_id", "tp", "truncation_count",
     )  # fmt: skip
@@ -89,7 +89,7 @@ class Log:
         self.leader_epochs = leader_epochs
         self.producers = producers
         self.topic_id = topic_id
-        self.has_unwritten_id = False
+        self.has_unwritten_id = self._has_unsynced_id = False
         self._high_watermark: int | None = None  # None: the log end offset
         self.commits_appends = True
         self._needs_records = needs_records(config)
@@ -134,7 +134,7 @@ class Log:
         """Write the topic id that was set, unless it stands there. Raises: OSError."""
         if self.has_unwritten_id and self.topic_id is not None:
             write_topic_id(self.segments.directory, self.topic_id)
-            self.has_unwritten_id = False
+            self.has_unwritten_id, self._has_unsynced_id = False, True
 
     # -- what is visible ----------------------------------------------------------------------------------------
 
@@ -169,9 +169,7 @@ class Log:
 
     def update_high_watermark(self, offset: int) -> int:
         """Set the high watermark as a follower is told it by its leader, or as a leader's in-sync replicas have it.
-
-        Appends do not move it from now on. Returns what it is: never beyond the log's end or before its start.
-        """
+        Appends do not move it from now on. Returns what it is: never beyond the log's end or before its start."""
         mark = self._high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
         self.commits_appends = False
         return mark
@@ -455,13 +453,15 @@ class Log:
         whether ``work`` failed or not: it unpins, and it moves the recovery point if ``work`` succeeded."""
         offset = self.log_end_offset if up_to is None else up_to
         epochs_path, epochs_synced = self.leader_epochs.prepare_sync()
-        flush = self.segments.prepare_flush(self.recovery_point, offset, epochs_path)
+        id_path = f"{self.segments.directory}/{PARTITION_METADATA}" if self._has_unsynced_id else None
+        flush = self.segments.prepare_flush(self.recovery_point, offset, filter(None, (epochs_path, id_path)))
         truncation_count, appended_ms = self.truncation_count, self._last_append_ms
 
         def done() -> None:
             flush.release()
             if flush.is_done:
                 epochs_synced()
+                self._has_unsynced_id &= id_path is None
             if flush.is_done and self.truncation_count == truncation_count:
                 self._mark_flushed(offset, appended_ms)
 

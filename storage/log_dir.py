@@ -72,7 +72,7 @@ class LogDir:
 
     __slots__ = (
         "_checkpointed_cleaner_offsets", "_checkpointed_high_watermarks", "_deleted", "_had_recovery_points", "_lock",
-        "_prepared_count", "_random", "_write_lock", "_written", "futures", "logs", "path",
+        "_named", "_prepared_count", "_random", "_write_lock", "_written", "futures", "logs", "path",
     )  # fmt: skip
 
     def __init__(self, path: str, random: Random = SYSTEM_RANDOM) -> None:
@@ -88,6 +88,7 @@ class LogDir:
         self._prepared_count = 0
         self._random = random
         self._written: dict[str, int] = {}  # checkpoint -> number of the preparation that it holds
+        self._named: set[TopicPartition] = set()  # those that a checkpoint may name
 
     def open_steps(self, broker_id: int, cluster_id: str) -> Iterator[None]:
         """Create the directory if need be, lock it, check whose it is. Between two steps the cleaner of a dead broker
@@ -247,10 +248,23 @@ class LogDir:
         """A checkpoint; a damaged one is discarded as a whole and counts as empty."""
         path = f"{self.path}/{name}"
         try:
-            return checkpoints.read_offsets(path)
+            found = checkpoints.read_offsets(path)
         except CorruptCheckpoint as error:
             observe(discard(path, error, _MEANINGS[name]))
             return {}
+        self._named.update(found)
+        return found
+
+    def forget_deleted(self, tp: TopicPartition) -> None:
+        """Before a log is made: what checkpoints say of an earlier one of this name must not be taken for what they say
+        of this one if the broker is killed. It is gone durably, here and now. Raises: OSError."""
+        if tp not in self._named:
+            return
+        self._named.clear()
+        self.prepare_checkpoint()()
+        write_high_watermarks = self.prepare_high_watermarks()
+        if write_high_watermarks is not None:
+            write_high_watermarks()
 
     # Each ``prepare`` gives the work of writing what the logs say now, durably; any thread may do it.
 
@@ -313,6 +327,7 @@ class LogDir:
         """
         self._prepared_count += 1
         number = self._prepared_count
+        self._named.update(offsets)
 
         def work() -> None:
             with self._write_lock:

@@ -280,6 +280,7 @@ class LogManager:
         directory = f"{log_dir.path}/{partition_dir(tp)}"
         config = config or self.default_config
         try:
+            log_dir.forget_deleted(tp)
             log = create_log(
                 tp, directory, config, self.pool, self._clock_ms(), topic_id, self._observe, self._random
             )
@@ -341,6 +342,7 @@ class LogManager:
         log, log_dir = self._logs[tp], self._live(directory)
         path = f"{log_dir.path}/{future_dir(tp, self._random)}"
         try:
+            log_dir.forget_deleted(tp)
             copy = create_log(
                 tp, path, log.config, self.pool, self._clock_ms(), log.topic_id, self._observe, self._random
             )

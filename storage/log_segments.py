@@ -18,7 +18,7 @@ from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, SWAP_SUFFIX, offset_file
 from kafka_zk.storage.files import remove_file, rename, sync_file, sync_path
 from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.segment import FileSlice, Segment, open_segment
+from kafka_zk.storage.segment import NEVER_MS, FileSlice, Segment, open_segment
 from kafka_zk.storage.segment_swap import begin_swap, end_swap
 from kafka_zk.storage.timestamp_search import Search, SearchWork, search_segment
 from kafka_zk.storage.transaction_index import AbortedTransaction
@@ -150,6 +150,7 @@ class LogSegments:
         """Write to the last segment from now on; remembered positions are void."""
         self.active = self._segments[-1]
         self.active.is_active = True
+        self.active.young_until_ms = NEVER_MS  # the configuration may have changed since it was the active one
         self._forget_places()
 
     def _forget_places(self) -> None:
@@ -405,15 +406,15 @@ class LogSegments:
 
     # -- durability, closing, names -----------------------------------------------------------------------------
 
-    def prepare_flush(self, recovery_point: int, up_to: int, replaced_file: str | None = None) -> SegmentsFlush:
-        """What makes everything from ``recovery_point`` to ``up_to`` durable, the files' names included, and with it a
-        file of the same directory that was replaced.
+    def prepare_flush(self, recovery_point: int, up_to: int, replaced_files: Iterable[str] = ()) -> SegmentsFlush:
+        """What makes everything from ``recovery_point`` to ``up_to`` durable, the files' names included, and with it
+        files of the same directory that were replaced.
 
         Raises: OSError.
         """
         segments = [each for each in self._segments[self.slot_of(recovery_point) :] if each.base_offset < up_to]
-        paths = [] if replaced_file is None else [replaced_file]
-        if replaced_file is not None or (segments and recovery_point <= segments[-1].base_offset):
+        paths = list(replaced_files)
+        if paths or (segments and recovery_point <= segments[-1].base_offset):
             paths.append(self.directory)
         if not recovery_point:
             paths.append(os.path.dirname(self.directory))

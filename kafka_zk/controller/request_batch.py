@@ -156,10 +156,13 @@ class RequestBatch:
         context = self._context
         sendable: list[TopicPartition] = []
         for tp in partitions:
-            if can_be_sent(tp, context.leadership[tp], context.assignment(tp)):
+            info = context.leadership.get(tp)
+            if info is None:  # its topic is gone
+                continue
+            if can_be_sent(tp, info, context.assignment(tp)):
                 sendable.append(tp)
             else:
-                self._refused.append(Refused(tp, f"it cannot be told to a broker: {context.leadership[tp]}"))
+                self._refused.append(Refused(tp, f"it cannot be told to a broker: {info}"))
         return sendable
 
     def _metadata(self, tp: TopicPartition, info: LeadershipInfo) -> PartitionMetadata:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.storage import log_segments
 from kafka_zk.storage.errors import OffsetOutOfRange, TooManyOpenFiles
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.log import Log
@@ -231,6 +232,21 @@ def test_appends_during_a_flush_stay_unflushed(tmp_path: Path) -> None:
     assert log.recovery_point == 1
     assert not log.flush_due(T0 + 999)
     assert log.flush_due(T0 + 1400)
+
+
+def test_the_topic_id_is_durable_with_the_first_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power loss must not leave an empty ``partition.metadata``: the log would take any topic's id."""
+    synced: list[str] = []
+    monkeypatch.setattr(log_segments, "sync_path", synced.append)
+    log = new_log(tmp_path)
+    log.set_topic_id("AAAAAAAAAAAAAAAAAAAAAQ")
+    append(log, batch())
+    log.flush()
+    assert [path for path in synced if path.endswith("/partition.metadata")]
+    synced.clear()
+    append(log, batch())
+    log.flush()
+    assert not [path for path in synced if path.endswith("/partition.metadata")]
 
 
 def test_a_truncation_during_a_flush_wins(tmp_path: Path) -> None:

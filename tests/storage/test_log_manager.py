@@ -210,6 +210,31 @@ def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path: Path) ->
     again.shutdown()
 
 
+@pytest.mark.parametrize("count", [0, 10])
+def test_checkpoints_of_a_deleted_log_do_not_count_for_the_next_one_of_its_name(tmp_path: Path, count: int) -> None:
+    """Not even if the broker is killed before it writes them again."""
+    tp = TPS[0]
+    logs = manager(tmp_path)
+    logs.start({})
+    append(logs.get_or_create(tp, topic_id="AAAAAAAAAAAAAAAAAAAAAQ"), batch(count=500))
+    old = logs.get(tp)
+    assert old is not None
+    old.flush()
+    old.increment_log_start_offset(400)
+    logs.checkpoint()
+    logs.checkpoint_high_watermarks()
+    logs.delete(tp)
+    new = logs.get_or_create(tp, topic_id="AAAAAAAAAAAAAAAAAAAAAg")
+    if count:
+        append(new, batch(count=count))
+    crash(logs)
+    logs = manager(tmp_path)
+    logs.start({})
+    again = logs.get(tp)
+    assert again is not None and (again.log_start_offset, again.log_end_offset) == (0, count)
+    assert again.recovery_point == 0 and not list(tmp_path.glob("*/*aside*"))
+
+
 def test_a_deleted_log_does_not_disturb_the_file_pool(tmp_path: Path) -> None:
     """Its index entries are not written to a directory that is gone."""
     clock = Clock()

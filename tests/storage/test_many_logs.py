@@ -218,7 +218,8 @@ def test_closing_makes_everything_durable(tmp_path: Path, calls: Counter[str]) -
     calls.clear()
     carry_out(close_logs_steps(logs.all_logs()))
     assert calls["sync_data"] == 10
-    assert calls["sync"] == 10 * 4  # the folder, the one that it is in, the time index with its last entry, the epochs
+    # the folder, the one that it is in, the time index with its last entry, the epochs, the topic id
+    assert calls["sync"] == 10 * 5
     assert [log.recovery_point for log in logs.all_logs()] == [1] * 10 + [0] * 10
     assert logs.pool.open_count == 0
 
