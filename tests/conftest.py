@@ -41,10 +41,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--from-commit", default="HEAD", help="what brokers are upgraded from (default %(default)s)")
 
 
-def _let_children_hear_sighup() -> None:
-    """Under ``nohup`` SIGHUP is ignored, and processes inherit that. A handler survives SIGHUP too, but no ``exec``."""
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+def _let_children_hear_signals() -> None:
+    """Under ``nohup`` SIGHUP is ignored, behind a shell's ``&`` SIGINT, and processes inherit that. A handler survives
+    both, but no ``exec``."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _keep_bytecode() -> None:
@@ -55,7 +60,7 @@ def _keep_bytecode() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    _let_children_hear_sighup()
+    _let_children_hear_signals()
     _keep_bytecode()
     from kafka_zk.broker.logs import to_logging  # pytest rewrites the assertions of the whole package
 
