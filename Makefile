@@ -2,7 +2,7 @@
 #   make demo       a real cluster on a real ZooKeeper, 336,776 records in and out again (no Java needed)
 #   make test       all tests that need Python only
 #   make test-fast  unit tests, under a minute
-#   make test-spark extraction, source and sink in Spark itself, whose processes are killed, too
+#   make test-spark extraction, source and sink with a real Spark, including killed processes
 #   make test-peers the same scripts against Apache Kafka and foreign clients (Java 17, Maven, kcat, Go, Node.js)
 #   make test-containers  real ZooKeepers and brokers in containers; starts the engine where it can (Debian, root)
 #   make test-attack  hostile clients, znodes and checkpoints against real processes, minutes; ends with a table
@@ -26,6 +26,7 @@ PYTHON ?= python3
 ROUNDS ?= 500
 SEED ?= 0
 WORKERS ?= 2
+TEST_WORKERS ?= 3
 BY_FILE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --progress-bar off
@@ -40,7 +41,8 @@ comma := ,
 demo: $(VENV)/.demo
 	$(BIN)/kafka-zk demo $(DEMO_ARGS)
 
-test: WORKERS := 3  # a third of the time its processes wait
+# Its processes are idle a third of the time.
+test: WORKERS = $(TEST_WORKERS)
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -q $(BY_FILE) $(PYTEST_ARGS)
 

@@ -81,8 +81,7 @@ def compact(
     """Make few large Parquet files of many small ones, in one folder that takes the place of several.
 
     Folders whose files are on average less than half of --target-file-size are merged. If it is killed, the next one
-    finishes or repeats it. Tables are compacted by their own means (Delta's OPTIMIZE, Iceberg's rewrite_data_files);
-    extractions may run meanwhile.
+    finishes or repeats it. Tables are compacted by their own means (Delta's OPTIMIZE, Iceberg's rewrite_data_files).
 
     \b
     kafka-zk lake compact --zookeeper 127.0.0.1:2181 --group lake --to ./lake

@@ -27,7 +27,7 @@ from kafka_zk.embedded import interrupts
     type=click.IntRange(0, 65535),
     is_flag=False,
     flag_value=WEB_PORT,
-    help=f"Show it in a browser, too: a page on this port (default {WEB_PORT}); it stays until Ctrl-C.",
+    help=f"Also show it in a browser, on this port (default {WEB_PORT}), until Ctrl-C.",
 )
 @json_option
 def command(keep: bool, data: Path | None, web_port: int | None, as_json: bool) -> None:
@@ -45,10 +45,11 @@ def command(keep: bool, data: Path | None, web_port: int | None, as_json: bool) 
     Without --data everything is in a temporary folder, which is removed at the end unless --keep is given. If anything
     fails, the demo says what in one sentence, stops every process and exits with a nonzero code.
 
-    With --web a page shows all this as it happens, and any moment again; it and the cluster stay until Ctrl-C.
+    With --web a page shows all of this as it happens and lets you go back to any moment. The page and the cluster stay
+    until Ctrl-C.
     """
     if keep and web_port is not None:
-        raise click.UsageError("--web keeps the cluster until Ctrl-C: without --keep")
+        raise click.UsageError("--web and --keep cannot be combined: with --web the cluster stays until Ctrl-C")
     interrupt_at_the_end()
     with interrupts.held():
         from kafka_zk.demo.run import Demo

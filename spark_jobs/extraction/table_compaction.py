@@ -1,7 +1,7 @@
 """Small files of a table become few large ones by its own means: Delta's OPTIMIZE, Iceberg's rewrite_data_files.
 
-Both are commits that change no record, so extractions may run beside them; one of two that meet is tried again or
-refused, as the format has it. Tests: tests/peers/test_spark_tables.py.
+Both are commits that change no record; if two commits conflict, the format retries or refuses one.
+Tests: tests/peers/test_spark_tables.py.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
+from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.table_formats import DELTA
 
@@ -34,9 +35,10 @@ def compact_table(spark: Any, format: str, target: str, target_file_bytes: int) 
 
 
 def _delta(spark: Any, target: str, target_file_bytes: int) -> CompactedTable:
+    path = HadoopFiles(spark).qualified(target).replace("`", "``")  # Delta takes absolute paths only
     spark.conf.set(_DELTA_SIZE, str(target_file_bytes))
     try:
-        metrics = spark.sql(f"OPTIMIZE delta.`{target}`").first().metrics
+        metrics = spark.sql(f"OPTIMIZE delta.`{path}`").first().metrics
     finally:
         spark.conf.unset(_DELTA_SIZE)
     return CompactedTable(int(metrics.numFilesRemoved), int(metrics.numFilesAdded))

@@ -81,8 +81,10 @@ class KilledExtraction:
         before = self.environ
         with SharedJava(self._master, self._conf, before) as java:
             self.environ = {**before, **java.environ}
-            yield
-        self.environ = before
+            try:
+                yield
+            finally:
+                self.environ = before
 
     def write(self, count: int) -> None:
         with BlockingProducer(None, bootstrap_servers=self._cluster.bootstrap) as producer:

@@ -111,6 +111,7 @@ def test_rounds_end_with_sigterm(
     assert "metrics at port" in told and "stopped after a round" in told
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("name", ["spark-notebook", "spark-read"])
 def test_python_in_a_notebook(
     name: str,
