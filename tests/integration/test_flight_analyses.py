@@ -25,7 +25,7 @@ from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.processes import ROOT, kafka_zk
 from tests.integration.spark import LOCAL, SMALL
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
 EXAMPLES = ROOT / "examples" / "flights"
 COUNT = 3_000
 TIMEOUT_S = 400
