@@ -37,28 +37,35 @@ class WatchTable:
         self._too_many = False
         self._known: dict[tuple[int, str], str] = {}
         self.misses = ""
-        """Why nobody knows who watches what; "" if it is known."""
+        """Why nobody knows who watches what, or not all of it; "" if it is known."""
 
     def look(self) -> Watches | None:
-        """All watches now; None: nobody can say, as ``misses`` tells."""
+        """All watches now, of the servers that answer; None: nobody can say, as ``misses`` tells."""
         if self._too_many:
             return None
         found: set[tuple[int, str]] = set()
+        silent: list[str] = []
         for host, port in self._servers:
             try:
                 found.update(parse(ask(WORD, port, host)))
-            except (NotAllowed, NoAnswer) as error:
+            except NoAnswer as error:
+                silent.append(str(error))
+            except NotAllowed as error:
                 self.misses = f"who watches what ({error})"
                 return None
             except AnswerTooLong as error:
                 self._give_up(str(error))
                 return None
+        if len(silent) == len(self._servers):
+            self.misses = f"who watches what ({'; '.join(silent)})"
+            return None
         self._our_sessions.add(self._ours())  # ZooKeeper may know one that is over here
         others = [(session, path) for session, path in found if session not in self._our_sessions]
         if len(others) > MOST_WATCHES:
             self._give_up(f"there are {len(others)} watches")
             return None
-        self.misses = ""
+        told = "; ".join(silent)
+        self.misses = told and f"what is watched by clients of a server that is silent ({told})"
         return frozenset((session, inside) for session, path in others if (inside := self._inside(path)) is not None)
 
     def tell(self, watches: Watches, name: Callable[[int], str]) -> list[Event]:

@@ -101,3 +101,20 @@ def test_the_pages_own_watches_are_not_too_many(answers: Callable[..., None]) ->
     assert table.look() == {(0x1000, "/a")}
     session[0] = None
     assert table.look() == {(0x1000, "/a")}
+
+
+def test_a_dead_server_hides_only_what_its_own_clients_watch(answers: Callable[..., None]) -> None:
+    table = WatchTable("h1,h2,h3", lambda: None)
+    answers(h1="0x1000\n\t/a\n", h2="0x2000\n\t/b\n", h3="\n")
+    told(table)
+    answers(h1="0x2000\n\t/a\n", h2=NoAnswer("nothing answers wchc at h2"), h3="\n")
+    assert told(table) == [
+        ("WatchGone", "broker-0", "/a"), ("WatchGone", "page", "/b"), ("WatchSeen", "page", "/a")
+    ]  # fmt: skip
+    assert table.misses == "what is watched by clients of a server that is silent (nothing answers wchc at h2)"
+    answers(h1=NoAnswer("nothing answers wchc at h1"), h2=NoAnswer("nothing"), h3=NoAnswer("nothing"))
+    assert table.look() is None
+    assert table.misses.startswith("who watches what (nothing answers wchc at h1")
+    answers(h1="\n", h2="\n", h3="\n")
+    assert told(table) == [("WatchGone", "page", "/a")]
+    assert table.misses == ""
