@@ -174,6 +174,7 @@ const changedNow = (entries) => new Map(entries.filter((each) => ["created", "ch
 
 function openZnode(path) {
   page.chosen = null;
+  relate({});
   page.znode = path;
   draw();
 }
@@ -231,8 +232,7 @@ async function choose(seq, episode = null) {
   page.seq = seq;
   const [entry, within] = await Promise.all([ask("entry", { seq }), episode ? ask("entries", { from_ms: episode.from_ms, to_ms: episode.to_ms }) : {}]);
   const steps = (within.entries ?? []).filter((each) => !isDetail(each)).slice(0, MOST_STEPS);
-  page.related = { cause: entry.cause, effect: entry.effects[0]?.seq };
-  for (const [name, related] of Object.entries(page.related)) id(name).disabled = !related;
+  relate({ cause: entry.cause, effect: entry.effects[0]?.seq });
   id("details").replaceChildren(detailsView(entry, episode && { ...episode, steps }, choose));
   draw();
 }
@@ -240,6 +240,12 @@ async function choose(seq, episode = null) {
 async function step(by) {
   const from = page.seq ?? page.recording.count;
   await choose((await ask("step", { seq: from, by })).seq);
+}
+
+// What the buttons lead to; a znode has neither.
+function relate(related) {
+  page.related = related;
+  for (const name of ["cause", "effect"]) id(name).disabled = !related[name];
 }
 
 // To the cause of the chosen event, or to its first effect.
