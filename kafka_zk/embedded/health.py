@@ -13,7 +13,7 @@ import socket
 import struct
 from typing import NamedTuple
 
-from kafka_zk.embedded.ports import LOCALHOST, four_letter_word
+from kafka_zk.embedded.ports import LOCALHOST, AnswerTooLong, four_letter_word
 
 WORD = "srvr"
 _NOT_ALLOWED = "is not executed because it is not in the whitelist"
@@ -51,7 +51,7 @@ class NoAnswer(Exception):
 
 
 def ask(word: str, port: int, host: str = LOCALHOST, timeout_s: float = 2) -> str:
-    """What a server answers to a four-letter word. Raises: NotAllowed, NoAnswer."""
+    """What a server answers to a four-letter word. Raises: NotAllowed, NoAnswer, AnswerTooLong."""
     answer = four_letter_word(word, port, host, timeout_s)
     if _NOT_ALLOWED in answer:
         raise NotAllowed(f"ZooKeeper at {host}:{port} runs but does not allow {word}: see 4lw.commands.whitelist")
@@ -66,7 +66,7 @@ def probe(port: int, host: str = LOCALHOST, timeout_s: float = 2) -> Report:
         answer = ask(WORD, port, host, timeout_s)
     except NotAllowed:
         return Report(_by_session(host, port, timeout_s), None, allowed=False)
-    except NoAnswer:
+    except (NoAnswer, AnswerTooLong):  # no ZooKeeper has so much to say
         return Report(Health.DOWN, None, allowed=True)
     if _MODE in answer:
         return Report(Health.SERVING, answer.partition(_MODE)[2].split()[0], allowed=True)

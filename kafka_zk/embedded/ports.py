@@ -10,6 +10,11 @@ LOCALHOST = "127.0.0.1"
 
 _LISTEN = "0A"
 """A socket's state in /proc/net/tcp."""
+MOST_ANSWER_BYTES = 4 << 20
+
+
+class AnswerTooLong(Exception):
+    """A server answers more to a four-letter word than is read of it; ``str()`` says which one."""
 
 
 def free_port(host: str = LOCALHOST) -> int:
@@ -59,15 +64,22 @@ def _open_files(pid: int) -> Iterator[str]:
                 yield os.readlink(f"/proc/{pid}/fd/{name}")
 
 
-def four_letter_word(word: str, port: int, host: str = LOCALHOST, timeout_s: float = 2) -> str:
-    """What a ZooKeeper server answers to a command such as ``srvr``; empty when nothing answers."""
+def four_letter_word(
+    word: str, port: int, host: str = LOCALHOST, timeout_s: float = 2, most_bytes: int = MOST_ANSWER_BYTES
+) -> str:
+    """What a ZooKeeper server answers to a command such as ``srvr``; empty when nothing answers.
+
+    Raises: AnswerTooLong.
+    """
     try:
         with socket.create_connection((host, port), timeout_s) as connection:
             connection.settimeout(timeout_s)
             connection.sendall(word.encode())
-            answer = b""
-            while chunk := connection.recv(4096):
+            answer = bytearray()
+            while chunk := connection.recv(65_536):
                 answer += chunk
+                if len(answer) > most_bytes:
+                    raise AnswerTooLong(f"{host}:{port} answers {word} with more than {most_bytes} bytes")
             return answer.decode(errors="replace")
     except OSError:
         return ""

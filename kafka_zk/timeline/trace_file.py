@@ -63,8 +63,11 @@ class TraceFollower:
 
         Args:
             most_bytes: read no more of each file; None: all. A line that is longer is passed over.
+        Raises: OSError for a file that cannot be read; the next call tells everything.
         """
         found: list[Traced] = []
+        bad_line_count = 0
+        read_until: dict[Path, int] = {}
         for file in self._files():
             if file.stat().st_size == self._positions.get(file, 0):
                 continue
@@ -74,13 +77,15 @@ class TraceFollower:
             end = data.rfind(b"\n") + 1  # a line that is still being written is left for the next call
             if not end and len(data) == most_bytes:
                 end = len(data)
-            self._positions[file] = self._positions.get(file, 0) + end
+            read_until[file] = self._positions.get(file, 0) + end
             for line in data[:end].splitlines():
                 try:
                     document = json.loads(line)
                     found.append(Traced(decode(document), document.get("requests")))
                 except (UnknownEvent, ValueError, AttributeError, RecursionError):
-                    self.bad_line_count += 1
+                    bad_line_count += 1
+        self._positions |= read_until
+        self.bad_line_count += bad_line_count
         return found
 
     def _files(self) -> list[Path]:

@@ -56,13 +56,14 @@ class RecordingApi:
 
     def tree(self, query: Query) -> Document:
         """The znodes after entry ``seq``: all; where there are too many, those with ``name`` in their path, or without
-        a ``name`` those directly below ``path``, each with how many are below it."""
+        a ``name`` those directly below ``path``, each with how many are below it. ``found``: how many those are, of
+        which MOST_ZNODES are sent."""
         seq = self._recording.whole(self._seq(query))
         znodes = self._recording.tree(seq).znodes
         whole = len(znodes) <= MOST_ZNODES
         parent, name = query.get("path", ""), query.get("name", "")
         counts = dict.fromkeys(znodes, 0) if whole or name else _below(znodes, parent)
-        shown = sorted((path for path in counts if name in path), key=lambda path: path.split("/"))[:MOST_ZNODES]
+        found = sorted((path for path in counts if name in path), key=lambda path: path.split("/"))
         watchers = self._recording.watchers(seq)
         rows = [
             {
@@ -72,9 +73,10 @@ class RecordingApi:
                 "watchers": watchers.get(path, []),
                 "below": counts[path],
             }
-            for path in shown
+            for path in found[:MOST_ZNODES]
         ]
-        return {"seq": seq, "count": len(znodes), "whole": whole, "parent": parent, "znodes": rows}
+        told = {"seq": seq, "count": len(znodes), "found": len(found), "whole": whole, "parent": parent}
+        return {**told, "znodes": rows}
 
     def znode(self, query: Query) -> Document:
         """One znode after entry ``seq``: what it has, who watches it, and what became of it until then."""

@@ -19,10 +19,13 @@ from kafka_zk.timeline.cluster_events import OperatorActed
 CLOSELY_MS = 5_000
 """What a process told longer ago is no likely cause of what it does now."""
 ACTED_MS = 30_000
-"""What somebody did to a process longer ago is no likely cause of its session's end: sessions last less."""
+"""What somebody did to a process longer ago is no likely cause of its session's end, unless that lasts longer."""
+LATE_END_MS = 5_000
+"""So much later than its timeout ZooKeeper may end a session: it looks once in each tick."""
 TOLD_LATE_MS = 2_000
 """An act is told when it is done, by which time the session may be over."""
 _ENDS_SESSIONS = frozenset(("kill", "pause", "expire", "cut", "delay", "fill-disk", "leave", "crash"))
+_UNDOES = {"resume": ("pause",), "mend": ("cut", "delay"), "free-disk": ("fill-disk",)}
 _KEPT = 200_000
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -40,6 +43,12 @@ class _Told(NamedTuple):
     time_ms: int
 
 
+class _Act(NamedTuple):
+    seq: int
+    time_ms: int
+    action: str
+
+
 class Causality:
     """Remembers the latest entry for each path and each process; its memory is bounded, old entries are forgotten."""
 
@@ -50,7 +59,7 @@ class Causality:
         self._fired: dict[tuple[str, str], int] = {}
         self._reread: dict[tuple[str, str], int] = {}
         self._last: dict[str, _Told] = {}
-        self._acts: dict[str, _Told] = {}
+        self._acts: dict[str, _Act] = {}
         self._ended: dict[str, _Told] = {}
 
     def of_change(self, actor: str, time_ms: int, session_end: int | None) -> Cause | None:
@@ -62,24 +71,16 @@ class Causality:
             return None
         return Cause(last.seq, certain=False)
 
-    def of_session_end(self, actor: str, time_ms: int) -> Cause | None:
-        """Of the end of this process's session."""
+    def of_session_end(self, actor: str, time_ms: int, timeout_ms: int) -> Cause | None:
+        """Of the end of this process's session; ``timeout_ms``: the session's, 0 where nobody knows it."""
         act = self._acts.pop(actor, None)  # what ended one session does not end the next one
-        if act is None or time_ms - act.time_ms > ACTED_MS:
+        if act is None or time_ms - act.time_ms > max(ACTED_MS, timeout_ms + LATE_END_MS):
             return None
         return Cause(act.seq, certain=False)
 
     def ended(self, seq: int, actor: str, time_ms: int) -> None:
-        """This entry is the end of the session of this process."""
+        """This entry is the end of the session of this process, whose cause is not known yet."""
         _remember(self._ended, actor, _Told(seq, time_ms))
-
-    def ended_before(self, event: Event) -> int | None:
-        """The end of a session that came of this act, which is told only now; None: of no other event, and of no act
-        whose effect is yet to come."""
-        if not isinstance(event, OperatorActed) or event.action not in _ENDS_SESSIONS:
-            return None
-        ended = self._ended.get(_target(event))
-        return ended.seq if ended is not None and abs(event.time_ms - ended.time_ms) <= TOLD_LATE_MS else None
 
     def changed(self, seq: int, zxid: int, path: str, *, created_or_deleted: bool) -> None:
         """This entry is a change of a znode."""
@@ -111,16 +112,32 @@ class Causality:
             return None
         return Cause(last.seq, certain=False)
 
-    def told(self, seq: int, event: Event) -> None:
-        """This entry is an event."""
+    def told(self, seq: int, event: Event) -> int | None:
+        """This entry is an event. Returns the end of a session that came of it and was told before; None: of no other
+        event than an act, and of no act whose effect is yet to come."""
+        ended = None
         if isinstance(event, WatchFired):
             _remember(self._fired, (event.actor, event.path), seq)
         elif isinstance(event, Reread):
             _remember(self._reread, (event.actor, event.path), seq)
-        elif isinstance(event, OperatorActed) and event.action in _ENDS_SESSIONS and self.ended_before(event) is None:
-            _remember(self._acts, _target(event), _Told(seq, event.time_ms))
+        elif isinstance(event, OperatorActed):
+            ended = self._acted(seq, event)
         if not isinstance(event, WatchArmed):
             self._last[_process(event.actor)] = _Told(seq, event.time_ms)
+        return ended
+
+    def _acted(self, seq: int, act: OperatorActed) -> int | None:
+        """Returns the end of the session that came of it already."""
+        target = _target(act)
+        if target in self._acts and self._acts[target].action in _UNDOES.get(act.action, ()):
+            del self._acts[target]
+        if act.action not in _ENDS_SESSIONS:
+            return None
+        ended = self._ended.pop(target, None)  # the next act has not ended it again
+        if ended is not None and abs(act.time_ms - ended.time_ms) <= TOLD_LATE_MS:
+            return ended.seq
+        _remember(self._acts, target, _Act(seq, act.time_ms, act.action))
+        return None
 
 
 def _target(act: OperatorActed) -> str:

@@ -62,6 +62,13 @@ class Recorder:
             self._loop.stop()
         self._source.close()
 
+    def take(self, events: list[Event]) -> None:
+        """Record with the next poll what somebody else found out; it waits for room as traces do."""
+        if self._waiting and len(self._waiting) + len(events) > MOST_KEPT:
+            self.lost_count += len(events)
+        else:
+            self._waiting += events
+
     def poll(self) -> None:
         """Take what is new.
 
@@ -101,11 +108,8 @@ class Recorder:
 
     def _hear(self) -> None:
         """Read the traces. While the log cannot be read only some of them can wait for it."""
-        found = self._traces.read() if self._traces is not None else []
-        if self._waiting and len(self._waiting) + len(found) > MOST_KEPT:
-            self.lost_count += len(found)
-        else:
-            self._waiting += found
+        if self._traces is not None:
+            self.take(self._traces.read())
 
     def _due(self, transactions: list[Transaction]) -> list[Event]:
         """The traces whose changes were read."""

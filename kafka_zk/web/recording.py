@@ -172,9 +172,8 @@ class Recording:
         cause = self._causality.of_event(event)
         path = getattr(event, "path", "")
         seq = self._insert(event.time_ms, event.actor, type(event).__name__, path, event.zxid, 0, cause, encode(event))
-        if (ended := self._causality.ended_before(event)) is not None:
+        if (ended := self._causality.told(seq, event)) is not None:
             self._database.execute("update entries set cause = ?, certain = 0 where seq = ?", (seq, ended))
-        self._causality.told(seq, event)
         if isinstance(event, AssignmentCompleted | MemberDeparted):
             for each in assigned(event, self._held(assigned_lanes(event.group_id))):
                 self._add_span(event.time_ms, *each)
@@ -197,11 +196,17 @@ class Recording:
             elif isinstance(operation, SessionClosed):
                 document = {"session": transaction.session}
                 actor, at_ms = self._actor(transaction.session), transaction.time_ms
-                cause = self._causality.of_session_end(actor, at_ms)
+                cause = self._causality.of_session_end(actor, at_ms, self._timeout_ms(transaction.session))
                 end = self._add_zookeeper(transaction, SESSION_ENDED, "", cause, document)
-                self._causality.ended(end, actor, at_ms)
+                if cause is None:
+                    self._causality.ended(end, actor, at_ms)
         for change in self._head.take(transaction):
             self._add_change(transaction, change, end)
+
+    def _timeout_ms(self, session: int) -> int:
+        """As agreed when the session began; 0: that is not in the recording."""
+        found = self._entries("where session = ? and session != 0 order by seq limit 1", _signed(session))
+        return int(found[0].document["timeout_ms"]) if found and found[0].kind == SESSION_BEGAN else 0
 
     def _add_change(self, transaction: Transaction, change: Change, end: int | None) -> None:
         kind = CREATED if change.before is None else DELETED if change.after is None else CHANGED

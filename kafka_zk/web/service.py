@@ -11,7 +11,6 @@ from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 
-from kafka_zk.registry.events import Event
 from kafka_zk.web.api import RecordingApi
 from kafka_zk.web.asked_groups import AskedGroups
 from kafka_zk.web.documents import Document
@@ -73,13 +72,14 @@ class WebService:
                 reactor, self._recording, self._cluster.source, self._cluster.traces, self._server.tell_news
             )
             self._recorder.start()
-            asked = AskedGroups(self._tell, MOST_GROUPS) if self._cluster.traces is None else None
+            asked = AskedGroups(self._recorder.take, MOST_GROUPS) if self._cluster.traces is None else None
             samples = self._recording.samples
             self._sampler = Sampler(reactor, lambda: to_ask(self._recording), samples.add, asked)
             self._sampler.start()
             self._every(reactor, self._server.tell_news)
             if (table := self._cluster.watch_table) is not None:
                 self._watch_loop = LoopingCall(self._look_at_watches, table)
+                self._watch_loop.clock = reactor
                 self._watch_loop.start(WATCH_TABLE_INTERVAL_S)
 
     def record_now(self) -> int:
@@ -130,14 +130,10 @@ class WebService:
         return looked.addErrback(lambda failure: _log.failure("who watches what is unknown", failure=failure))
 
     def _take_watches(self, watches: Watches | None, table: WatchTable) -> None:
-        if self._watch_loop is None or not self._watch_loop.running:
+        if self._watch_loop is None or not self._watch_loop.running or self._recorder is None:
             return  # it came too late: the recording is closed
-        if watches is not None and (events := table.tell(watches, self._recording.actor_of)):
-            self._tell(events)
-
-    def _tell(self, events: list[Event]) -> None:
-        self._recording.add(events, [])
-        self._server.tell_news()
+        if watches is not None:
+            self._recorder.take(table.tell(watches, self._recording.actor_of))
 
     def _every(self, reactor: Any, function: Callable[[], None]) -> None:
         function()

@@ -133,10 +133,17 @@ class TraceSource:
 
     def __init__(self, *paths: Path, from_start: bool) -> None:
         self._followers = [TraceFollower(path, from_start) for path in paths]
+        self._unread: list[TraceFollower] = []
+        self._found: list[Event] = []  # before a file that could not be read
 
     def read(self) -> list[Event]:
-        """What is new, not all of a long trace at once. Raises: OSError."""
-        return [traced.event for each in self._followers for traced in each.read(MOST_TRACE_BYTES)]
+        """What is new, not all of a long trace at once. Raises: OSError; the next call goes on there."""
+        self._unread = self._unread or list(self._followers)
+        while self._unread:
+            self._found += [traced.event for traced in self._unread[0].read(MOST_TRACE_BYTES)]
+            del self._unread[0]
+        found, self._found = self._found, []
+        return found
 
 
 def _within(chroot: str, transaction: Transaction) -> Transaction:

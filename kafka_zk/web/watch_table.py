@@ -7,6 +7,7 @@ Source: ZooKeeper Administrator's Guide 3.9; DataTree.java: dumpWatches.
 from collections.abc import Callable, Iterator
 
 from kafka_zk.embedded.health import NoAnswer, NotAllowed, ask
+from kafka_zk.embedded.ports import AnswerTooLong
 from kafka_zk.registry import connect_string
 from kafka_zk.registry.events import Event
 from kafka_zk.system.clock import wall_ms
@@ -15,7 +16,7 @@ from kafka_zk.timeline.cluster_events import WatchGone, WatchSeen
 WORD = "wchc"
 CAUSE = "ZooKeeper was asked who watches what"
 MOST_WATCHES = 20_000
-"""More are not told: to list them costs the server too much."""
+"""Where there are more, or they do not fit into an answer, nobody is asked again: that costs the server too much."""
 
 Watches = frozenset[tuple[int, str]]
 """Sessions, as signed numbers, and the paths that they watch."""
@@ -32,26 +33,40 @@ class WatchTable:
     def __init__(self, zookeeper: str, ours: Callable[[], int | None]) -> None:
         self._servers, self._chroot = connect_string.parse(zookeeper)
         self._ours = ours
+        self._our_sessions: set[int | None] = set()
+        self._too_many = False
         self._known: dict[tuple[int, str], str] = {}
         self.misses = ""
-        """Why nobody knows who watches what; "" if it is known."""
+        """Why nobody knows who watches what, or not all of it; "" if it is known."""
 
     def look(self) -> Watches | None:
-        """All watches now; None: nobody can say, as ``misses`` tells."""
+        """All watches now, of the servers that answer; None: nobody can say, as ``misses`` tells."""
+        if self._too_many:
+            return None
         found: set[tuple[int, str]] = set()
+        silent: list[str] = []
         for host, port in self._servers:
             try:
                 found.update(parse(ask(WORD, port, host)))
-            except (NotAllowed, NoAnswer) as error:
+            except NoAnswer as error:
+                silent.append(str(error))
+            except NotAllowed as error:
                 self.misses = f"who watches what ({error})"
                 return None
-        if len(found) > MOST_WATCHES:
-            self.misses = f"who watches what (there are {len(found)} watches)"
+            except AnswerTooLong as error:
+                self._give_up(str(error))
+                return None
+        if len(silent) == len(self._servers):
+            self.misses = f"who watches what ({'; '.join(silent)})"
             return None
-        self.misses = ""
-        ours = self._ours()
-        return frozenset((session, inside) for session, path in found
-                         if session != ours and (inside := self._inside(path)) is not None)  # fmt: skip
+        self._our_sessions.add(self._ours())  # ZooKeeper may know one that is over here
+        others = [(session, path) for session, path in found if session not in self._our_sessions]
+        if len(others) > MOST_WATCHES:
+            self._give_up(f"there are {len(others)} watches")
+            return None
+        told = "; ".join(silent)
+        self.misses = told and f"what is watched by clients of a server that is silent ({told})"
+        return frozenset((session, inside) for session, path in others if (inside := self._inside(path)) is not None)
 
     def tell(self, watches: Watches, name: Callable[[int], str]) -> list[Event]:
         """What is new since the last call; ``name``: whose a session is."""
@@ -63,6 +78,10 @@ class WatchTable:
             *(WatchGone(now_ms, actor, CAUSE, 0, path) for path, actor in gone),
             *(WatchSeen(now_ms, actor, CAUSE, 0, path) for path, actor in new),
         ]
+
+    def _give_up(self, why: str) -> None:
+        self._too_many = True
+        self.misses = f"who watches what ({why}; it is not asked any more)"
 
     def _inside(self, path: str) -> str | None:
         if not self._chroot:

@@ -1,6 +1,6 @@
 // The cluster at one moment: who lives, who leads, who owns what, and what goes from whom to whom just now.
 
-import { clock, colour, foldButton, html, readable, svg } from "./dom.js";
+import { clock, colour, counted, foldButton, html, readable, svg } from "./dom.js";
 import { isOpen, toggle } from "./folds.js";
 import { clusterLegend } from "./legend.js";
 
@@ -52,12 +52,12 @@ function flowPicture(cluster, recording, flow) {
       : box(places.get(`broker-${id}`), `broker ${id}${role}`, note, colour(`broker ${id}`), alive));
   }
   for (const { id, group, count, broker, ids: [first], of } of members) {
-    const member = box(places.get(first), of ? `${of} members` : readable(id), `${broker ? "" : "♥ "}${group} · ${count === 1 ? "1 partition" : `${count} partitions`}`,
+    const member = box(places.get(first), of ? counted(of, "member", "members") : readable(id), `${broker ? "" : "♥ "}${group} · ${counted(count, "partition", "partitions")}`,
       colour(id), true, of ? `group ${group}` : `member ${id} of group ${group} ${broker ? "in the broker" : "in ZooKeeper"}`);
     member.dataset.group = group;
     picture.append(member);
   }
-  return more ? html("div", {}, picture, html("p", { class: "soft" }, `and ${more} more groups`)) : picture;
+  return more ? html("div", {}, picture, html("p", { class: "soft" }, `and ${counted(more, "more group", "more groups")}`)) : picture;
 }
 
 // Too many members to be shown one by one: a box for each group.
@@ -159,7 +159,7 @@ function topicRows(topic, ids, measured, again) {
     topic.leaders[id] ? tinted(ids.length > MANY_BROKERS ? topic.leaders[id] : `leads ${topic.leaders[id]}`, colour(`broker ${id}`)) : ""));
   return [html("tr", { class: "topic" },
     html("td", {}, foldButton(name, open, () => { toggle(name, open); again(); }, topic.name,
-      open ? "" : html("span", { class: "soft", title: `${topic.count} partitions` }, ` ×${topic.count}`)), open ? "" : html("div", { class: "below" }, faults)),
+      open ? "" : html("span", { class: "soft", title: counted(topic.count, "partition", "partitions") }, ` ×${topic.count}`)), open ? "" : html("div", { class: "below" }, faults)),
     cells), ...rows,
   topic.partitions.length && open && topic.count > topic.partitions.length
     ? html("tr", {}, html("td", { class: "soft" }, `and ${topic.count - topic.partitions.length} more`)) : ""].filter(Boolean);
@@ -204,7 +204,7 @@ function groupTable(group, measured, again) {
   const nobodys = tps.filter((tp) => !group.owners[tp]).length;
   const open = isOpen(key, tps.length <= 30);
   return [html("h2", {}, foldButton(key, open, () => { toggle(key, open); again(); }, `Group ${group.name} `,
-    html("small", { class: "soft" }, `${group.where} · ${tps.length} partitions `),
+    html("small", { class: "soft" }, `${group.where} · ${counted(tps.length, "partition", "partitions")} `),
     nobodys ? html("small", { class: "bad" }, `${nobodys} owned by nobody`) : "")),
   open ? html("table", {}, html("tr", {}, html("th", {}, "partition"), html("th", {}, "owner"), html("th", { class: "number" }, "committed"),
     html("th", { class: "number", title: "records that it has not committed yet" }, "lag")),

@@ -3,14 +3,15 @@
 import { clock, html, readable } from "./dom.js";
 import { differingLines, pretty } from "./difference.js";
 
-// `episode`: what this event began, with its `steps`; null: it was chosen by itself.
+const MOST_MEANWHILE = 200;
+
+// `episode`: what this event began, and what was recorded `meanwhile`, of it or not; null: it was chosen by itself.
 export function detailsView(entry, episode, choose) {
   const document = entry.document;
   const isChange = document.before !== undefined;
   return html("div", {},
     episode ? html("p", { class: "episode" }, episode.said, html("span", { class: "soft" }, " It began with this:")) : null,
-    episode?.steps.length > 1 ? html("details", { class: "steps" }, html("summary", {}, `all ${episode.steps.length} steps of it`),
-      chain(episode.steps, episode.steps, choose)) : null,
+    episode?.meanwhile.length > 1 ? meanwhileView(episode.meanwhile, choose) : null,
     html("h2", {}, isChange ? sentence(entry) : capital(readable(entry.line))),
     html("p", { class: "soft" }, `${clock(entry.time_ms)} · ${readable(entry.actor)}${entry.zxid ? ` · zxid ${hex(entry.zxid)}` : ""} · entry ${entry.seq}`),
     entry.explanation ? html("p", {}, entry.explanation.meaning) : null,
@@ -55,15 +56,22 @@ function sentence(entry) {
   return `${readable(entry.actor)} ${what}`;
 }
 
+function meanwhileView(entries, choose) {
+  const cut = entries.length > MOST_MEANWHILE ? ` (the first ${MOST_MEANWHILE})` : "";
+  return html("details", { class: "steps" }, html("summary", {}, `${entries.length} events of that time${cut}`),
+    html("ol", { class: "chain unmarked" }, entries.slice(0, MOST_MEANWHILE).map((entry) => html("li", {}, entryButton(entry, null, choose)))));
+}
+
 // A solid line: ZooKeeper or the process says so. A dotted one is likely.
 function chain(effects, shown, choose) {
   return html("ol", { class: "chain" }, shown.map((entry, index) => {
     const certain = effects[index].certain;
-    return html("li", { class: certain ? "" : "perhaps" }, html("button", { "data-seq": entry.seq, "data-key": `entry ${entry.seq}`,
-      title: certain ? "certain" : "likely, but nobody said so", onclick: () => choose(entry.seq) },
-    html("span", { class: "soft" }, `${clock(entry.time_ms)} ${readable(entry.actor)} `), readable(entry.line)));
+    return html("li", { class: certain ? "" : "perhaps" }, entryButton(entry, certain ? "certain" : "likely, but nobody said so", choose));
   }));
 }
+
+const entryButton = (entry, title, choose) => html("button", { "data-seq": entry.seq, "data-key": `entry ${entry.seq}`, title, onclick: () => choose(entry.seq) },
+  html("span", { class: "soft" }, `${clock(entry.time_ms)} ${readable(entry.actor)} `), readable(entry.line));
 
 function difference(document) {
   const { before, after } = document;

@@ -56,6 +56,8 @@ export function replace(element, content) {
   if (key !== undefined) element.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }
 
+export const counted = (count, one, many) => `${count} ${count === 1 ? one : many}`;
+
 export function clock(ms) {
   const at = new Date(ms);
   const two = (value) => String(value).padStart(2, "0");

@@ -1,6 +1,6 @@
 // What happened, folded: failovers, rebalances, sessions that ended, each with what it cost and a way to its moment.
 
-import { clock, html, readable } from "./dom.js";
+import { clock, counted, html, readable } from "./dom.js";
 
 export function happenedView(told, choose) {
   const list = [...told.episodes].reverse();
@@ -32,5 +32,4 @@ function price(episode) {
   return parts.join(" · ");
 }
 
-const counted = (count, one, many) => `${count} ${count === 1 ? one : many}`;
 const duration = (ms) => (ms < 10000 ? `${ms} ms` : `${Math.round(ms / 1000)} s`);

@@ -12,7 +12,7 @@ import { timelineLegend } from "./legend.js";
 import { isDetail, timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
 
-const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENED_MS = 2000, MOST_STEPS = 200;
+const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENED_MS = 2000;
 const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // but in znodes
 const id = (name) => document.getElementById(name);
 const hash = new URLSearchParams(location.hash.slice(1));
@@ -174,6 +174,7 @@ const changedNow = (entries) => new Map(entries.filter((each) => ["created", "ch
 
 function openZnode(path) {
   page.chosen = null;
+  relate({});
   page.znode = path;
   draw();
 }
@@ -223,23 +224,29 @@ function say(problem) {
 
 // --- what somebody does ---
 
-// `episode`: the folded line that this event is the first of.
+// `episode`: the folded line that this event is the first of; of a lesson only what its reader has come to.
 async function choose(seq, episode = null) {
+  const until_ms = page.inLesson ? page.moment : Infinity; // before the draw goes to another moment
   page.chosen = seq;
   page.znode = null;
   page.playing = false;
   page.seq = seq;
-  const [entry, within] = await Promise.all([ask("entry", { seq }), episode ? ask("entries", { from_ms: episode.from_ms, to_ms: episode.to_ms }) : {}]);
-  const steps = (within.entries ?? []).filter((each) => !isDetail(each)).slice(0, MOST_STEPS);
-  page.related = { cause: entry.cause, effect: entry.effects[0]?.seq };
-  for (const [name, related] of Object.entries(page.related)) id(name).disabled = !related;
-  id("details").replaceChildren(detailsView(entry, episode && { ...episode, steps }, choose));
+  const [entry, within] = await Promise.all([ask("entry", { seq }), episode ? ask("entries", { from_ms: episode.from_ms, to_ms: Math.min(episode.to_ms, until_ms) }) : {}]);
+  const meanwhile = (within.entries ?? []).filter((each) => !isDetail(each));
+  relate({ cause: entry.cause, effect: entry.effects[0]?.seq });
+  id("details").replaceChildren(detailsView(entry, episode && { ...episode, meanwhile }, choose));
   draw();
 }
 
 async function step(by) {
   const from = page.seq ?? page.recording.count;
   await choose((await ask("step", { seq: from, by })).seq);
+}
+
+// What the buttons lead to; a znode has neither.
+function relate(related) {
+  page.related = related;
+  for (const name of ["cause", "effect"]) id(name).disabled = !related[name];
 }
 
 // To the cause of the chosen event, or to its first effect.

@@ -1,6 +1,6 @@
 // Lanes by time: who held what, where nobody did, and what each process and ZooKeeper did.
 
-import { clock, colour, readable, svg } from "./dom.js";
+import { clock, colour, counted, readable, svg } from "./dom.js";
 import { isOpen, toggle } from "./folds.js";
 import { atMoment, rates, sparkline } from "./sparkline.js";
 
@@ -83,13 +83,17 @@ function lanesOf(held, entries) {
     .slice(0, MOST_LANES);
 }
 
+// Members come and go: one that has left for good is no trouble, as a broker is.
+const hasLeft = (span) => !span.holder && span.to_ms === null;
+
 // Many processes are one lane until somebody unfolds them.
 function together(kind, lanes) {
   if (lanes.length <= MOST_PROCESSES) return lanes;
-  const spans = lanes.flatMap((lane) => lane.spans);
+  const here = kind === "member" ? lanes.filter((lane) => !lane.spans.some(hasLeft)) : lanes;
+  const spans = lanes.flatMap((lane) => lane.spans), silent = spans.filter((span) => !span.holder && (kind !== "member" || !hasLeft(span)));
   const open = isOpen(`${kind} `, false);
-  const group = { kind, stem: "", lane_count: lanes.length, folded: !open, from_ms: Math.min(...spans.map((span) => span.from_ms)), to_ms: null,
-    silences: spans.filter((span) => !span.holder).map((span) => [span.from_ms, span.to_ms, 1]) };
+  const group = { kind, stem: "", lane_count: here.length, folded: !open, from_ms: Math.min(...spans.map((span) => span.from_ms)), to_ms: null,
+    silences: silent.map((span) => [span.from_ms, span.to_ms, 1]) };
   return open ? [{ group }, ...lanes] : [{ group, actors: new Set(lanes.flatMap((lane) => [...lane.actors])) }];
 }
 
@@ -120,7 +124,7 @@ function groupRow({ picture, scale, range, again, samples, winds }, group, y) {
   const title = TITLES[group.kind](group.stem.replace(/-$/, ""));
   const press = () => { toggle(name, isOpen(name, open)); again(); };
   picture.append(svg("g", { class: "fold", role: "button", tabindex: 0, "data-key": name, "aria-expanded": String(open),
-    "aria-label": `${title}, ${group.lane_count} ${WHOSE[group.kind] ?? "partitions"}`, onclick: press,
+    "aria-label": `${title}, ${WHOSE[group.kind] ? counted(group.lane_count, group.kind, WHOSE[group.kind]) : counted(group.lane_count, "partition", "partitions")}`, onclick: press,
     onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); press(); } } },
   label(`${open ? "▾" : "▸"} ${title}`, y, 0)));
   measured();

@@ -10,13 +10,14 @@ const MOST_BELOW = 40, MOST_ROWS = 2000, MOST_DATA = 200;
 export function treeView(tree, changed, at, filter, open, enter, again) {
   const nodes = nested(tree, changed);
   const shown = filter ? nodes.filter((node) => node.path.includes(filter)) : tree.whole ? unfolded(nodes, at) : nodes;
+  const more = tree.found - tree.znodes.length + Math.max(0, shown.length - MOST_ROWS);
   return html("div", {},
     html("p", { class: "said" }, `${tree.count} znodes. `, html("span", { class: "tag changed" }, "changed"), " just now ",
       html("span", { class: "tag deleted" }, "deleted"), " just now; underlined: lives by that session. Choose one to see its data and history."),
     tree.whole || filter ? null : whereabouts(tree.parent, enter),
     html("table", { class: "tree" }, html("tr", {}, ["znode", "data", "version", "session of", "watched by"].map((name) =>
       html("th", {}, name))), shown.slice(0, MOST_ROWS).map((node) => row(node, tree, at, filter, open, enter, again))),
-    shown.length > MOST_ROWS ? html("p", { class: "soft" }, `and ${shown.length - MOST_ROWS} more: use the filter`) : null);
+    more ? html("p", { class: "soft" }, `and ${more} more: use the filter`) : null);
 }
 
 // Each znode with how many are below it; what was deleted just now has a place, too.

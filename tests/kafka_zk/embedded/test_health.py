@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_zk.embedded.health import Health, NoAnswer, NotAllowed, ask, probe
-from kafka_zk.embedded.ports import free_port
+from kafka_zk.embedded.ports import AnswerTooLong, four_letter_word, free_port
 from kafka_zk.testing.plugin import MakeZooKeeper
 
 REFUSAL = b"srvr is not executed because it is not in the whitelist.\n"
@@ -72,3 +72,15 @@ def test_complaint_27_a_real_server_that_does_not_allow_the_word(make_zookeeper:
     with pytest.raises(NotAllowed, match="runs but does not allow mntr"):
         ask("mntr", zookeeper.port)
     assert probe(zookeeper.port) == (Health.SERVING, "standalone", True)
+
+
+def test_an_answer_without_an_end_is_not_read_to_its_end() -> None:
+    long = b"x" * 5_000_000
+    with server(long, SESSION) as port, pytest.raises(AnswerTooLong, match="more than 4194304 bytes"):
+        ask("wchc", port)
+    with server(long, SESSION) as port:
+        assert len(four_letter_word("wchc", port, most_bytes=len(long))) == len(long)
+        with pytest.raises(AnswerTooLong, match="more than 4999999 bytes"):
+            four_letter_word("wchc", port, most_bytes=len(long) - 1)
+    with server(long, SESSION) as port:
+        assert probe(port).health is Health.DOWN, "that is no ZooKeeper"

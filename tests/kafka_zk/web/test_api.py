@@ -113,6 +113,7 @@ def test_a_large_tree_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     api = recorded(*((path, None, False) for path in ("/a", "/a/b", "/a/c", "/a/c/bd", "/e")))
     assert [row["path"] for row in api.tree({"name": "b"})["znodes"]] == ["/a/b", "/a/c/bd"]
     assert [row["path"] for row in api.tree({"name": "/"})["znodes"]] == ["/a", "/a/b", "/a/c"]
+    assert [api.tree(query)["found"] for query in ({"name": "b"}, {"name": "/"}, {})] == [2, 5, 2]
 
 
 def test_huge_data_and_long_lines_are_cut() -> None:

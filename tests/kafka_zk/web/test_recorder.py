@@ -31,8 +31,6 @@ class Source:
     def close(self) -> None: ...
 
 
-
-
 class Traces(TraceSource):
     def __init__(self, events: list[Event]) -> None:
         self.next = events
@@ -108,4 +106,15 @@ def test_traces_do_not_pile_up_while_the_log_cannot_be_read(monkeypatch: pytest.
     clock.pump([INTERVAL_S] * (RETRY_POLLS + 1))
     assert recording.count == 10
     assert recorder.lost_count == 20
+    recorder.stop()
+
+
+def test_what_others_found_out_does_not_pile_up_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_KEPT", 10)
+    clock, source, recording = Clock(), Source(), Recording()
+    recorder = Recorder(clock, recording, source, None)
+    for number in range(30):
+        recorder.take([WatchFired(number, "broker-0", "", 0, "/z", EventType.CREATED)])
+    recorder.start()
+    assert (recording.count, recorder.lost_count) == (10, 20)
     recorder.stop()

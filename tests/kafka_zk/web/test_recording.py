@@ -10,7 +10,7 @@ from kafka_zk.group.events import AssignmentCompleted, MemberDeparted
 from kafka_zk.group.requests import Departure
 from kafka_zk.registry.client import EventType
 from kafka_zk.registry.events import Reread, WatchArmed, WatchFired
-from kafka_zk.registry.transaction_log import Created, SessionClosed, Transaction
+from kafka_zk.registry.transaction_log import Created, SessionClosed, SessionCreated, Transaction
 from kafka_zk.replica.events import RoleChanged
 from kafka_zk.replica.partition import Role
 from kafka_zk.storage.types import TopicPartition
@@ -304,3 +304,69 @@ def test_the_moment_of_a_change_is_after_its_whole_transaction() -> None:
     assert [recording.whole(seq) for seq in range(1, 9)] == [2, 2, 5, 5, 5, 6, 8, 8]
     api = RecordingApi(recording)
     assert [len(api.tree({"seq": str(seq)})["znodes"]) for seq in (1, 3, 6, 7)] == [2, 0, 0, 2]
+
+
+def _registered(zxid: int, at_ms: int, session: int) -> Transaction:
+    return Transaction(zxid, at_ms, session, (Created("/brokers/ids/1", b"{}", ephemeral=True),))
+
+
+def _acted(at_ms: int, action: str) -> OperatorActed:
+    return OperatorActed(at_ms, "operator", "somebody asked for it", 0, action, "broker 1", "")
+
+
+def _causes_of_ends(recording: Recording) -> list[str | None]:
+    """What was done to the broker before each end of its sessions, if that is its cause."""
+    entries = {each.seq: each for each in recording.entries(1, 99, 99)}
+    causes = [each.cause for each in entries.values() if each.kind == SESSION_ENDED]
+    return [None if cause is None else str(entries[cause].document["action"]) for cause in causes]
+
+
+@pytest.mark.parametrize(
+    ("acts", "blamed"),
+    [
+        (("pause", "resume"), None), (("cut", "mend"), None), (("delay", "mend"), None),
+        (("fill-disk", "free-disk"), None), (("kill", "restart"), "kill"), (("kill", "mend"), "kill"),
+        (("pause", "resume", "expire"), "expire"),
+    ],
+)  # fmt: skip
+def test_what_was_undone_ends_no_session_later(acts: tuple[str, ...], blamed: str | None) -> None:
+    recording = Recording()
+    recording.add([], [_registered(1, 1_000, 7)])
+    recording.add([_acted(2_000 + number, each) for number, each in enumerate(acts)], [])
+    recording.add([], [Transaction(2, 9_000, 7, (SessionClosed(None),))])
+    assert _causes_of_ends(recording) == [blamed]
+
+
+def test_an_act_that_is_told_late_explains_one_end_only() -> None:
+    """What is done to the process soon afterwards explains the end of its next session, and not that one again."""
+    recording = Recording()
+    recording.add([], [_registered(1, 1_000, 7), Transaction(2, 2_000, 7, (SessionClosed(None),))])
+    recording.add([_acted(2_001, "kill")], [_registered(3, 2_500, 8)])
+    recording.add([_acted(3_000, "pause")], [Transaction(4, 9_000, 8, (SessionClosed(None),))])
+    assert _causes_of_ends(recording) == ["kill", "pause"]
+
+
+def test_an_end_that_is_explained_is_not_explained_again() -> None:
+    recording = Recording()
+    first, second = (
+        Transaction(zxid, at_ms, session, (SessionClosed(None),))
+        for zxid, at_ms, session in ((2, 2_000, 7), (4, 9_000, 8))
+    )
+    recording.add([_acted(1_999, "kill")], [_registered(1, 1_000, 7), first])
+    recording.add([_acted(3_000, "pause")], [_registered(3, 2_500, 8), second])
+    assert _causes_of_ends(recording) == ["kill", "pause"]
+
+
+@pytest.mark.parametrize(("after_ms", "blamed"), [(62_000, "pause"), (80_000, None)])
+def test_a_session_with_a_long_timeout_ends_long_after_what_ended_it(
+    after_ms: int, blamed: str | None, tmp_path: Path
+) -> None:
+    """As it was agreed when it began, which may be before the recorder started."""
+    first = Recording(tmp_path / "r")
+    first.add([], [Transaction(1, 900, 7, (SessionCreated(60_000),)), _registered(2, 1_000, 7)])
+    first.close()
+    recording = Recording(tmp_path / "r")
+    recording.add([_acted(2_000, "pause")], [])
+    recording.add([], [Transaction(3, 2_000 + after_ms, 7, (SessionClosed(None),))])
+    assert _causes_of_ends(recording) == [blamed]
+    recording.close()

@@ -93,3 +93,27 @@ def test_traces_come_from_several_places(tmp_path: Path) -> None:
         EventSource(name, writer).emit(WatchArmed, "/a", cause="started")
         writer.close()
         assert [each.actor for each in source.read()] == [name]
+
+
+def test_a_folder_that_cannot_be_read_now_takes_no_other_trace_with_it(tmp_path: Path) -> None:
+    """What was read before it comes with the next call that succeeds, once; and no more is read until then."""
+    paths = [tmp_path / name for name in ("brokers.jsonl", "members", "others.jsonl")]
+    source = TraceSource(*paths, from_start=True)
+    (paths[1] / "no-file.jsonl").mkdir(parents=True)
+    writers = [TraceWriter(path, "a") for path in (paths[0], paths[1] / "anna.jsonl", paths[2])]
+
+    def all_write() -> None:
+        for number, writer in enumerate(writers):
+            EventSource(f"process-{number}", writer).emit(WatchArmed, "/a", cause="started")
+
+    for _ in range(2):
+        all_write()
+        with pytest.raises(OSError):
+            source.read()
+    (paths[1] / "no-file.jsonl").rmdir()
+    told = [each.actor for each in source.read()]
+    assert told == ["process-0", "process-1", "process-1", "process-2", "process-2"]
+    assert [each.actor for each in source.read()] == ["process-0"]
+    assert source.read() == []
+    for writer in writers:
+        writer.close()

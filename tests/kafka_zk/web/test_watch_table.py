@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kafka_zk.embedded.health import NoAnswer, NotAllowed
+from kafka_zk.embedded.ports import AnswerTooLong
 from kafka_zk.web import watch_table as module
 from kafka_zk.web.recording import Recording
 from kafka_zk.web.watch_table import WatchTable, parse
@@ -62,8 +63,7 @@ def test_whose_they_are_may_be_known_later(answers: Callable[..., None]) -> None
 
 @pytest.mark.parametrize(
     ("answer", "why"),
-    [(NotAllowed("it does not allow wchc"), "does not allow"), (NoAnswer("nothing answers"), "nothing answers"),
-     ("0x1\n" + "".join(f"\t/{number}\n" for number in range(20_001)), "20001 watches")],
+    [(NotAllowed("it does not allow wchc"), "does not allow"), (NoAnswer("nothing answers"), "nothing answers")],
 )  # fmt: skip
 def test_what_cannot_be_known_is_said(answer: str | Exception, why: str, answers: Callable[..., None]) -> None:
     table = WatchTable("h1", lambda: None)
@@ -72,3 +72,49 @@ def test_what_cannot_be_known_is_said(answer: str | Exception, why: str, answers
     assert why in table.misses
     answers(h1=ANSWER)
     assert table.look() and table.misses == ""
+
+
+def watches_of(session: int, count: int) -> str:
+    return f"{session:#x}\n" + "".join(f"\t/{number}\n" for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [(watches_of(1, 20_001), "20001 watches"), (AnswerTooLong("wchc at h1 is longer"), "wchc at h1 is longer")],
+)
+def test_too_many_are_asked_for_only_once(answer: str | Exception, why: str, answers: Callable[..., None]) -> None:
+    """To list them costs the server too much."""
+    table = WatchTable("h1", lambda: None)
+    answers(h1=answer)
+    assert table.look() is None
+    assert why in table.misses and "not asked any more" in table.misses
+    answers(h1=AssertionError("asked once more"))
+    assert table.look() is None
+    assert why in table.misses
+
+
+def test_the_pages_own_watches_are_not_too_many(answers: Callable[..., None]) -> None:
+    """It watches every znode; nor are they those of others while it looks for another server."""
+    session: list[int | None] = [0x2000]
+    table = WatchTable("h1", lambda: session[0])
+    answers(h1=watches_of(0x2000, 20_001) + "0x1000\n\t/a\n")
+    assert table.look() == {(0x1000, "/a")}
+    session[0] = None
+    assert table.look() == {(0x1000, "/a")}
+
+
+def test_a_dead_server_hides_only_what_its_own_clients_watch(answers: Callable[..., None]) -> None:
+    table = WatchTable("h1,h2,h3", lambda: None)
+    answers(h1="0x1000\n\t/a\n", h2="0x2000\n\t/b\n", h3="\n")
+    told(table)
+    answers(h1="0x2000\n\t/a\n", h2=NoAnswer("nothing answers wchc at h2"), h3="\n")
+    assert told(table) == [
+        ("WatchGone", "broker-0", "/a"), ("WatchGone", "page", "/b"), ("WatchSeen", "page", "/a")
+    ]  # fmt: skip
+    assert table.misses == "what is watched by clients of a server that is silent (nothing answers wchc at h2)"
+    answers(h1=NoAnswer("nothing answers wchc at h1"), h2=NoAnswer("nothing"), h3=NoAnswer("nothing"))
+    assert table.look() is None
+    assert table.misses.startswith("who watches what (nothing answers wchc at h1")
+    answers(h1="\n", h2="\n", h3="\n")
+    assert told(table) == [("WatchGone", "page", "/a")]
+    assert table.misses == ""

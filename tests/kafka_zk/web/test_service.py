@@ -1,0 +1,45 @@
+"""What others than the recorder find out waits with its entries until there is room for them."""
+
+from pathlib import Path
+
+import pytest
+from twisted.internet.defer import maybeDeferred
+from twisted.internet.testing import MemoryReactorClock
+
+from kafka_zk.web import service as module
+from kafka_zk.web.recorder import INTERVAL_S, RETRY_POLLS
+from kafka_zk.web.recording import Recording
+from kafka_zk.web.service import WATCH_TABLE_INTERVAL_S, Cluster, WebService
+from kafka_zk.web.watch_table import Watches, WatchTable
+from tests.kafka_zk.web.test_recorder import Source
+
+
+class Table(WatchTable):
+    next: Watches = frozenset()
+
+    def look(self) -> Watches:
+        return self.next
+
+
+def test_a_full_disk_loses_no_watch_that_was_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who watches is told only when it changes: what is lost then stays lost."""
+    monkeypatch.setattr(module, "deferToThread", maybeDeferred)
+    reactor, recording, table = MemoryReactorClock(), Recording(tmp_path / "r"), Table("h1", lambda: None)
+    service = WebService(recording, Cluster(Source(), None, watch_table=table), "")
+    monkeypatch.setattr(service._server, "listen", lambda reactor, port: port)
+    watched = {f"/{number}" for number in range(2_000)}
+    table.next = frozenset((7, path) for path in watched)
+    (pages,) = recording._database.execute("pragma page_count").fetchone()
+    recording._database.execute(f"pragma max_page_count = {pages}")
+    service.start(reactor, 0)
+    reactor.advance(INTERVAL_S)
+    assert "full" in service.describe()["problem"]
+    assert recording.count == 0
+    recording._database.execute("pragma max_page_count = 1000000")
+    reactor.pump([INTERVAL_S] * (RETRY_POLLS + 1))
+    assert recording.watchers(recording.count) == {path: ["session 0x7"] for path in watched}
+    table.next = frozenset()
+    reactor.pump([WATCH_TABLE_INTERVAL_S, INTERVAL_S])
+    assert recording.watchers(recording.count) == {}
+    assert service.describe()["problem"] == ""
+    service.stop()
