@@ -39,7 +39,7 @@ _WATCHES = f"{_SET_WATCHES}, 'WatchFired', 'WatchGone'"
 _FROM_ZOOKEEPER = f"{_CHANGES}, '{SESSION_BEGAN}', '{SESSION_ENDED}'"
 _MOST_OUT_OF_ORDER = 500
 """So many entries may have been told later than others that happened after them."""
-_LEAST_BETWEEN_CHECKPOINTS = 4_000
+_LEAST_BETWEEN_CHECKPOINTS = 2_500
 MOST_IN_MEMORY_BYTES = 256 * 1024 * 1024
 _FORGOTTEN_SHARE = 8
 """When that is reached the oldest entries are forgotten, one in so many."""
@@ -268,8 +268,8 @@ class Recording:
             self._database.execute("update entries set actor = ? where session = ?", (actor, _signed(session)))
 
     def _checkpoint_if_due(self) -> None:
-        """So often that all checkpoints together are not larger than the changes."""
-        if self._since_checkpoint < max(_LEAST_BETWEEN_CHECKPOINTS, len(self._head.znodes)):
+        """So often that all checkpoints together are at most about twice as large as the changes."""
+        if self._since_checkpoint < max(_LEAST_BETWEEN_CHECKPOINTS, len(self._head.znodes) // 2):
             return
         self._since_checkpoint = 0
         with self._database:
