@@ -12,23 +12,15 @@ from pathlib import Path
 import click
 
 from kafka_zk.broker.signals import interrupt_at_the_end
-from kafka_zk.cli.options import json_option
+from kafka_zk.cli.options import WEB_PORT, json_option, web_option
 from kafka_zk.cli.output import print_json
-from kafka_zk.cli.up import WEB_PORT
 from kafka_zk.embedded import interrupts
 
 
 @click.command("demo", short_help="336,776 flights through a real cluster and back, checked.")
 @click.option("--keep", is_flag=True, help="Leave the cluster running at the end, and print how to stop it.")
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Data directory; it is kept.")
-@click.option(
-    "--web",
-    "web_port",
-    type=click.IntRange(0, 65535),
-    is_flag=False,
-    flag_value=WEB_PORT,
-    help=f"Also show it in a browser, on this port (default {WEB_PORT}), until Ctrl-C.",
-)
+@web_option(f"Also show it in a browser, on this port (default {WEB_PORT}), until Ctrl-C.")
 @json_option
 def command(keep: bool, data: Path | None, web_port: int | None, as_json: bool) -> None:
     """Run a cluster on real input and check what it does.

@@ -10,9 +10,8 @@ import click
 
 from kafka_zk.broker.signals import interrupt_at_the_end
 from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import json_option
+from kafka_zk.cli.options import WEB_PORT, json_option, web_option
 from kafka_zk.cli.output import note, print_json, say
-from kafka_zk.cli.up import WEB_PORT
 from kafka_zk.cli.web import URL
 
 
@@ -20,14 +19,7 @@ from kafka_zk.cli.web import URL
 @click.option("--pause/--no-pause", default=True, help="Stop after each explanation and at each new kind of watch.")
 @click.option("--chapter", "chapters", type=click.IntRange(1, 9), multiple=True, help="Only this one; may be repeated.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every step of each rebalance, not only its summary.")
-@click.option(
-    "--web",
-    "web_port",
-    type=click.IntRange(0, 65535),
-    is_flag=False,
-    flag_value=WEB_PORT,
-    help=f"Read it in a browser, with pictures and questions, on this port (default {WEB_PORT}).",
-)
+@web_option(f"Read it in a browser, with pictures and questions, on this port (default {WEB_PORT}).")
 @json_option
 def command(pause: bool, chapters: tuple[int, ...], verbose: bool, web_port: int | None, as_json: bool) -> None:
     """Start a small cluster and show how consumers share partitions, and what brokers do when one of them dies.

@@ -18,7 +18,16 @@ COUNT = click.IntRange(1, COUNTS[-1])
 PARTITION = click.IntRange(0, NATURAL_INT32[-1])
 """Kafka's protocol has 32 bits for both."""
 
+WEB_PORT = 8088
+
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+def web_option(help: str) -> Decorator:
+    """``--web [PORT]``, as ``web_port``: None without it."""
+    kind = click.IntRange(0, 65535)
+    return click.option("--web", "web_port", type=kind, is_flag=False, flag_value=WEB_PORT, help=help)
+
 
 bootstrap_option: Decorator = click.option(
     "--bootstrap-server",

@@ -17,8 +17,10 @@ from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.options import (
     BOOTSTRAP_VARIABLE,
     DEFAULT_BOOTSTRAP,
+    WEB_PORT,
     ZOOKEEPER_VARIABLE,
     json_option,
+    web_option,
     zookeeper_option,
     zookeeper_properties,
 )
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
 ZOOKEEPER_PORT = 2181
 WATCH_INTERVAL_S = 0.2
-WEB_PORT = 8088
 TRACE = "trace"
 """The folder for the brokers' events in the data directory, for the web page."""
 NAMED_COUNT = 5
@@ -73,14 +74,7 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
     help="Put proxies between brokers and ZooKeeper, and between brokers: for break cut and delay.  [default: with "
     "--web, unless -o or --zookeeper is in the way]",
 )
-@click.option(
-    "--web",
-    "web_port",
-    type=click.IntRange(0, 65535),
-    is_flag=False,
-    flag_value=WEB_PORT,
-    help=f"Show it in a browser: a page on this port (default {WEB_PORT}), and the brokers' events for it.",
-)
+@web_option(f"Show it in a browser: a page on this port (default {WEB_PORT}), and the brokers' events for it.")
 @click.option(
     "--supervise/--no-supervise",
     default=True,

@@ -9,9 +9,8 @@ import click
 
 from kafka_zk.broker.signals import ending_signals, interrupt_at_the_end
 from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import json_option, zookeeper_option, zookeeper_properties
+from kafka_zk.cli.options import WEB_PORT, json_option, zookeeper_option, zookeeper_properties
 from kafka_zk.cli.output import note, print_json, say
-from kafka_zk.cli.up import WEB_PORT
 
 if TYPE_CHECKING:
     from kafka_zk.cli.running_cluster import RunningCluster
