@@ -81,8 +81,7 @@ class RangeReader(DataSourceReader):
         from kafka_zk.spark_jobs.driver import Driver
 
         with reason_only(), Driver(self._options) as driver:
-            pieces = driver.split(driver.plan())
-            return [RangePartition(piece, driver.fetch_settings) for piece in pieces]
+            return [RangePartition(ranges, driver.fetch_settings) for ranges in driver.tasks(driver.plan())]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_range(partition)

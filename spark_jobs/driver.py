@@ -55,8 +55,8 @@ class Driver:
     def plan(self) -> list[OffsetRange]:
         return planner.plan(self._options, self.brokers, self.committed)
 
-    def split(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
-        return planner.split(self._options, ranges)
+    def tasks(self, ranges: list[OffsetRange]) -> list[tuple[OffsetRange, ...]]:
+        return planner.tasks(self._options, ranges)
 
     def committed(self, wanted: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """The group's offsets in ZooKeeper, where it has any."""

@@ -71,6 +71,24 @@ def split(
     return pieces
 
 
+def grouped(pieces: Sequence[OffsetRange], most_records: int | None = None) -> list[tuple[OffsetRange, ...]]:
+    """What each task reads: one piece, or neighbours that together hold at most ``most_records`` offsets (None: one).
+
+    A task costs Spark, and the lake a file, however little it reads.
+    """
+    if most_records is None:
+        return [(each,) for each in pieces]
+    groups: list[list[OffsetRange]] = []
+    room = 0
+    for each in pieces:
+        room -= each.size
+        if room < 0 or not groups:
+            groups.append([])
+            room = most_records - each.size
+        groups[-1].append(each)
+    return [tuple(group) for group in groups]
+
+
 def _cut_in_proportion(pieces: Sequence[OffsetRange], min_partitions: int) -> list[OffsetRange]:
     """Those too small to be cut are set aside first, or they would take a share of the rest."""
     total = sum(each.size for each in pieces)

@@ -46,6 +46,7 @@ _KNOWN = (
     "groupIdPrefix",
     "minPartitions",
     "maxRecordsPerPartition",
+    "recordsPerSharedPartition",
     "maxRecordsPerRun",
     "maxOffsetsPerTrigger",
     "includeHeaders",
@@ -76,6 +77,7 @@ class SourceOptions:
     strategy_latest: bool
     min_partitions: int | None
     max_records_per_partition: int | None
+    records_per_shared_partition: int | None
     max_records_per_run: int | None
     max_offsets_per_trigger: int | None
     include_headers: bool
@@ -151,6 +153,7 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
         strategy_latest=strategy.lower() == "latest",
         min_partitions=options.number("minPartitions"),
         max_records_per_partition=options.number("maxRecordsPerPartition"),
+        records_per_shared_partition=options.number("recordsPerSharedPartition"),
         max_records_per_run=options.number("maxRecordsPerRun"),
         max_offsets_per_trigger=options.number("maxOffsetsPerTrigger"),
         include_headers=options.flag("includeHeaders", False),

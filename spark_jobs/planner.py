@@ -81,9 +81,10 @@ def plan(options: SourceOptions, brokers: Brokers, committed: ReadCommitted) -> 
     return ranges
 
 
-def split(options: SourceOptions, ranges: list[OffsetRange]) -> list[OffsetRange]:
-    """One piece for each Spark task."""
-    return offset_ranges.split(ranges, options.min_partitions, options.max_records_per_partition)
+def tasks(options: SourceOptions, ranges: list[OffsetRange]) -> list[tuple[OffsetRange, ...]]:
+    """What each Spark task reads."""
+    pieces = offset_ranges.split(ranges, options.min_partitions, options.max_records_per_partition)
+    return offset_ranges.grouped(pieces, options.records_per_shared_partition)
 
 
 def starting_offsets(

@@ -1,4 +1,4 @@
-"""Fetching one offset range of one partition, in an executor: records in, in order, each once, or an error.
+"""Fetching offset ranges of partitions, in an executor: records in, in order, each once, or an error.
 
 The next fetch is under way while the records of the last one are decoded. Leaders are followed when they move. An
 offset is never reset: one that the log does not have is loss, told apart from a gap that compaction left:
@@ -10,7 +10,8 @@ offset is never reset: one that the log does not have is loss, told apart from a
   topic is a new one of the same name). ``fail_on_data_loss`` decides: an error, or go on with what there is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 
@@ -30,14 +31,26 @@ from kafka_zk.system.clock import monotonic_s
 _MOVED = frozenset((ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR))
 
 
+def fetch(ranges: Sequence[OffsetRange], settings: FetchSettings) -> Iterator[pa.RecordBatch]:
+    """The Arrow record batches of the ranges, one range after the other. Raises: DataLoss, FetchFailed."""
+    cluster = ClusterClient(settings.client)
+    try:
+        with suppress(FetchFailed):  # the first fetch says so, when the patience is over
+            cluster.refresh(sorted({each.topic for each in ranges}))
+        for each in ranges:
+            yield from RangeFetcher(each, settings, cluster)
+    finally:
+        cluster.close()
+
+
 class RangeFetcher:
     """Iterates over the Arrow record batches of a range. Raises: DataLoss, FetchFailed."""
 
-    def __init__(self, offset_range: OffsetRange, settings: FetchSettings) -> None:
+    def __init__(self, offset_range: OffsetRange, settings: FetchSettings, cluster: ClusterClient) -> None:
         self._range = offset_range
         self._tp = offset_range.tp
         self._settings = settings
-        self._cluster = ClusterClient(settings.client)
+        self._cluster = cluster
         self._position = offset_range.from_offset
         self._until = offset_range.until_offset
         self._max_bytes = settings.max_bytes
@@ -51,23 +64,19 @@ class RangeFetcher:
         )
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        try:
-            self._refresh()
-            while self._position < self._until:
-                answer = self._fetch()
-                if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    self._out_of_range()
-                    continue
-                fetched = self._scan(answer)
-                if not self._advance(fetched, answer):
-                    continue
-                if self._position < self._until:
-                    self._send()
-                aborted = [AbortedTransaction(*each) for each in answer.aborted_transactions or ()]
-                yield from self._decode(fetched, aborted)
-            yield from self._decoder.finish()
-        finally:
-            self._cluster.close()
+        while self._position < self._until:
+            answer = self._fetch()
+            if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._out_of_range()
+                continue
+            fetched = self._scan(answer)
+            if not self._advance(fetched, answer):
+                continue
+            if self._position < self._until:
+                self._send()
+            aborted = [AbortedTransaction(*each) for each in answer.aborted_transactions or ()]
+            yield from self._decode(fetched, aborted)
+        yield from self._decoder.finish()
 
     def _decode(self, fetched: Fetched, aborted: list[AbortedTransaction]) -> Iterator[pa.RecordBatch]:
         try:
@@ -176,13 +185,9 @@ class RangeFetcher:
 
     def _find_leader(self) -> None:
         self._cluster.pause()
-        self._refresh()
-
-    def _refresh(self) -> None:
-        try:
+        with suppress(FetchFailed):  # the next attempt says so, until the patience is over
             self._cluster.refresh([self._tp.topic])
-        except FetchFailed:
-            return  # the next attempt says so, until the patience is over
+
 
     # --- loss
 

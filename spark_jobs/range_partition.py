@@ -1,4 +1,4 @@
-"""One task of a read: a range of offsets, and how an executor reads it."""
+"""One task of a read: ranges of offsets, and how an executor reads them."""
 
 import functools
 import gc
@@ -13,11 +13,11 @@ from kafka_zk.spark_jobs.range_settings import FetchSettings
 
 
 class RangePartition(InputPartition):
-    """One task: a range and how to fetch it."""
+    """One task: ranges, read one after the other, and how to fetch them."""
 
-    def __init__(self, offset_range: OffsetRange, settings: FetchSettings) -> None:
+    def __init__(self, ranges: tuple[OffsetRange, ...], settings: FetchSettings) -> None:
         super().__init__(None)
-        self.offset_range = offset_range
+        self.ranges = ranges
         self.settings = settings
 
 
@@ -30,17 +30,17 @@ def read_range(partition: InputPartition) -> Iterator[Any]:
 
 def _batches(partition: RangePartition) -> Iterator[Any]:
     with reason_only():
-        yield from _range_fetcher()(partition.offset_range, partition.settings)
+        yield from _fetch()(partition.ranges, partition.settings)
 
 
 @functools.cache
-def _range_fetcher() -> Any:
-    """The class, imported once a worker, and out of the garbage collector's sight together with all it needs.
+def _fetch() -> Any:
+    """``range_fetcher.fetch``, imported once a worker, and kept out of the garbage collector with all it needs.
 
     Spark's workers collect garbage after each task, which without this looks at everything that numba brings along:
     a seventh of the CPU time of a task of 150 MB (measured).
     """
-    from kafka_zk.spark_jobs.range_fetcher import RangeFetcher
+    from kafka_zk.spark_jobs.range_fetcher import fetch
 
     gc.freeze()
-    return RangeFetcher
+    return fetch

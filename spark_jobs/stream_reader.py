@@ -66,7 +66,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         driver = self._connected()
         ends = offsets_of(end)
         ranges = offset_ranges.between(self._with_new_partitions(offsets_of(start), ends), ends)
-        return [RangePartition(piece, driver.fetch_settings) for piece in driver.split(ranges)]
+        return [RangePartition(each, driver.fetch_settings) for each in driver.tasks(ranges)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_range(partition)

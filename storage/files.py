@@ -14,7 +14,7 @@ import mmap
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from struct import Struct
 from typing import NamedTuple
@@ -59,7 +59,6 @@ class FileSystem:
         """The directories that this process has locked."""
         return _locked_here
 
-
     def open(self, path: str, flags: int) -> int:
         """A descriptor, as ``os.open`` gives it; new files are readable by everybody."""
         return os.open(path, flags, 0o644)
@@ -74,6 +73,16 @@ class FileSystem:
     def sync_data(self, descriptor: int) -> None:
         """Make a file's content durable, and of its metadata what is needed to read that."""
         os.fdatasync(descriptor)
+
+    def is_cached(self, descriptor: int, positions: Iterable[int]) -> bool:
+        """Whether the pages at these positions can be read without waiting for the disk; False if nobody can tell."""
+        page = bytearray(1)
+        try:
+            for position in positions:
+                os.preadv(descriptor, [page], position, os.RWF_NOWAIT)
+        except OSError:  # EAGAIN: not there; EOPNOTSUPP: a file system that cannot tell
+            return False
+        return True
 
     def truncate(self, descriptor: int, size_bytes: int) -> None:
         os.ftruncate(descriptor, size_bytes)
@@ -217,6 +226,11 @@ def mapped(path: str) -> Iterator[memoryview]:
     """The content of a file that is not empty, without a copy."""
     with opened(path) as descriptor, _system.map(descriptor) as view:
         yield view
+
+
+def is_cached(descriptor: int, positions: Iterable[int]) -> bool:
+    """See ``FileSystem.is_cached``."""
+    return _system.is_cached(descriptor, positions)
 
 
 def truncate(descriptor: int, size_bytes: int) -> None:

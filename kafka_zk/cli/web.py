@@ -38,7 +38,8 @@ URL = "web page at "
 @click.option(
     "--record",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Keep everything in this file, or continue it; without it the last 256 MB are kept, in memory.",
+    help="Keep everything in this file, or continue it: 200 to 600 bytes an entry, as the page counts them. Without it "
+    "the last 256 MB are kept, in memory.",
 )
 @click.option(
     "--port",
@@ -83,9 +84,16 @@ def command(
         if recording is not None:
             _serve(*_opened(recording), port, as_json)
         else:
-            _record(Recording(record), zookeeper, data, traces, port, as_json)
+            kept = Recording(record)
+            if kept.count:
+                note(f"continues {record}: {_size(kept)}")
+            _record(kept, zookeeper, data, traces, port, as_json)
     except NoRecording as error:
         raise CommandFailed(str(error)) from error
+
+
+def _size(recording: "Recording") -> str:
+    return f"{recording.count:,} entries, {recording.used_bytes / 1e6:.1f} MB"
 
 
 def _opened(name: str) -> "tuple[Recording, None, str]":
@@ -128,6 +136,8 @@ def _serve(recording: "Recording", cluster: "Cluster | None", described: str, po
     with ExitStack() as cleanup:
         service = WebService(recording, cluster, described)
         cleanup.callback(service.stop)
+        if cluster is not None and not recording.is_bounded:
+            cleanup.callback(lambda: note(f"recorded {recording.kept}: {_size(recording)}"))
         try:
             service.start(reactor, port)
         except CannotListenError as error:
@@ -151,6 +161,7 @@ def _record(
 ) -> None:
     """The cluster of an ``up`` on this machine if that is the one that is meant, else whatever is at that ZooKeeper."""
     from kafka_zk.cli.running_cluster import find_cluster
+    from kafka_zk.web.heartbeats import Heartbeats
     from kafka_zk.web.service import Cluster
     from kafka_zk.web.sources import TraceSource
     from kafka_zk.web.watch_table import WatchTable
@@ -163,14 +174,16 @@ def _record(
         watches = _watches(zookeeper)
         told = TraceSource(*traces, from_start=True) if traces else None
         table = None if told is not None else WatchTable(zookeeper, lambda: watches.session_id)
-        _serve(recording, Cluster(watches, told, watch_table=table), watches.described, port, as_json)
+        cluster = Cluster(watches, told, watch_table=table, heartbeats=Heartbeats(zookeeper))
+        _serve(recording, cluster, watches.described, port, as_json)
         return
     source = _log_of(running, recording.last_zxid())
     found = traces or ((running.trace,) if running.trace is not None else ())
     if not found:
         note("what brokers do is shown if they write it: kafka-zk up --web, or --trace DIR")
     told = TraceSource(*found, from_start=not recording.count) if found else None
-    cluster = Cluster(source, told, running.broker_ids, lambda request: _break(running, request))
+    beats = Heartbeats(running.zookeeper)
+    cluster = Cluster(source, told, running.broker_ids, lambda request: _break(running, request), heartbeats=beats)
     _serve(recording, cluster, source.described, port, as_json)
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from twisted.internet.error import ConnectError, ConnectionClosed
+
 from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.config import ClientConfig
 from kafka_zk.client.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
@@ -389,6 +391,7 @@ class Admin:
             error: KafkaError
             try:
                 controller_id = (await self._cluster.refresh()).controller_id
+                await self._reach(controller_id)
                 response = await self._cluster.request(controller_id, api_key, message)
             except BrokerError as caught:
                 error = caught  # no controller is known, or it is not among the live brokers
@@ -403,6 +406,18 @@ class Admin:
                     f"no controller answered within {self.config.default_api_timeout_ms} ms: {error}", error.code
                 )
             await sleep(self._reactor, pause_s)
+
+    async def _reach(self, controller_id: int) -> None:
+        """Connect to the controller.
+
+        Raises: BrokerError BROKER_NOT_AVAILABLE also when it has just died and is still named; ApiError, ProtocolError
+        of one that is there and cannot be talked to.
+        """
+        try:
+            await self._cluster.connection(controller_id)
+        except (ConnectError, ConnectionClosed, OSError) as unreached:
+            doing = f"connecting to broker {controller_id}"
+            raise broker_error(ErrorCode.BROKER_NOT_AVAILABLE, doing, str(unreached)) from unreached
 
 
 def _by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[int]]:

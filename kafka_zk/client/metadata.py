@@ -1,11 +1,15 @@
 """What a client knows about the cluster: an immutable snapshot, replaced as a whole.
 
 Pure, and safe to read from any thread. An answer with an older leader epoch than we know of the same topic does not put
-the old leader back (KIP-320). Tests: tests/kafka_zk/client/test_metadata.py.
+the old leader back (KIP-320), and one with fewer partitions takes none away: a topic never gets fewer, but a broker
+that lags, or has just registered, may know a part of it. Without topic ids (before inter.broker.protocol.version 2.8)
+fewer partitions with a leader epoch that is back at 0 show another topic of that name; see ``_is_made_anew``. Tests:
+tests/kafka_zk/client/test_metadata.py.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -95,25 +99,44 @@ class ClusterMetadata:
 
 def _topic(topic: Any, known: TopicMetadata | None, nodes: Mapping[int, Node]) -> TopicMetadata:
     topic_id = topic.topic_id or NO_TOPIC_ID
-    same = known is not None and known.topic_id == topic_id
-    ordered = sorted(topic.partitions, key=lambda each: each.partition_index)
-    partitions = []
-    for number, each in enumerate(ordered):
-        if each.partition_index != number:
-            break  # a hole: what lies behind it cannot be addressed by index; the next refresh brings it
-        partition = PartitionMetadata(
-            number,
-            each.leader_id,
-            -1 if each.leader_epoch is None else each.leader_epoch,
-            tuple(each.replica_nodes),
-            tuple(each.isr_nodes),
-            tuple(each.offline_replicas or ()),
-            each.error_code,
-        )
-        if same and known is not None and number < len(known.partitions):
-            before = known.partitions[number]
-            if 0 <= partition.leader_epoch < before.leader_epoch:
-                partition = before
-        partitions.append(partition)
+    told = {each.partition_index: _partition(each) for each in topic.partitions}
+    before: dict[int, PartitionMetadata] = {}
+    if known is not None and known.topic_id == topic_id and topic.error_code == ErrorCode.NONE:
+        before = dict(enumerate(known.partitions))
+    if topic_id == NO_TOPIC_ID and _is_made_anew(before, told):
+        before = {}
+    newest = before | {number: _newer(each, before.get(number)) for number, each in told.items()}
+    # Behind a hole nothing can be addressed by index; the next refresh brings it.
+    partitions = tuple(newest[number] for number in takewhile(newest.__contains__, count()))
     available = tuple(each.partition for each in partitions if each.leader in nodes)
-    return TopicMetadata(topic.name, topic_id, bool(topic.is_internal), topic.error_code, tuple(partitions), available)
+    return TopicMetadata(topic.name, topic_id, bool(topic.is_internal), topic.error_code, partitions, available)
+
+
+def _partition(told: Any) -> PartitionMetadata:
+    return PartitionMetadata(
+        told.partition_index,
+        told.leader_id,
+        -1 if told.leader_epoch is None else told.leader_epoch,
+        tuple(told.replica_nodes),
+        tuple(told.isr_nodes),
+        tuple(told.offline_replicas or ()),
+        told.error_code,
+    )
+
+
+def _newer(told: PartitionMetadata, before: PartitionMetadata | None) -> PartitionMetadata:
+    return before if before is not None and 0 <= told.leader_epoch < before.leader_epoch else told
+
+
+def _is_made_anew(before: Mapping[int, PartitionMetadata], told: Mapping[int, PartitionMetadata]) -> bool:
+    """Whether this is another topic of that name: partitions are missing, and a leader epoch is back at 0.
+
+    Nothing less will do. Fewer partitions, with leader epochs as before or lower, also come from a broker that has not
+    been told yet of added partitions or of an election. (The cache of a broker can say more, as the controller tells it
+    everything in order; a client asks any broker.) So partitions of the old topic stay until an answer has an error for
+    the topic, unless one of those told had an election in the old topic and none in the new one. And a broker that has
+    missed the first election of a partition as well as added ones passes for one that knows another topic.
+    """
+    return not before.keys() <= told.keys() and any(
+        told[number].leader_epoch == 0 < before[number].leader_epoch for number in before.keys() & told.keys()
+    )

@@ -165,6 +165,7 @@ class EmbeddedZooKeeper:
             "clientPortAddress": LOCALHOST,
             "maxClientCnxns": 0,  # all clients are on this machine; the default is 60 a host
             "admin.enableServer": "false",
+            "4lw.commands.whitelist": "srvr,cons",
             "autopurge.snapRetainCount": 3,
             "autopurge.purgeInterval": 1,
             **(self._security.zoo_cfg(self._security.folder) if self._security else {}),

@@ -5,6 +5,7 @@ An unknown version of the request itself is answered by the connection. Source: 
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from kafka_zk.handlers.services import Services
@@ -19,10 +20,12 @@ Response = codec.response(ApiKey.API_VERSIONS)
 
 
 class ApiVersionsHandler:
-    """Answers with ``versions``: API key to lowest and highest version."""
+    """Answers with ``versions``: API key to lowest and highest version. Every connection begins with this request, and
+    the answer is always the same: it is encoded once in each version."""
 
     def __init__(self, versions: Mapping[ApiKey, tuple[int, int]]) -> None:
         self._versions = versions
+        self._body = cache(self._encoded)
 
     async def handle(self, services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
         """INVALID_REQUEST for a client that does not tell its name as KIP-511 asks for."""
@@ -30,7 +33,10 @@ class ApiVersionsHandler:
             names = (request.client_software_name, request.client_software_version)
             if not all(_SOFTWARE.fullmatch(name) for name in names):
                 return Response(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
-        return Response(
+        return self._body(header.api_version)
+
+    def _encoded(self, version: int) -> bytes:
+        message = Response(
             error_code=0,
             api_keys=[
                 Response.ApiVersion(api_key=key, min_version=lowest, max_version=highest)
@@ -38,3 +44,4 @@ class ApiVersionsHandler:
             ],
             throttle_time_ms=0,
         )
+        return bytes(codec.encode_body(message, ApiKey.API_VERSIONS, version))

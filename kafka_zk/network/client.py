@@ -7,6 +7,7 @@ in order, so those behind it are late as well. Tests: tests/kafka_zk/network/tes
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred, fail
@@ -28,6 +29,7 @@ from kafka_zk.protocol.request import correlation_id_of, request_header, respons
 from kafka_zk.system.clock import Timers
 
 REQUEST_TIMEOUT_S = 30.0
+_Versions = Mapping[int, tuple[int, int]]
 MAX_RESPONSE_SIZE_BYTES = 0x7FFFFFFF
 
 _CLIENT_SOFTWARE = "kafka-zk"
@@ -256,21 +258,34 @@ class KafkaConnection(TwistedProtocol):
     async def negotiate(self) -> None:
         """Ask which versions the broker offers. Raises ApiError when it does not tell."""
         version = BROKER_VERSIONS[ApiKey.API_VERSIONS][1]
-        answer = await self._api_versions(version)
-        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            offered = {entry.api_key: entry.max_version for entry in answer.api_keys or []}
-            answer = await self._api_versions(min(version, offered.get(ApiKey.API_VERSIONS, 0)))
-        if answer.error_code != ErrorCode.NONE:
-            raise ApiError(ErrorCode.of(answer.error_code))
-        self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+        error_code, offered = await self._api_versions(version)
+        if error_code == ErrorCode.UNSUPPORTED_VERSION:
+            _, highest = offered.get(ApiKey.API_VERSIONS, (0, 0))
+            error_code, offered = await self._api_versions(min(version, highest))
+        if error_code != ErrorCode.NONE:
+            raise ApiError(ErrorCode.of(error_code))
+        self.versions = dict(offered)
 
-    async def _api_versions(self, version: int) -> codec.Message:
-        return await self.request(
-            ApiKey.API_VERSIONS,
-            version=version,
-            client_software_name=_CLIENT_SOFTWARE,
-            client_software_version=__version__,
-        )
+    async def _api_versions(self, version: int) -> tuple[int, _Versions]:
+        frame = await self.send_raw(ApiKey.API_VERSIONS, version, [_api_versions_request(version)])
+        return _read_api_versions(version, bytes(frame))
+
+
+@cache
+def _api_versions_request(version: int) -> bytes:
+    message = codec.request(ApiKey.API_VERSIONS)(
+        version=version, client_software_name=_CLIENT_SOFTWARE, client_software_version=__version__
+    )
+    return bytes(codec.encode_body(message, ApiKey.API_VERSIONS, version))
+
+
+@lru_cache(maxsize=8)
+def _read_api_versions(version: int, body: bytes) -> tuple[int, _Versions]:
+    """The error code, and what is offered; brokers of one version all answer with the same bytes. Raises:
+    ProtocolError."""
+    answer = codec.decode_response(ApiKey.API_VERSIONS, version, body)
+    offered = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys or []}
+    return answer.error_code, offered
 
 
 class _Connects(Protocol):

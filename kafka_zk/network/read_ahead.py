@@ -5,13 +5,13 @@ active segment are looked at first (``preadv`` with RWF_NOWAIT, which never wait
 something is missing they are read by a thread, into nowhere. The active segment's end was written a moment ago.
 """
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
 from kafka_zk.protocol.fetch import Part, Slice
+from kafka_zk.storage import files
 from kafka_zk.system.threads import RunInThread
 
 PROBE_EVERY_BYTES = 128 * 1024
@@ -50,24 +50,19 @@ class ReadAhead:
 
 def is_in_page_cache(file_slice: Slice) -> bool:
     """Whether the probed pages of the slice can be read without waiting for the disk."""
-    page = bytearray(1)
     end = file_slice.position + file_slice.size_bytes
-    positions = [*range(file_slice.position, end, PROBE_EVERY_BYTES), end - 1]
     try:
         descriptor = file_slice.fileno()
-        for position in positions:
-            os.preadv(descriptor, [page], position, os.RWF_NOWAIT)
-    except OSError:  # EAGAIN: not there; EOPNOTSUPP: a file system that cannot tell
+    except OSError:  # reading meets it again
         return False
-    return True
+    return files.is_cached(descriptor, [*range(file_slice.position, end, PROBE_EVERY_BYTES), end - 1])
 
 
 def _read_all(ranges: list[tuple[int, int, int]]) -> None:
-    buffer = memoryview(bytearray(_CHUNK_BYTES))
     for descriptor, position, size_bytes in ranges:
         end = position + size_bytes
         while position < end:
-            count = os.preadv(descriptor, [buffer[: end - position]], position)
+            count = len(files.pread(descriptor, min(_CHUNK_BYTES, end - position), position))
             if count == 0:
                 break
             position += count

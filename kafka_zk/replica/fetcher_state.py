@@ -2,9 +2,10 @@
 
 A partition is TRUNCATING until its log is a prefix of the leader's, then FETCHING. From Fetch version 12 on the leader
 finds the divergence itself and names it in its answer (KIP-595); before, it is asked with OffsetForLeaderEpoch
-(KIP-101, KIP-279). A log without leader epochs is truncated to its high watermark. After an error a partition is left
-alone for a while; one whose leader epoch the leader calls old is dropped until the controller says more. A throttled
-partition that lags is left out of requests while the quota is exceeded.
+(KIP-101, KIP-279). A log without leader epochs is truncated to its high watermark; one that ends within a batch of the
+leader's is truncated to where that begins. After an error a partition is left alone for a while; one whose leader epoch
+the leader calls old is dropped until the controller says more. A throttled partition that lags is left out of requests
+while the quota is exceeded.
 
 Pure: values in, effects out; of a log it reads offsets and epochs only. The driver (``replica_fetcher``) carries the
 effects out and tells what became of them. Source: AbstractFetcherThread.scala@3.9.
@@ -21,6 +22,8 @@ from kafka_zk.protocol.fetch_request import TOPIC_IDS_SINCE, FetchPartition
 from kafka_zk.replica.fetch_session import PartitionKey, TopicKey
 from kafka_zk.replica.fetch_session_handler import FetchSessionHandler
 from kafka_zk.replica.replication_quota import QuotaWindow, ReplicationQuota
+from kafka_zk.storage.errors import CorruptRecord
+from kafka_zk.storage.record_batch import check_crc, iter_batches
 from kafka_zk.storage.types import TopicPartition
 
 DIVERGING_EPOCH_SINCE = 12
@@ -95,6 +98,9 @@ class PartitionFetchState(NamedTuple):
     waited: int = 0
 
 
+_LAG = PartitionFetchState._fields.index("lag")
+
+
 class Append(NamedTuple):
     """Append ``records``, maybe none; then take over the leader's high watermark and log start offset.
 
@@ -109,11 +115,15 @@ class Append(NamedTuple):
 
 
 class Truncate(NamedTuple):
-    """Drop everything from ``offset`` on. Unless it ``is_complete``, the leader is asked again afterwards."""
+    """Drop everything from ``offset`` on. Unless it ``is_complete``, the leader is asked again afterwards.
+
+    ``has_parted``: both logs differ within one leader epoch, so records before ``offset`` may differ, too.
+    """
 
     tp: TopicPartition
     offset: int
     is_complete: bool = True
+    has_parted: bool = False
 
 
 class StartAnew(NamedTuple):
@@ -317,12 +327,15 @@ class FetcherState:
         if fetched.error_code:
             return self._refused(tp, fetched.error_code, now_s)
         if log.log_end_offset != known.fetch_offset:  # truncated or begun anew meanwhile: ask for what follows now
-            self._continue_at_end(tp, known, log)
+            self._continue_at_end(tp, known, log, known.lag, known.waited)
             return None
         diverging = fetched.diverging_epoch
         if diverging is not None and diverging.end_offset != UNDEFINED_OFFSET:
             return self._truncation(tp, known, diverging, log)
         records = fetched.records if isinstance(fetched.records, memoryview) else memoryview(b"")
+        parts_at = _parts_at(records, log)
+        if parts_at is not None:
+            return Truncate(tp, parts_at, has_parted=True)
         if self._quota.is_throttled(tp):
             self._quota.record(len(records), int(now_s * 1000))
         return Append(tp, records, fetched.high_watermark, fetched.log_start_offset, _restart_at(records, log))
@@ -386,7 +399,7 @@ class FetcherState:
         known = self.partitions.get(effect.tp)
         if known is not None:
             lag = max(0, effect.high_watermark - log.log_end_offset)
-            self._continue_at_end(effect.tp, known._replace(lag=lag, waited=0), log)
+            self._continue_at_end(effect.tp, known, log, lag, 0)
 
     def truncated(self, effect: Truncate | StartAnew, log: FollowerLog) -> None:
         """The log ends where it should."""
@@ -396,16 +409,24 @@ class FetcherState:
         is_complete = isinstance(effect, StartAnew) or effect.is_complete
         if is_complete or self._truncates_on_fetch:
             known = known._replace(state=ReplicaState.FETCHING)
-        self._continue_at_end(effect.tp, known, log)
+        self._continue_at_end(effect.tp, known, log, known.lag, known.waited)
 
-    def _continue_at_end(self, tp: TopicPartition, known: PartitionFetchState, log: FollowerLog) -> None:
+    def _continue_at_end(
+        self, tp: TopicPartition, known: PartitionFetchState, log: FollowerLog, lag: int, waited: int
+    ) -> None:
         before = self.partitions[tp]
-        after = self.partitions[tp] = known._replace(
-            fetch_offset=log.log_end_offset,
-            last_fetched_epoch=log.leader_epochs.latest_epoch,
-            log_start_offset=log.log_start_offset,
+        after = self.partitions[tp] = PartitionFetchState(
+            known.topic_id,
+            known.leader_epoch,
+            log.log_end_offset,
+            log.leader_epochs.latest_epoch,
+            log.log_start_offset,
+            known.state,
+            lag,
+            known.delayed_until_s,
+            waited,
         )
-        if after._replace(lag=before.lag) != before:
+        if after[:_LAG] != before[:_LAG] or after[_LAG + 1 :] != before[_LAG + 1 :]:  # the lag is not asked about
             self._want(tp)
 
     # -- what is asked for --------------------------------------------------------------------------------------------
@@ -455,10 +476,33 @@ class FetcherState:
                 self._want(tp)
 
 
+def _parts_at(records: memoryview, log: FollowerLog) -> int | None:
+    """Where the leader's first batch begins, if our log ends within it, in one epoch.
+
+    Then the leader has lost what we have, and has written anew (docs/decisions/0015). Kafka's follower gives such a
+    partition up (``markPartitionFailed`` in AbstractFetcherThread), and again after a restart. The base offset is not
+    covered by the CRC, so what the batch says must fit our log in every other way.
+    """
+    end = log.log_end_offset
+    if len(records) < _BASE_OFFSET.size or log.log_start_offset == end or not 0 <= _base_offset(records) < end:
+        return None
+    try:
+        _, header = next(iter_batches(records))
+        check_crc(records, 0, header)
+    except (StopIteration, CorruptRecord):  # appending meets it again
+        return None
+    is_one_epoch = header.partition_leader_epoch == log.leader_epochs.latest_epoch
+    return header.base_offset if is_one_epoch and header.next_offset > end else None
+
+
 def _restart_at(records: memoryview, log: FollowerLog) -> int | None:
     """Where a log without records must begin so that it can take the leader's first batch, which may begin before the
     leader's log start offset."""
     if len(records) < _BASE_OFFSET.size or log.log_start_offset != log.log_end_offset:
         return None
-    (base_offset,) = _BASE_OFFSET.unpack_from(records)
+    base_offset = _base_offset(records)
     return base_offset if base_offset < log.log_end_offset else None
+
+
+def _base_offset(records: memoryview) -> int:
+    return int(_BASE_OFFSET.unpack_from(records)[0])

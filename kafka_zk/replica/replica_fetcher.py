@@ -380,6 +380,8 @@ class ReplicaFetcher:
                 offset=effect.offset,
                 high_watermark=high_watermark,
             )
+            if isinstance(effect, Truncate) and effect.has_parted:
+                _log.error("{tp}: the leader lost records and wrote others; some before may differ here", tp=effect.tp)
         self._state.truncated(effect, log)
         self._changed(effect.tp)
 

@@ -337,9 +337,16 @@ class Run:
         world.run_for(PATIENCE_MS)
 
 
-def play(seed: int, plan: Sequence[Fault] | None = None, kinds: Iterable[str] = DRAWN) -> Outcome:
-    """Play one run. ``plan``: faults instead of those that the seed draws from ``kinds``."""
+def play(
+    seed: int,
+    plan: Sequence[Fault] | None = None,
+    kinds: Iterable[str] = DRAWN,
+    prepare: Callable[[Run], None] = lambda run: None,
+) -> Outcome:
+    """Play one run. ``plan``: faults instead of those that the seed draws from ``kinds``; ``prepare`` gets the run
+    before anything happens."""
     run = Run(seed, plan, kinds)
+    prepare(run)
     outcome = Outcome(seed, run.plan, history=run.history)
     with run.world as world:
         try:

@@ -9,7 +9,7 @@ for granted. ``tests/soak/power.py`` does the same to real folders. Tests: tests
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import NamedTuple
@@ -22,11 +22,12 @@ _WRITING = os.O_WRONLY | os.O_RDWR
 
 
 class _File:
-    __slots__ = ("content", "durable", "modified_ms")
+    __slots__ = ("content", "durable", "is_cached", "modified_ms")
 
     def __init__(self, now_ms: int) -> None:
         self.content = bytearray()
         self.durable = b""
+        self.is_cached = True  # as a whole; a power loss empties the page cache
         self.modified_ms = now_ms
 
 
@@ -97,6 +98,9 @@ class SimDisk(FileSystem):
     def sync_data(self, descriptor: int) -> None:
         self._sync("sync_data", descriptor)
 
+    def is_cached(self, descriptor: int, positions: Iterable[int]) -> bool:
+        return self._file(self._opened(descriptor)).is_cached
+
     def truncate(self, descriptor: int, size_bytes: int) -> None:
         opened = self._opened(descriptor)
         self._meet("truncate", opened.path)
@@ -108,7 +112,9 @@ class SimDisk(FileSystem):
 
     @contextmanager
     def map(self, descriptor: int) -> Iterator[memoryview]:
-        yield memoryview(bytes(self._file(self._opened(descriptor)).content))
+        file = self._file(self._opened(descriptor))
+        file.is_cached = True
+        yield memoryview(bytes(file.content))
 
     def lock(self, descriptor: int) -> None:
         path = self._opened(descriptor).path
@@ -211,7 +217,10 @@ class SimDisk(FileSystem):
     def _pread(self, descriptor: int, size_bytes: int, position: int) -> bytes:
         opened = self._opened(descriptor)
         self._meet("pread", opened.path)
-        return bytes(self._file(opened).content[position : position + size_bytes])
+        file = self._file(opened)
+        file.is_cached = True
+        with memoryview(file.content) as content:
+            return bytes(content[position : position + size_bytes])
 
     # -- faults ---------------------------------------------------------------------------------------------------
 
@@ -323,6 +332,7 @@ def _after_power_loss(directory: _Directory, random: Random) -> None:
         else:
             node.durable = survivor(random, name, node.durable, bytes(node.content))
             node.content = bytearray(node.durable)
+            node.is_cached = False
     directory.entries = found
     directory.durable = dict(found)
 

@@ -391,6 +391,20 @@ def disturbed(facts: Sequence[Fact]) -> list[tuple[float, float]]:
     return found
 
 
+def reassigned(facts: Sequence[Fact]) -> list[float]:
+    """When partitions were to be reassigned while a follower lags. With a new leader epoch its time begins again
+    (Replica.resetReplicaState in Kafka 3.9), for what was sent to that partition, and to others in the same request."""
+    found, lags_until_ms = [], -inf
+    for fact in facts:
+        if isinstance(fact, Happened):
+            line = _LINE.fullmatch(fact.text)
+            if line is not None and line[2] == "lag":
+                lags_until_ms = fact.time_ms + LAG_S * 1_000
+            elif fact.text.startswith("reassign ") and fact.time_ms < lags_until_ms:
+                found.append(fact.time_ms)
+    return found
+
+
 def drawn(
     random: Random,
     brokers: Sequence[str],

@@ -35,6 +35,7 @@ from kafka_zk.storage import files
 WINDOW_BYTES = 256 * 1024
 PIECE_BYTES = 64 * 1024
 _FRAME_SIZE = struct.Struct(">i")
+_SMALL_BYTES = PIECE_BYTES - _FRAME_SIZE.size
 _DATA = (bytes, bytearray, memoryview)
 _EPHEMERAL_PORT = 40_000
 Address = tuple[str, int]
@@ -88,7 +89,15 @@ class SimTransport:
     def write_frame(self, parts: Sequence[Part]) -> None:
         if not self.connected or self.disconnecting:
             return
-        size_bytes = sum(len(part) for part in parts)
+        size_bytes = 0
+        for part in parts:
+            size_bytes += len(part)
+        if size_bytes <= _SMALL_BYTES and not (self._held or self._queue or self._under_way_bytes >= WINDOW_BYTES):
+            data = _joined(size_bytes, parts)
+            if data is not None:
+                self._put_on_way(data)
+                self._note_drained()
+                return
         queued: list[bytes | _QueuedSlice] = [_FRAME_SIZE.pack(size_bytes)]
         for part in parts:
             if isinstance(part, _DATA):
@@ -168,16 +177,22 @@ class SimTransport:
                 self.abortConnection()
                 return
             self.queued_size_bytes -= len(data)
-            self._sent_bytes += len(data)
-            self._under_way_bytes += len(data)
-            self._network.send(self, data)
-        if self.on_drained is not None and self.queued_size_bytes <= QUEUE_FULL_BYTES // 2:
-            drained, self.on_drained = self.on_drained, None
-            self.process.callLater(0, drained)
+            self._put_on_way(data)
+        self._note_drained()
         if self.disconnecting and not self._queue and not self._finished and self.connected:
             self._finished = True
             self._network.send(self, None)
             self.process.callLater(0, self.end, ConnectionDone())
+
+    def _put_on_way(self, data: bytes) -> None:
+        self._sent_bytes += len(data)
+        self._under_way_bytes += len(data)
+        self._network.send(self, data)
+
+    def _note_drained(self) -> None:
+        if self.on_drained is not None and self.queued_size_bytes <= QUEUE_FULL_BYTES // 2:
+            drained, self.on_drained = self.on_drained, None
+            self.process.callLater(0, drained)
 
     def _next_piece(self) -> bytes | None:
         """As much of the queue as goes at once; None if a file ends before its slice does."""
@@ -275,6 +290,16 @@ class SimTransport:
         self._queue.clear()
         self.queued_size_bytes = 0
         self.on_drained = None
+
+
+def _joined(size_bytes: int, parts: Sequence[Part]) -> bytes | None:
+    """A frame; None if something of it lies in a file."""
+    data = [_FRAME_SIZE.pack(size_bytes)]
+    for part in parts:
+        if not isinstance(part, _DATA):
+            return None
+        data.append(part)  # type: ignore[arg-type]
+    return b"".join(data)
 
 
 def _release(items: Iterable[bytes | _QueuedSlice]) -> None:
@@ -445,10 +470,13 @@ class SimNetwork:
             sender._stalled.append(data)
             return
         now_s = self._clock.rightNow
-        delay_s = self._random.uniform(*self.delay_s)
+        least_s, most_s = self.delay_s
+        delay_s = least_s + (most_s - least_s) * self._random.random()  # as ``uniform``, without a call
         if self._slow:
             delay_s += self._slow.get(host, 0.0)
-        sender._arrives_s = max(sender._arrives_s, now_s + delay_s)
+        arrives_s = now_s + delay_s
+        if arrives_s > sender._arrives_s:
+            sender._arrives_s = arrives_s
         if data is not None:
             sender._under_way.append(data)
         self._clock.plan(sender._arrives_s - now_s, self._arrive, sender, data)

@@ -26,20 +26,20 @@ LATE_S = 0.000_01
 
 
 class Timer:
-    """As Twisted's DelayedCall."""
+    """As Twisted's DelayedCall. ``number``: of its entry among the process's timers; 0 when it is not planned."""
 
-    __slots__ = ("_called", "_cancelled", "_process", "args", "call", "number", "time_s")
+    __slots__ = ("_cancelled", "_process", "args", "call", "called", "number", "time_s")
 
     def __init__(self, process: "Process", call: Callable[..., object], args: tuple[Any, ...]) -> None:
         self._process = process
-        self._called = self._cancelled = False
+        self.called = self._cancelled = False
         self.time_s = 0.0
         self.call = call
         self.args = args
         self.number = 0
 
     def active(self) -> bool:
-        return not (self._called or self._cancelled)
+        return self.number > 0
 
     def getTime(self) -> float:
         return self.time_s
@@ -47,20 +47,17 @@ class Timer:
     def cancel(self) -> None:
         self._check()
         self._cancelled = True
+        self.number = 0
 
     def reset(self, seconds: float) -> None:
         """Let it come ``seconds`` from now."""
         self._check()
         self._process.plan(self, self._process.seconds() + seconds)
 
-    def run(self) -> None:
-        self._called = True
-        self.call(*self.args)
-
     def _check(self) -> None:
         if self._cancelled:
             raise AlreadyCancelled
-        if self._called:
+        if self.called:
             raise AlreadyCalled
 
 
@@ -97,14 +94,16 @@ class Process:
         return self._base_s + (self._clock.rightNow - self._world_base_s) * self._rate
 
     def wall_ms(self) -> int:
-        return self._wall_offset_ms + int(self.seconds() * 1000)
+        seconds = self._base_s + (self._clock.rightNow - self._world_base_s) * self._rate
+        return self._wall_offset_ms + int(seconds * 1000)
 
     def wall_ns(self) -> int:
         return self.wall_ms() * 1_000_000
 
     def callLater(self, delay: float, call: Callable[..., object], /, *args: object) -> Timer:
         timer = Timer(self, call, args)
-        self.plan(timer, self.seconds() + delay)
+        seconds = self._base_s + (self._clock.rightNow - self._world_base_s) * self._rate
+        self.plan(timer, seconds + delay)
         return timer
 
     def plan(self, timer: Timer, time_s: float) -> None:
@@ -125,16 +124,12 @@ class Process:
         if self._wake is not None and self._wake.active():
             self._wake.cancel()
         self._wake = None
-        while self._timers and not self._is_planned(self._timers[0]):
-            heappop(self._timers)
-        if self._timers and self.is_alive and not self.is_paused:
-            wait_s = (self._timers[0][0] - self.seconds()) / self._rate
-            self._wake = self._clock.callLater(max(0.0, wait_s) + LATE_S, self._run_due)
-
-    @staticmethod
-    def _is_planned(entry: tuple[float, int, Timer]) -> bool:
-        _, number, timer = entry
-        return timer.active() and timer.number == number
+        timers = self._timers
+        while timers and timers[0][2].number != timers[0][1]:  # it was cancelled or moved
+            heappop(timers)
+        if timers and self.is_alive and not self.is_paused:
+            wait_s = (timers[0][0] - self.seconds()) / self._rate
+            self._wake = self._clock.callLater((wait_s if wait_s > 0 else 0.0) + LATE_S, self._run_due)
 
     def _run_due(self) -> None:
         """All timers that are due now, not those that they plan."""
@@ -145,9 +140,11 @@ class Process:
         while timers and timers[0][0] <= now_s and timers[0][1] <= last and self.is_alive:
             if self.is_paused:
                 break
-            entry = heappop(timers)
-            if self._is_planned(entry):
-                self._run(entry[2].run)
+            _, number, timer = heappop(timers)
+            if timer.number == number:
+                timer.number = 0
+                timer.called = True
+                self._run(timer.call, *timer.args)
         self._is_at_timers = False
         self._plan_wake()
 
@@ -160,7 +157,10 @@ class Process:
         elif self.is_paused:
             self._held_back.append(partial(message, *args))
         else:
-            self._run(message, *args)
+            try:
+                message(*args)
+            except Exception:
+                self._failed(Failure())
 
     def pause(self) -> None:
         """SIGSTOP."""
@@ -198,14 +198,15 @@ class Process:
                 result = work()
             except Exception:
                 failure = Failure()
-                self.receive(lambda: done.errback(failure))
+                self.receive(done.errback, failure)
             else:
-                self.receive(lambda: done.callback(result))
+                self.receive(done.callback, result)
 
-        self._clock.plan(self._random.uniform(*THREAD_S), finish)
+        least_s, most_s = THREAD_S
+        self._clock.plan(least_s + (most_s - least_s) * self._random.random(), finish)
         return done
 
-    def _run(self, step: Callable[..., None], *args: object) -> None:
+    def _run(self, step: Callable[..., object], *args: object) -> None:
         try:
             step(*args)
         except Exception:

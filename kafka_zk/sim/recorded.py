@@ -14,10 +14,8 @@ from kafka_zk.registry.events import Event, SessionChanged
 from kafka_zk.registry.transaction_log import Created, DataSet, Deleted, SessionClosed, Transaction
 from kafka_zk.registry.transaction_log import Operation as Written
 from kafka_zk.sim.history import Lifted
-from kafka_zk.sim.replay import FACT, Line, replay
+from kafka_zk.sim.replay import COMMAND, FACT, Line, Played, replay
 from kafka_zk.sim.scenario import PLAYS, Scenario
-from kafka_zk.sim.stage import Stage
-from kafka_zk.sim.statements import ScenarioError
 from kafka_zk.sim.world import EPOCH_MS
 from kafka_zk.sim.znode_tree import Result, ZnodeTree
 from kafka_zk.web.lesson_steps import KEY, Lesson, Step, encode
@@ -30,18 +28,19 @@ _SESSIONS = 1 << 48
 
 def record(scenario: Scenario, recording: Recording) -> None:
     """Play it into an empty recording. Raises: ScenarioError."""
-    if scenario.campaign is not None:
-        raise ScenarioError(0, "the run of a seed cannot be shown step by step; kafka-zk replay plays it")
-    recorder = _Recorder(recording)
+    recorder = _Recorder(recording, is_run=scenario.campaign is not None)
     replay(scenario, recorder.tell, prepare=recorder.begin)
     lesson = Lesson(scenario.title, "\n".join(scenario.lesson), tuple(recorder.finished()))
     recording.note(KEY, encode(lesson))
 
 
 class _Recorder:
-    def __init__(self, recording: Recording) -> None:
+    """``is_run``: of a seed, of which everything is told at its end; what was done in it are its steps."""
+
+    def __init__(self, recording: Recording, *, is_run: bool) -> None:
         self._recording = recording
-        self._stage: Stage | None = None
+        self._is_run = is_run
+        self._stage: Played | None = None
         self._tree: _LoggedTree | None = None
         self._told = 0
         self._play = -1
@@ -50,7 +49,7 @@ class _Recorder:
         self._happened: list[str] = []
         self._in_step = False
 
-    def begin(self, stage: Stage) -> None:
+    def begin(self, stage: Played) -> None:
         """A play begins; what the end of the world before wrote is no part of it."""
         self._end_step()
         ends_ms = (self._recording.times() or (0, EPOCH_MS))[1]
@@ -68,20 +67,27 @@ class _Recorder:
 
     def tell(self, line: Line) -> None:
         self._take()
-        if line.kind == FACT:
+        kind = COMMAND if self._is_run and line.kind == FACT and not line.who else line.kind
+        if kind == FACT:
             self._happened.append(f"{line.time_ms / 1000:.1f} s {line.who} {line.text}")
             return
-        self._end_step()
-        self._steps.append(Step(PLAYS[line.play], line.kind, line.text, self._recording.count, 0, ()))
+        self._end_step(line.time_ms)
+        self._steps.append(Step(PLAYS[line.play], kind, line.text, self._until(line.time_ms), 0, ()))
         self._in_step = True
+
+    def _until(self, time_ms: float | None) -> int:
+        """The last entry of what happened until then; None: the last one of all."""
+        if not self._is_run or time_ms is None:
+            return self._recording.count
+        return self._recording.seq_at(self._base_ms + int(time_ms))
 
     def finished(self) -> list[Step]:
         self._end_step()
         return self._steps
 
-    def _end_step(self) -> None:
+    def _end_step(self, time_ms: float | None = None) -> None:
         if self._in_step:
-            self._steps[-1] = self._steps[-1]._replace(seq=self._recording.count, happened=tuple(self._happened))
+            self._steps[-1] = self._steps[-1]._replace(seq=self._until(time_ms), happened=tuple(self._happened))
         self._happened, self._in_step = [], False
 
     def _take(self) -> None:
@@ -105,7 +111,7 @@ class _Recorder:
 class _LoggedTree(ZnodeTree):
     """Writes down what is written, as a ZooKeeper's transaction log does."""
 
-    def __init__(self, stage: Stage, first_session: int, base_ms: int) -> None:
+    def __init__(self, stage: Played, first_session: int, base_ms: int) -> None:
         super().__init__()
         self.log: list[Transaction] = []
         self._first_session = first_session

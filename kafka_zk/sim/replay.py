@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from kafka_zk.sim import narration, old_rules
-from kafka_zk.sim.campaign import play
+from kafka_zk.sim.campaign import Run, play
 from kafka_zk.sim.conditions import CONDITIONS, JUDGES
 from kafka_zk.sim.narration import SAFEGUARD
 from kafka_zk.sim.old_rules import OLD_RULES
@@ -20,6 +20,8 @@ from kafka_zk.sim.stage import Stage, StageError
 from kafka_zk.sim.statements import ScenarioError
 from kafka_zk.sim.verbs import VERBS, expect, expect_not
 
+Played = Stage | Run
+"""Where a scenario is played, or the run of a seed: both have a ``world`` and a ``history``."""
 COMMAND, NOTE, FACT, FOUND, HELD, FAILED = "command", "note", "fact", "violation", "held", "failed"
 _SHOWN_VIOLATIONS = 5
 _WHO_WIDTH = 12
@@ -64,9 +66,9 @@ def replay(
     tell: Callable[[Line], None],
     *,
     everything: bool = False,
-    prepare: Callable[[Stage], None] = lambda stage: None,
+    prepare: Callable[[Played], None] = lambda played: None,
 ) -> Replayed:
-    """Play it in all its ways; ``prepare`` gets the stage of each, before anything happens there.
+    """Play it in all its ways; ``prepare`` gets the stage or the run of each, before anything happens there.
 
     Raises: ScenarioError for what cannot be done at its place.
     """
@@ -94,7 +96,7 @@ class _Player:
     """One play of a scenario."""
 
     def __init__(
-        self, scenario: Scenario, name: str, everything: bool, prepare: Callable[[Stage], None]
+        self, scenario: Scenario, name: str, everything: bool, prepare: Callable[[Played], None]
     ) -> None:
         self._prepare = prepare
         self._scenario = scenario
@@ -167,7 +169,7 @@ class _Player:
     def _campaign(self) -> Iterator[Line]:
         campaign = self._scenario.campaign
         assert campaign is not None
-        outcome = play(campaign.seed, campaign.plan)
+        outcome = play(campaign.seed, campaign.plan, prepare=self._prepare)
         self.violations = [_first_line(each) for each in outcome.violations]
         for fact in outcome.history.facts:
             told = narration.told(fact, self._everything)

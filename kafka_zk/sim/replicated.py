@@ -23,7 +23,7 @@ from kafka_zk.replica.partition import Partition, Role
 from kafka_zk.sim import judges, replica_judges
 from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, NEVER, PATIENCE_MS, Outcome, Run
 from kafka_zk.sim.clients import SEND_EVERY_S, SimProducer, make_admin
-from kafka_zk.sim.faults import Fault, disturbed, drawn, with_a_sequence
+from kafka_zk.sim.faults import Fault, disturbed, drawn, reassigned, with_a_sequence
 from kafka_zk.sim.history import Acked, Found, HandedOut
 from kafka_zk.sim.replica_judges import EndSeen, ReplicaSample, StateSample, StateWrite
 from kafka_zk.sim.replica_logs import ReplicaLogs
@@ -246,7 +246,8 @@ class ReplicatedRun(Run):
         self._sample_count += 1
         running = self._running()
         for state in self.states.values():
-            self._compare_with_the_watermark(state, running)
+            if state.tp.topic != self._unjudged and _is_ahead(state, running):
+                self._compare_with_the_watermark(state, running)
         if self._sample_count % AGREEMENT_EVERY == 0:
             self.compare_logs()
         self.world.scheduler.clock.callLater(SAMPLE_MS / 1000, self._sample)
@@ -369,14 +370,17 @@ def _hosted(tp: TopicPartition, running: Running) -> dict[int, Partition]:
 def _is_ahead(state: StateSample, running: Running) -> bool:
     """Whether some member of the ISR may have less than the leader calls committed: a look before the judge's, since
     that is asked fifty times a second."""
-    leader = running.get(state.leader, {}).get(state.tp)
+    _, tp, leader_id, _, _, isr, _ = state
+    hosted = running.get(leader_id)
+    leader = None if hosted is None else hosted.get(tp)
     if leader is None or leader.log is None:
         return False
     mark = leader.log.high_watermark
-    for broker_id in state.isr:
-        partition = running.get(broker_id, {}).get(state.tp)
-        if partition is not None and partition.log is not None and partition.log.log_end_offset < mark:
-            return True
+    for broker_id in isr:
+        if broker_id != leader_id and (hosted := running.get(broker_id)) is not None:
+            partition = hosted.get(tp)
+            if partition is not None and (log := partition.log) is not None and log.log_end_offset < mark:
+                return True
     return False
 
 
@@ -421,7 +425,7 @@ def _judged(run: ReplicatedRun, logs: Mapping[TopicPartition, list[Found]]) -> l
         durable.add(CACHED)
     broken = judges.records(facts, logs, durable)
     broken += judges.seen(facts, dict(logs), durable)
-    broken += judges.in_time(facts, disturbed(facts), IN_TIME_MS)
+    broken += judges.in_time(facts, disturbed(facts), IN_TIME_MS, reassigned(facts))
     broken += judges.epochs(facts)
     broken += replica_judges.ends(each for each in run.ends if each.tp.topic in durable)
     if run.world.disk.open_count:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Coroutine
 from functools import partial
 from heapq import heappop, heappush
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.error import AlreadyCalled, AlreadyCancelled
@@ -64,16 +64,16 @@ class PlannedCall:
             raise AlreadyCalled
 
 
-class _Certain(NamedTuple):
-    """A call that nobody cancels or moves."""
-
-    func: Callable[..., object]
-    args: tuple[object, ...]
+_Certain = tuple[Callable[..., object], tuple[object, ...]]
+"""A call that nobody cancels or moves: what is called, and with what."""
 
 
 class VirtualClock(Clock):
     """A Twisted clock that shows the time of day, too; it begins at ``epoch_ms``. Its calls lie in a heap, by time and
     by the order in which they were planned."""
+
+    run_call: Callable[[Callable[..., object], tuple[object, ...]], None] | None = None
+    """Set by a test that measures the turns of the reactor: makes one call."""
 
     def __init__(self, epoch_ms: int = 0) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class VirtualClock(Clock):
     def plan(self, delay_s: float, what: Callable[..., object], *args: object) -> None:
         """As ``callLater``, for good."""
         self._numbers += 1
-        heappush(self._heap, (self.rightNow + delay_s, self._numbers, _Certain(what, args)))
+        heappush(self._heap, (self.rightNow + delay_s, self._numbers, (what, args)))
 
     def move(self, call: PlannedCall, time_s: float) -> None:
         """Let it come at another time; its entry with the old one is passed over."""
@@ -104,7 +104,7 @@ class VirtualClock(Clock):
         heap = self._heap
         while heap:
             planned_s, _, call = heap[0]
-            if isinstance(call, _Certain) or (call.is_active and call.time_s == planned_s):
+            if isinstance(call, tuple) or (call.is_active and call.time_s == planned_s):
                 return planned_s
             heappop(heap)
         return None
@@ -127,23 +127,26 @@ class VirtualClock(Clock):
     def run_until(self, time_s: float) -> None:
         """Run what comes until that time, each call at its own; then show that time."""
         heap = self._heap
-        while heap and heap[0][0] <= time_s:
-            self.rightNow = max(self.rightNow, heap[0][0])
+        while heap and (due_s := heap[0][0]) <= time_s:
+            if due_s > self.rightNow:
+                self.rightNow = due_s
             self._run_next()
         self.rightNow = max(self.rightNow, time_s)
 
     def _run_next(self) -> None:
         planned_s, _, call = heappop(self._heap)
-        if isinstance(call, PlannedCall):
-            if not call.is_active or call.time_s != planned_s:
-                return
+        if isinstance(call, tuple):
+            func, args = call
+        elif call.is_active and call.time_s == planned_s:
+            func, args = call.func, call.args
             call.called = True
             call.is_active = False
-        self.run_call(call)
-
-    def run_call(self, call: "PlannedCall | _Certain") -> None:
-        """One turn of the reactor; a test may measure it."""
-        call.func(*call.args)
+        else:
+            return
+        if self.run_call is None:
+            func(*args)
+        else:
+            self.run_call(func, args)
 
     def wall_ms(self) -> int:
         return self._epoch_ms + int(self.seconds() * 1000)

@@ -15,6 +15,7 @@ from kafka_zk.registry.events import Event, Reread, SessionChanged, WatchArmed, 
 from kafka_zk.registry.znodes import topics
 from kafka_zk.replica.events import RoleChanged
 from kafka_zk.timeline.cluster_events import OperatorActed
+from kafka_zk.web.session_names import process_of
 
 CLOSELY_MS = 5_000
 """What a process told longer ago is no likely cause of what it does now."""
@@ -66,7 +67,7 @@ class Causality:
         """Of a change that this process made; ``session_end``: the entry of the session's end that it belongs to."""
         if session_end is not None:
             return Cause(session_end, certain=True)
-        last = self._last.get(_process(actor))
+        last = self._last.get(process_of(actor))
         if last is None or time_ms - last.time_ms > CLOSELY_MS:
             return None
         return Cause(last.seq, certain=False)
@@ -107,7 +108,7 @@ class Causality:
             found = self._data_changed.get(topics.state_path(event.partition.topic, event.partition.partition))
             if found is not None:
                 return Cause(found, certain=False)
-        last = self._last.get(_process(event.actor))
+        last = self._last.get(process_of(event.actor))
         if last is None or isinstance(event, SessionChanged) or event.time_ms - last.time_ms > CLOSELY_MS:
             return None
         return Cause(last.seq, certain=False)
@@ -123,7 +124,7 @@ class Causality:
         elif isinstance(event, OperatorActed):
             ended = self._acted(seq, event)
         if not isinstance(event, WatchArmed):
-            self._last[_process(event.actor)] = _Told(seq, event.time_ms)
+            self._last[process_of(event.actor)] = _Told(seq, event.time_ms)
         return ended
 
     def _acted(self, seq: int, act: OperatorActed) -> int | None:
@@ -144,11 +145,6 @@ def _target(act: OperatorActed) -> str:
     """The process that it was done to, by the name of its session: ``broker 1`` is broker-1, ``board/anna`` the member
     board_anna."""
     return act.target.replace("broker ", "broker-", 1) if "/" not in act.target else act.target.replace("/", "_", 1)
-
-
-def _process(actor: str) -> str:
-    """The controller is a broker in its office."""
-    return actor.replace("controller-", "broker-", 1) if actor.startswith("controller-") else actor
 
 
 def _remember(known: dict[Key, Value], key: Key, value: Value) -> None:

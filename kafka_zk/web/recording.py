@@ -26,6 +26,7 @@ from kafka_zk.web.samples import SCHEMA as SAMPLES
 from kafka_zk.web.samples import Samples
 from kafka_zk.web.session_names import session_name, unnamed
 from kafka_zk.web.spans import assigned, assigned_lanes, hold
+from kafka_zk.web.watchers import Lifetime, SetWatch, standing
 from kafka_zk.web.znode_tree import Change, Znode, ZnodeTree
 
 VERSION = 1
@@ -36,7 +37,8 @@ _CHANGES = "'created', 'changed', 'deleted'"  # as in the index, else SQLite doe
 _GROUP_STEPS = "'RebalancePrepared', 'AssignmentCompleted'"
 _SET_WATCHES = "'WatchArmed', 'WatchSeen'"
 _WATCHES = f"{_SET_WATCHES}, 'WatchFired', 'WatchGone'"
-_FROM_ZOOKEEPER = f"{_CHANGES}, '{SESSION_BEGAN}', '{SESSION_ENDED}'"
+_SESSION_CHANGES = f"'{SESSION_BEGAN}', '{SESSION_ENDED}'"
+_FROM_ZOOKEEPER = f"{_CHANGES}, {_SESSION_CHANGES}"
 _MOST_OUT_OF_ORDER = 500
 """So many entries may have been told later than others that happened after them."""
 _LEAST_BETWEEN_CHECKPOINTS = 2_500
@@ -59,6 +61,7 @@ create index if not exists by_group_step on entries (time_ms)
     where kind in ('RebalancePrepared', 'AssignmentCompleted');
 create index if not exists by_operator on entries (time_ms) where kind = 'OperatorActed';
 create index if not exists by_change on entries (seq) where kind in ('created', 'changed', 'deleted');
+create index if not exists by_session_change on entries (seq) where kind in ('session began', 'session ended');
 create index if not exists by_path on entries (path, seq) where path != '';
 create index if not exists by_cause on entries (cause);
 create index if not exists by_session on entries (session) where session != 0;
@@ -117,7 +120,10 @@ class Recording:
 
     def __init__(self, path: Path | None = None, *, read_only: bool = False) -> None:
         self._database = _open(path, read_only=read_only)
-        self._is_bounded = path is None
+        self.is_bounded = path is None
+        """In memory: the oldest entries go."""
+        self.kept = "in memory" if path is None else f"in {path.name}"
+        """Where it is, for people."""
         self.samples = Samples(self._database)
         self._sessions: dict[int, str] = {}
         self.first, self.count = 1, 0
@@ -152,7 +158,7 @@ class Recording:
             self._go_to_the_end()
             raise
         self._checkpoint_if_due()
-        while self._is_bounded and self.used_bytes > MOST_IN_MEMORY_BYTES and self.first < self.count:
+        while self.is_bounded and self.used_bytes > MOST_IN_MEMORY_BYTES and self.first < self.count:
             self._forget_oldest()
 
     def _go_to_the_end(self) -> None:
@@ -306,7 +312,7 @@ class Recording:
     @property
     def misses(self) -> str:
         """What is not there any more, for people; "" for nothing."""
-        if self.first == 1 or not self._is_bounded:
+        if self.first == 1 or not self.is_bounded:
             return ""
         size_mb = MOST_IN_MEMORY_BYTES >> 20
         return f"the first {self.first - 1} entries: in memory the last {size_mb} MB are kept, --record FILE keeps all"
@@ -453,17 +459,22 @@ class Recording:
         return self._head.znodes.get(path)
 
     def watchers(self, seq: int) -> dict[str, list[str]]:
-        """Who watches which path after this entry, as processes or ZooKeeper told: whose last watch has not fired."""
-        rows = self._database.execute(
-            f"select path, actor from entries where kind in ({_WATCHES}) and seq between ? and ? "
+        """Who watches which path after this entry, as processes or ZooKeeper told: whose last watch has not fired, and
+        was set in a session that lives."""
+        watches = self._database.execute(
+            f"select path, actor, max(case when kind in ({_SET_WATCHES}) then time_ms end) "
+            f"from entries where kind in ({_WATCHES}) and seq between ? and ? "
             f"group by path, actor having max(case when kind in ({_SET_WATCHES}) then seq else 0 end) > "
             f"max(case when kind in ({_SET_WATCHES}) then 0 else seq end) order by path, actor",
             (seq - _MOST_WATCHES, seq),
         )
-        found: dict[str, list[str]] = {}
-        for path, actor in rows:
-            found.setdefault(path, []).append(actor)
-        return found
+        sessions = self._database.execute(
+            f"select actor, max(case when kind = '{SESSION_BEGAN}' then time_ms else 0 end), "
+            f"max(case when kind = '{SESSION_ENDED}' then time_ms end) "
+            f"from entries where kind in ({_SESSION_CHANGES}) and seq <= ? group by session, actor",
+            (seq,),
+        )
+        return standing(map(SetWatch._make, watches), map(Lifetime._make, sessions))
 
     def changes_of(self, path: str, seq: int, limit: int) -> list[Entry]:
         """The latest changes of a znode until this entry, the last first."""

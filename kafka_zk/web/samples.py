@@ -1,7 +1,8 @@
 """High watermarks and committed offsets by time, in a recording's database.
 
 A *series* is ``end flights-0`` or ``committed board: flights-0``, and for pictures of all partitions of a topic
-together ``ends flights`` and ``lag board: flights``. A value lasts until the next one; None: no broker answered.
+together ``ends flights`` and ``lag board: flights``; ``heard 0x1f``: whether a session is silent. A value lasts until
+the next one; None: nobody answers, or there is no such session any more.
 """
 
 import sqlite3
@@ -32,16 +33,24 @@ class Samples:
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
         self._there = bool(database.execute("select 1 from sqlite_master where name = 'samples'").fetchone())
-        self._last: dict[str, int | None] = {}
+        self._last: dict[str, int | None] = {}  # what lasts; of series that are not here it is in the database
         self._added = 0
 
-    def add(self, time_ms: int, values: Mapping[str, int | None]) -> int:
-        """Take what changed; returns how many did."""
-        new = {series: value for series, value in values.items() if self._last.get(series, -1) != value}
+    def add(self, time_ms: int, values: Mapping[str, int | None], *, for_good: bool = False) -> int:
+        """Take what changed; returns how many did.
+
+        Args:
+            values: None ends a series, until there is a value again.
+            for_good: None is hardly ever told again, nor a value after it: such series are not kept in memory.
+        """
+        new = {series: value for series, value in values.items() if self._lasting(series, time_ms) != value}
         with self._database:
             rows = [(series, time_ms, value) for series, value in new.items()]
             self._database.executemany("insert or replace into samples values (?, ?, ?)", rows)
-        self._last.update(new)
+        self._last.update(values)
+        if for_good:
+            for series in [series for series, value in values.items() if value is None]:
+                del self._last[series]
         self._added += len(new)
         if self._added >= _COUNTED_EVERY:
             self._added = 0
@@ -86,6 +95,12 @@ class Samples:
             "select series, time_ms, value from samples where time_ms > ? and time_ms <= ?", (from_ms, to_ms)
         ).fetchall()
 
+    def _lasting(self, series: str, time_ms: int) -> int | None:
+        if series in self._last:
+            return self._last[series]
+        before = self._before(series, time_ms)
+        return None if before is None else before.value
+
     def _before(self, series: str, time_ms: int) -> Sample | None:
         row = self._database.execute(
             "select time_ms, value from samples where series = ? and time_ms <= ? order by time_ms desc limit 1",
@@ -102,4 +117,4 @@ class Samples:
                     "(select time_ms from samples order by time_ms limit 1 offset ?)",
                     (count - MOST_SAMPLES + MOST_SAMPLES // _FORGOTTEN_SHARE,),
                 )
-            self._last.clear()  # what still lasts is told again
+            self._last.clear()  # what still lasts, and was forgotten with them, is told again

@@ -11,9 +11,11 @@ from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 
+from kafka_zk.system.clock import wall_ms
 from kafka_zk.web.api import RecordingApi
 from kafka_zk.web.asked_groups import AskedGroups
 from kafka_zk.web.documents import Document
+from kafka_zk.web.heartbeats import Connection, Heartbeats
 from kafka_zk.web.recorder import Recorder
 from kafka_zk.web.recording import Recording
 from kafka_zk.web.sampled import to_ask
@@ -25,6 +27,7 @@ from kafka_zk.web.watch_table import Watches, WatchTable
 _log = Logger()
 
 WATCH_TABLE_INTERVAL_S = 3.0
+HEARTBEATS_INTERVAL_S = 1.0
 HEARTBEAT_S = 1.0
 """So often the page is told what time it is, even if nothing happens."""
 
@@ -35,7 +38,7 @@ class Cluster:
 
     ``broker_ids``: those of a cluster of ``kafka-zk up``, dead or alive. ``break_broker``: None where it cannot be.
     ``in_lesson``: the page begins at the beginning, and shows what its reader has come to. ``watch_table``: who can be
-    asked who watches what, where nobody traces that.
+    asked who watches what, where nobody traces that. ``heartbeats``: who can be asked which sessions are silent.
     """
 
     source: Source
@@ -44,6 +47,7 @@ class Cluster:
     break_broker: Break | None = None
     in_lesson: bool = False
     watch_table: WatchTable | None = None
+    heartbeats: Heartbeats | None = None
 
 
 class WebService:
@@ -55,7 +59,7 @@ class WebService:
         self._described = described
         self._recorder: Recorder | None = None
         self._sampler: Sampler | None = None
-        self._watch_loop: LoopingCall | None = None
+        self._loops: list[LoopingCall] = []
         token = secrets.token_urlsafe(16)
         break_broker = cluster.break_broker if cluster is not None else None
         self._server = WebServer(RecordingApi(recording), self.describe, break_broker, token)
@@ -78,9 +82,9 @@ class WebService:
             self._sampler.start()
             self._every(reactor, self._server.tell_news)
             if (table := self._cluster.watch_table) is not None:
-                self._watch_loop = LoopingCall(self._look_at_watches, table)
-                self._watch_loop.clock = reactor
-                self._watch_loop.start(WATCH_TABLE_INTERVAL_S)
+                self._look(reactor, WATCH_TABLE_INTERVAL_S, table.look, lambda each: self._take_watches(each, table))
+            if (beats := self._cluster.heartbeats) is not None:
+                self._look(reactor, HEARTBEATS_INTERVAL_S, beats.look, lambda each: self._take_heartbeats(each, beats))
 
     def record_now(self) -> int:
         """Take what the cluster has told until now; returns the last entry."""
@@ -93,8 +97,9 @@ class WebService:
             self._recorder.stop()
         if self._sampler is not None:
             self._sampler.stop()
-        if self._watch_loop is not None and self._watch_loop.running:
-            self._watch_loop.stop()
+        for loop in self._loops:
+            if loop.running:
+                loop.stop()
         self._recording.close()
 
     def describe(self) -> Document:
@@ -111,6 +116,8 @@ class WebService:
             "now_ms": int(time.time() * 1000),
             "live": cluster is not None and not cluster.in_lesson,
             "source": self._described,
+            "used_bytes": self._recording.used_bytes,
+            "kept": "" if cluster is None else self._recording.kept,
             "misses": "; ".join(filter(None, self._misses())),
             "known_brokers": list(cluster.broker_ids) if cluster is not None else [],
             "can_break": cluster is not None and cluster.break_broker is not None,
@@ -125,15 +132,29 @@ class WebService:
                 yield self._cluster.watch_table.misses
         yield self._recording.misses
 
-    def _look_at_watches(self, table: WatchTable) -> "Deferred[None]":
-        looked: Deferred[None] = deferToThread(table.look).addCallback(self._take_watches, table)
-        return looked.addErrback(lambda failure: _log.failure("who watches what is unknown", failure=failure))
+    def _look(self, reactor: Any, interval_s: float, look: Callable[[], Any], take: Callable[[Any], object]) -> None:
+        """Again and again: ``look`` in a thread, as it waits for ZooKeeper, then ``take`` what it found."""
+
+        def found(what: Any) -> None:
+            if loop.running:  # else it came too late: the recording is closed
+                take(what)
+
+        def again() -> "Deferred[None]":
+            looked: Deferred[None] = deferToThread(look).addCallback(found)
+            return looked.addErrback(lambda failure: _log.failure("ZooKeeper was asked in vain", failure=failure))
+
+        loop = LoopingCall(again)
+        loop.clock = reactor
+        self._loops.append(loop)
+        loop.start(interval_s)
 
     def _take_watches(self, watches: Watches | None, table: WatchTable) -> None:
-        if self._watch_loop is None or not self._watch_loop.running or self._recorder is None:
-            return  # it came too late: the recording is closed
-        if watches is not None:
+        if watches is not None and self._recorder is not None:
             self._recorder.take(table.tell(watches, self._recording.actor_of))
+
+    def _take_heartbeats(self, connections: list[Connection] | None, beats: Heartbeats) -> None:
+        now_ms = wall_ms()
+        self._recording.samples.add(now_ms, beats.tell(connections, now_ms), for_good=True)
 
     def _every(self, reactor: Any, function: Callable[[], None]) -> None:
         function()

@@ -4,6 +4,7 @@ import re
 
 from kafka_zk.web.znode_tree import Change
 
+_CONTROLLER = "controller-"
 _BROKER = re.compile(r"/brokers/ids/(\d+)")
 _MEMBER = re.compile(r"/consumers/[^/]+/ids/([^/]+)")
 
@@ -21,3 +22,8 @@ def session_name(change: Change) -> str | None:
 def unnamed(session: int) -> str:
     """A session of which nobody knows whose it is."""
     return f"session {session & (1 << 64) - 1:#x}"
+
+
+def process_of(actor: str) -> str:
+    """Whose session this actor uses: the controller is a broker in its office."""
+    return f"broker-{actor.removeprefix(_CONTROLLER)}" if actor.startswith(_CONTROLLER) else actor

@@ -4,7 +4,7 @@ Each server knows the watches of its own clients, so all are asked. They tell of
 Source: ZooKeeper Administrator's Guide 3.9; DataTree.java: dumpWatches.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from kafka_zk.embedded.health import NoAnswer, NotAllowed, ask
 from kafka_zk.embedded.ports import AnswerTooLong
@@ -69,11 +69,12 @@ class WatchTable:
         return frozenset((session, inside) for session, path in others if (inside := self._inside(path)) is not None)
 
     def tell(self, watches: Watches, name: Callable[[int], str]) -> list[Event]:
-        """What is new since the last call; ``name``: whose a session is."""
+        """What is new since the last call; ``name``: whose a session is. One who has two sessions for a while watches
+        as long as one of them does."""
         now_ms, before = wall_ms(), self._known
         self._known = {each: name(each[0]) for each in watches}
-        gone = sorted((path, actor) for (session, path), actor in before.items() - self._known.items())
-        new = sorted((path, actor) for (session, path), actor in self._known.items() - before.items())
+        gone = sorted(_by_path(before.items()) - _by_path(self._known.items()))
+        new = sorted(_by_path(self._known.items() - before.items()))
         return [
             *(WatchGone(now_ms, actor, CAUSE, 0, path) for path, actor in gone),
             *(WatchSeen(now_ms, actor, CAUSE, 0, path) for path, actor in new),
@@ -87,6 +88,11 @@ class WatchTable:
         if not self._chroot:
             return path
         return path[len(self._chroot) :] if path.startswith(f"{self._chroot}/") else None
+
+
+def _by_path(known: Iterable[tuple[tuple[int, str], str]]) -> set[tuple[str, str]]:
+    """Which path who watches."""
+    return {(path, actor) for (_, path), actor in known}
 
 
 def parse(answer: str) -> Iterator[tuple[int, str]]:

@@ -34,13 +34,13 @@ from kafka_zk.spark_jobs.extraction.errors import (
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
-from kafka_zk.spark_jobs.extraction.progress import Progress
+from kafka_zk.spark_jobs.extraction.progress import Progress, untold
+from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks, read_tasks
 from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
 from kafka_zk.spark_jobs.extraction.stores import check_store
 from kafka_zk.spark_jobs.extraction.table_formats import check_table, is_table
 from kafka_zk.spark_jobs.extraction.undecodable import NOTHING_STAGED, Staged, refusal
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.offset_ranges import split as split_ranges
 from kafka_zk.spark_jobs.session import java_answers
 from kafka_zk.spark_jobs.waiting import Note
 from kafka_zk.spark_jobs.wire.packages import absent_wire_packages
@@ -91,11 +91,14 @@ class BlockingTime:
 class Lake(Protocol):
     """Where records go (``lakes.Lakes``)."""
 
+    @property
+    def cores(self) -> int: ...
+
     def qualified(self, folder: str) -> str: ...
 
-    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged: ...
+    def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged: ...
 
-    def undecodable(self, manifest: Manifest, bootstrap_servers: str) -> Iterator[DeadLetter]: ...
+    def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]: ...
 
     def published(self, manifest: Manifest) -> str: ...
 
@@ -147,7 +150,7 @@ def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
 
 def extract(
     spark: Any, extraction: Extraction, *,
-    progress: Progress = lambda *_: None, note: Note = lambda _: None, observe: Observe = lambda *_: None,
+    progress: Progress = untold, note: Note = lambda _: None, observe: Observe = lambda *_: None,
 ) -> Report:  # fmt: skip
     """Extract what is new; finishes what a killed run left. With nothing new it publishes nothing.
 
@@ -213,16 +216,20 @@ def started(spark: Any, note: Note) -> tuple[Any, float]:
 
 def run(
     spark: Any, extraction: Extraction, connections: Connections, *,
-    progress: Progress = lambda *_: None, note: Note = lambda _: None, observe: Observe = lambda *_: None,
+    progress: Progress = untold, note: Note = lambda _: None, observe: Observe = lambda *_: None, checked: bool = False,
 ) -> Report:  # fmt: skip
-    """The protocol, over connections that may have been idle for long. Raises: see ``extract``."""
+    """The protocol, over connections that may have been idle for long. Raises: see ``extract``.
+
+    ``checked``: an earlier run of the same extraction has found its target and columns to be right.
+    """
     from py4j.protocol import Py4JError
 
     from kafka_zk.spark_jobs.extraction.lakes import Lakes
 
     lake = Lakes(spark, extraction, progress)
     try:
-        lake.check()
+        if not checked or extraction.value_format is not None:  # a schema registry may have another schema by now
+            lake.check()
         connections.zookeeper.process(0)  # what happened to the session meanwhile
         return run_blocking(ExtractionRun(extraction, connections.zookeeper, connections, lake, observe, note).run())
     except (Py4JError, OSError) as error:
@@ -375,22 +382,22 @@ class ExtractionRun:
 
     async def _stage(self, manifest: Manifest) -> None:
         """Raises: Undecodable."""
-        pieces = split_ranges(sorted(manifest.ranges), max_records=self._extraction.max_records_per_task)
-        offsets = sum(each.size for each in pieces)
-        self._note(f"extracting {offsets:,} records of {len(manifest.ranges)} partitions, in {len(pieces)} tasks")
-        self._staged = self._lake.stage(manifest, pieces, self._cluster.bootstrap_servers)
+        tasks = read_tasks(manifest.ranges, self._extraction, self._lake.cores)
+        offsets, partitions = sum(tasks.sizes), len(manifest.ranges)
+        self._note(f"extracting {offsets:,} records of {partitions} partitions, in {len(tasks.sizes)} tasks")
+        self._staged = self._lake.stage(manifest, tasks, self._cluster.bootstrap_servers)
         asked = self._extraction
         has_letters = asked.dead_letter_topic is not None
         if told := refusal(self._staged, asked.decoding, asked.on_undecodable, dead_letters=has_letters):
             await self._drop(manifest)
             raise Undecodable(told)
         if asked.dead_letter_topic is not None and self._staged.undecodable:
-            self._send_dead_letters(manifest, asked.dead_letter_topic)
+            self._send_dead_letters(manifest, tasks, asked.dead_letter_topic)
 
-    def _send_dead_letters(self, manifest: Manifest, topic: str) -> None:
+    def _send_dead_letters(self, manifest: Manifest, tasks: ReadTasks, topic: str) -> None:
         """Before the offsets move: a run that repeats the ranges finds that it is done."""
         servers = self._cluster.bootstrap_servers
-        letters = self._lake.undecodable(manifest, servers)
+        letters = self._lake.undecodable(tasks, servers)
         sent = dead_letters.send(
             letters, self._staged.undecodable, manifest.ranges, topic=topic, group=self._extraction.group,
             bootstrap_servers=servers,

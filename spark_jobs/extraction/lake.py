@@ -3,7 +3,7 @@
 The folders are in Hadoop's file systems as Spark sees them; how each class of store publishes is ``stores.py``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -16,12 +16,12 @@ from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.progress import JobProgress, Progress
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
+from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.record_frames import RecordFrames
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.stores import Publication, missing_module, publication
 from kafka_zk.spark_jobs.extraction.table_formats import is_table
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 
 _COMMITTER = "mapreduce.fileoutputcommitter.algorithm.version"
 
@@ -36,6 +36,11 @@ class SparkLake:
         self._files = HadoopFiles(spark)
         self._folders = RangeFolders(self._files, lambda paths: int(spark.read.parquet(*paths).count()))
         self._frames = RecordFrames(spark, extraction)
+
+    @property
+    def cores(self) -> int:
+        """How many tasks Spark runs at once, now: executors may come and go."""
+        return int(self._spark.sparkContext.defaultParallelism)
 
     def qualified(self, folder: str) -> str:
         """The folder as an absolute URI."""
@@ -68,13 +73,10 @@ class SparkLake:
         """What lies in the staging folder."""
         return self._spark.read.schema(self.empty().schema).parquet(self._folders.staging(manifest))
 
-    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged:
-        """Write the records of the manifest's ranges to its staging folder; returns what was written.
-
-        ``pieces`` are the ranges of the tasks, for the progress.
-        """
-        self._progress(0, sum(piece.size for piece in pieces))  # Spark takes seconds before its first task begins
-        frame, counted = self._frames.to_write(manifest.ranges, bootstrap_servers)
+    def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
+        """Write the records that the tasks read to the manifest's staging folder; returns what was written."""
+        self._progress(0, sum(tasks.sizes))  # Spark takes seconds before its first task begins
+        frame, counted = self._frames.to_write(tasks, bootstrap_servers)
         terms = () if is_table(self._extraction.format) else self._extraction.partition_by
         writer = frame.write.format(manifest.format)
         if terms:
@@ -84,16 +86,16 @@ class SparkLake:
         staging = self._folders.staging(manifest)
         with (
             file_sizes.aiming_at(self._spark, self._extraction.target_file_bytes),
-            JobProgress(self._spark, staging, pieces, self._progress),
+            JobProgress(self._spark, staging, tasks.sizes, self._progress),
         ):
             writer.save(staging)
         staged = counted()
         self._folders.complete(manifest, self._extraction.group, staged.records)
         return staged
 
-    def undecodable(self, manifest: Manifest, bootstrap_servers: str) -> Iterator[DeadLetter]:
-        """The records of the manifest's ranges that cannot be decoded, as they are; they are read again for it."""
-        return self._frames.undecodable(manifest.ranges, bootstrap_servers)
+    def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
+        """The records that cannot be decoded, as they are; the tasks' ranges are read again for it."""
+        return self._frames.undecodable(tasks, bootstrap_servers)
 
     def published(self, manifest: Manifest) -> str:
         return self._folders.published(manifest)

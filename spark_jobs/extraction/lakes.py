@@ -3,7 +3,7 @@
 What an earlier run has left may be of another format than what is asked for now, so every manifest says its own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
@@ -11,10 +11,10 @@ from kafka_zk.spark_jobs.extraction.lake import SparkLake
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.progress import Progress
+from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.table_formats import DELTA, ICEBERG
 from kafka_zk.spark_jobs.extraction.table_lake import DeltaTables, IcebergTables, TableLake
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 
 
 class Lakes:
@@ -28,6 +28,11 @@ class Lakes:
             ICEBERG: TableLake(self._folders, IcebergTables(spark), extraction),
         }
 
+    @property
+    def cores(self) -> int:
+        """How many tasks Spark runs at once."""
+        return self._folders.cores
+
     def qualified(self, target: str) -> str:
         return self._of(self._asked).qualified(target)
 
@@ -35,12 +40,12 @@ class Lakes:
         """Before anything is begun. Raises: WronglyAsked."""
         self._of(self._asked).check()
 
-    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged:
-        return self._of(manifest.format).stage(manifest, pieces, bootstrap_servers)
+    def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
+        return self._of(manifest.format).stage(manifest, tasks, bootstrap_servers)
 
-    def undecodable(self, manifest: Manifest, bootstrap_servers: str) -> Iterator[DeadLetter]:
-        """The records of the manifest's ranges that cannot be decoded; where they go does not matter."""
-        return self._folders.undecodable(manifest, bootstrap_servers)
+    def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
+        """The records that cannot be decoded; where they go does not matter."""
+        return self._folders.undecodable(tasks, bootstrap_servers)
 
     def published(self, manifest: Manifest) -> str:
         return self._of(manifest.format).published(manifest)

@@ -9,10 +9,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-
 Progress = Callable[[int, int], None]
 """Told how many records are read, and how many there are to read; both count offsets."""
+
+
+def untold(done: int, total: int) -> None:
+    """For runs at which nobody looks: Spark is not asked then how far it is."""
+
 
 HEARTBEAT = {"spark.executor.heartbeatInterval": "1s"}
 """Spark's configuration for a progress that moves every second; Spark's own interval is ten."""
@@ -27,26 +30,28 @@ _NOT_A_DIGIT = re.compile(r"\D")
 class JobProgress:
     """While the block runs, tells ``progress`` what the tasks of the one job in it have done.
 
-    ``pieces`` are the tasks' ranges in the order in which the source plans them.
+    ``sizes`` is how many offsets each of its tasks reads, by the tasks' numbers.
     """
 
-    def __init__(self, spark: Any, job_group: str, pieces: Sequence[OffsetRange], progress: Progress) -> None:
+    def __init__(self, spark: Any, job_group: str, sizes: Sequence[int], progress: Progress) -> None:
         self._spark = spark
         self._context = spark.sparkContext
         self._job_group = job_group
-        self._pieces = pieces
-        self._total = sum(piece.size for piece in pieces)
+        self._sizes = sizes
+        self._total = sum(sizes)
         self._progress = progress
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="extraction progress", daemon=True)
 
     def __enter__(self) -> None:
         self._context.setJobGroup(self._job_group, self._job_group)
-        self._thread.start()
+        if self._progress is not untold:
+            self._thread.start()
 
     def __exit__(self, failure: object, *_: object) -> None:
         self._done.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
         if failure is None:
             self._progress(self._total, self._total)
 
@@ -61,7 +66,7 @@ class JobProgress:
                 return  # Spark's Java process is gone; the job fails of it and says so
 
     def _read(self, job_ids: Sequence[int]) -> int:
-        finished = sum(self._pieces[number].size for number in self._finished_tasks(job_ids))
+        finished = sum(self._sizes[number] for number in self._finished_tasks(job_ids))
         return min(self._total, max(finished, self._rows(job_ids)))
 
     def _finished_tasks(self, job_ids: Sequence[int]) -> set[int]:

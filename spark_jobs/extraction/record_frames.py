@@ -3,7 +3,6 @@
 Tests: tests/integration/test_spark_extraction.py, tests/integration/test_wire_formats.py.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -15,11 +14,10 @@ from kafka_zk.spark_jobs.extraction import columns, decoding, file_sizes, partit
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.table_formats import is_table
 from kafka_zk.spark_jobs.extraction.undecodable import Staged, meaning
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.offset_specs import format_offsets
 from kafka_zk.spark_jobs.schema import spark_schema
 from kafka_zk.spark_jobs.wire.schema_registry import registry_at
 from kafka_zk.spark_jobs.wire.value_decoder import ValueDecoder, value_decoder
@@ -32,8 +30,6 @@ def _read_options(extraction: Extraction) -> dict[str, str]:
     """How to read, as the data source's options."""
     options = {f"kafka.{name}": value for name, value in extraction.kafka.items()}
     options["failOnDataLoss"] = str(extraction.fail_on_data_loss).lower()
-    if extraction.max_records_per_task is not None:
-        options["maxRecordsPerPartition"] = str(extraction.max_records_per_task)
     return options
 
 
@@ -66,12 +62,12 @@ class RecordFrames:
     def _no_records(self) -> Any:
         return self._spark.createDataFrame([], spark_schema(self._with_headers))
 
-    def to_write(self, ranges: Sequence[OffsetRange], bootstrap_servers: str) -> tuple[Any, Callable[[], Staged]]:
+    def to_write(self, tasks: ReadTasks, bootstrap_servers: str) -> tuple[Any, Callable[[], Staged]]:
         """The frame, and what tells, after it was written once, what was read and written."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        judged = self._judged(self._read(ranges, bootstrap_servers, headers=self._with_headers))
+        judged = self._judged(self._read(tasks, bootstrap_servers, headers=self._with_headers))
         read, counts = Observation(), _counts(judged.columns)
         rows = self._with_partitions(self._columns(self._rows(judged.observe(read, *counts))))
         if not self._counts_again:
@@ -83,13 +79,13 @@ class RecordFrames:
 
         return rows.observe(written, count), staged
 
-    def undecodable(self, ranges: Sequence[OffsetRange], bootstrap_servers: str) -> Iterator[DeadLetter]:
+    def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
         """The records that cannot be decoded, as they are, and why."""
         from pyspark.sql import functions as f
 
         asked = self._extraction
         assert asked.decoding is not None, "checked with the options"
-        source = self._read(ranges, bootstrap_servers, headers=True)
+        source = self._read(tasks, bootstrap_servers, headers=True)
         whole = source.withColumn(_RECORD, f.struct(*source.columns, f.unix_millis("timestamp").alias("timestamp_ms")))
         misfits = self._judged(whole, kept=(_RECORD,)).where(f"NOT {decoding.FITS}")
         for row in misfits.select(f"{_RECORD}.*", decoding.REASON).toLocalIterator():
@@ -114,10 +110,10 @@ class RecordFrames:
         changing = (asked.where, asked.select, asked.dead_letter_topic, asked.target_file_bytes)
         return any(each is not None for each in changing)
 
-    def _read(self, ranges: Sequence[OffsetRange], bootstrap_servers: str, *, headers: bool) -> Any:
+    def _read(self, tasks: ReadTasks, bootstrap_servers: str, *, headers: bool) -> Any:
         reader = self._spark.read.format("kafka_zk").option("kafka.bootstrap.servers", bootstrap_servers)
         reader = reader.option("includeHeaders", str(headers).lower())
-        for name, value in {**_read_options(self._extraction), **_bounds(ranges)}.items():
+        for name, value in {**_read_options(self._extraction), **tasks.options}.items():
             reader = reader.option(name, value)
         return reader.load()
 
@@ -180,17 +176,3 @@ def _staged(counts: Mapping[str, Any], records: int) -> Staged:
     if first and first[decoding.REASON]:
         where += f": {first[decoding.REASON]}"
     return Staged(int(records), int(counts["values"]), int(counts["undecodable"]), where)
-
-
-def _bounds(ranges: Sequence[OffsetRange]) -> dict[str, str]:
-    """Exactly these ranges, as the source's options say it."""
-    assigned: dict[str, list[int]] = {}
-    for each in ranges:
-        assigned.setdefault(each.topic, []).append(each.partition)
-    starts = {each.tp: each.from_offset for each in ranges}
-    ends = {each.tp: each.until_offset for each in ranges}
-    return {
-        "assign": json.dumps(assigned),
-        "startingOffsets": json.dumps(format_offsets(starts)),
-        "endingOffsets": json.dumps(format_offsets(ends)),
-    }

@@ -68,6 +68,7 @@ class Rounds:
         self._clock = clock
         self._stop = threading.Event()
         self._spark: Any = None
+        self._checked = False
         self._connections: Connections | None = None
 
     def stop(self) -> None:
@@ -93,6 +94,7 @@ class Rounds:
             return Round(number, self._extract())
         except _MAY_PASS as error:
             self._disconnect()
+            self._checked = False  # what has made it fail may have changed the target, too
             if number == 1 or isinstance(error, _STAYS):
                 raise
             return Round(number, None, str(error))
@@ -105,7 +107,11 @@ class Rounds:
         if report is None:
             if self._spark is None:
                 self._spark, start_seconds = job.started(self._start_spark, self._note)
-            report = job.run(self._spark, self._extraction, self._connections, note=self._note, observe=self._observe)
+            report = job.run(
+                self._spark, self._extraction, self._connections,
+                note=self._note, observe=self._observe, checked=self._checked,
+            )  # fmt: skip
+            self._checked = True
         return replace(report, seconds=self._clock() - started_s, spark_start_seconds=start_seconds)
 
     def _disconnect(self) -> None:

@@ -26,9 +26,9 @@ from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.lake import SparkLake
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 
 RECORDS, FENCE = "records", "fence"
 """What a commit of ours is."""
@@ -72,10 +72,10 @@ class TableLake:
         except (PySparkException, ExtractionFailed) as error:
             raise WronglyAsked(f"--to: {first_line(error)}") from error
 
-    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged:
+    def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
         empty = self._folders.empty()
         location = self._tables.prepare(manifest.target, empty, self._extraction.partition_by)
-        return self._folders.stage(_beside(manifest, location), pieces, bootstrap_servers)
+        return self._folders.stage(_beside(manifest, location), tasks, bootstrap_servers)
 
     def published(self, manifest: Manifest) -> str:
         return f"{manifest.target} {manifest.name}"

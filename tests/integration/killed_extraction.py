@@ -3,13 +3,16 @@
 import itertools
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
 
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.embedded.cluster import EmbeddedCluster
@@ -144,11 +147,19 @@ class KilledExtraction:
 
     def check(self) -> None:
         """Target, registry and what was written agree."""
-        assert sorted(self._records()) == self._expected
+        assert self.records() == self._expected
+        assert sum(self.stored().values()) == self._written
+
+    def stored(self) -> dict[TopicPartition, int]:
+        """The group's offsets in ZooKeeper."""
         partitions = [TopicPartition(self._topic, number) for number in range(PARTITIONS)]
         with KazooBlockingClient(self._cluster.zookeeper_connect) as client:
             stored = run_blocking(OffsetRegistry(client, f"group-{self._topic}").fetch(partitions))
-        assert sum(each.offset for each in stored.values()) == self._written
+        return {tp: each.offset for tp, each in stored.items()}
+
+    def records(self) -> list[tuple[int, int, str]]:
+        """What the target has: (partition, offset, value), in order."""
+        return sorted(self._records())
 
     def check_nothing_twice(self) -> None:
         """What holds at any moment."""
@@ -164,6 +175,29 @@ class KilledExtraction:
             for line in path.read_text().splitlines():
                 record: dict[str, Any] = json.loads(line)
                 yield record["partition"], record["offset"], record["value"]
+
+
+class IntoParquet(KilledExtraction):
+    format = "parquet"
+
+    def _records(self) -> Iterator[tuple[int, int, str]]:
+        for path in Path(self._target).glob("range=*/part-*.parquet"):
+            for record in pq.read_table(path).to_pylist():
+                yield record["partition"], record["offset"], record["value"]
+
+
+class Deck:
+    """Every point in an order of chance, then again in another."""
+
+    def __init__(self, points: Sequence[Point], chance: random.Random) -> None:
+        self._points = points
+        self._chance = chance
+        self._left: list[Point] = []
+
+    def draw(self) -> Point:
+        if not self._left:
+            self._left = self._chance.sample(self._points, len(self._points))
+        return self._left.pop()
 
 
 def ended(process: "subprocess.Popen[str]") -> "subprocess.CompletedProcess[str]":

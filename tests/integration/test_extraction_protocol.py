@@ -6,7 +6,7 @@ tests/soak/test_extraction_kill.py kills real ones.
 
 import itertools
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -25,10 +25,10 @@ from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.job import ExtractionRun, Note
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
+from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.steps import POINTS, Phase, Step
 from kafka_zk.spark_jobs.extraction.table_formats import DELTA, is_table
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeZkClient
 
@@ -64,6 +64,8 @@ class Log:
 class Disk:
     """The target: a folder, names to records, staging folders among them; and a table, plans to records or a fence."""
 
+    cores = 2
+
     def __init__(self) -> None:
         self.folders: dict[str, list[tuple[TopicPartition, int]]] = {}
         self.table: dict[tuple[str, int], list[tuple[TopicPartition, int]] | None] = {}
@@ -74,8 +76,8 @@ class Disk:
     def qualified(self, folder: str) -> str:
         return f"file:{folder}"
 
-    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged:
-        records = [(each.tp, offset) for each in pieces
+    def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
+        records = [(each.tp, offset) for ranges in tasks.ranges for each in ranges
                    for offset in range(each.from_offset, each.until_offset)]  # fmt: skip
         assert manifest.staging not in self.folders, "an attempt writes into a folder of its own"
         self.folders[manifest.staging] = records[: len(records) // 2]
@@ -459,6 +461,13 @@ def test_a_topic_that_was_made_again_is_not_read_from_the_old_offset(world: Worl
     assert told[-1] == "extracting 190 records of 2 partitions, in 2 tasks"
     assert len(told) == 3 and world.offsets() == world.log.ends
     world.client.delete(topic).get()  # type: ignore[attr-defined]
+
+
+def test_the_tasks_that_are_told_are_those_that_run(world: World) -> None:
+    world.log.ends = {TopicPartition("t", number): 2 for number in range(20)}
+    told: list[str] = []
+    assert world.run(note=told.append).records == 40
+    assert told == ["extracting 40 records of 20 partitions, in 10 tasks"]
 
 
 def test_offsets_that_were_set_back_do_not_publish_a_range_twice(world: World) -> None:

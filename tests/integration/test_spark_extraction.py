@@ -147,6 +147,24 @@ MISFITS = [
 ]  # fmt: skip
 
 
+def test_small_partitions_share_tasks_and_so_it_is_told(
+    spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path  # noqa: F811
+) -> None:
+    """Each task writes a file."""
+    topic = make_topic(partitions=20)
+    with BlockingProducer(None, bootstrap_servers=kafka_zk_cluster.bootstrap) as producer:
+        for number in range(40):
+            producer.send(topic, b"%d" % number, partition=number % 20)
+        producer.flush()
+    told: list[str] = []
+    extraction = Extraction(
+        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=topic, target=str(tmp_path / "lake")
+    )
+    assert extract(spark, extraction, note=told.append).records == 40
+    assert told[-1] == "extracting 40 records of 20 partitions, in 10 tasks"
+    assert len(list((tmp_path / "lake").glob("range=*/*.parquet"))) == 10
+
+
 def frame_of(spark: Any, values: Sequence[bytes | None]) -> Any:  # noqa: F811
     rows = [(b"k", value, "t", 0, number, None, 0) for number, value in enumerate(values)]
     return spark.createDataFrame(rows, COLUMNS)

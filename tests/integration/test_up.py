@@ -26,6 +26,7 @@ from tests.integration.processes import (
     wait_for,
     wait_for_end,
 )
+from tests.peers.processes import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -158,10 +159,25 @@ def _up_one(data: Path) -> tuple["Popen[str]", int, int]:
 
 def test_a_cluster_that_commands_do_not_find_by_default_says_what_helps(tmp_path: Path) -> None:
     """Another one has ZooKeeper's port."""
-    with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", 2181)):
+    with _taken(2181):
         _check_export(tmp_path)
-        return
-    _check_export(tmp_path)  # somebody has the port already
+
+
+@contextlib.contextmanager
+def _taken(port: int) -> Iterator[None]:
+    """By this test, as soon as other tests give it back; or by somebody's cluster, for good."""
+    with contextlib.ExitStack() as held:
+
+        def is_held() -> bool:
+            try:
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+            except OSError:
+                return False
+            return True
+
+        with contextlib.suppress(TimeoutError):
+            wait_until(is_held, 60, f"port {port}", interval_s=0.05)
+        yield
 
 
 def _check_export(folder: Path) -> None:

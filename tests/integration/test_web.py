@@ -295,13 +295,15 @@ def test_a_full_disk_under_a_recording_is_said_and_disturbs_nobody(server: Embed
     file = tmp_path / "kept.sqlite"
     arguments = ("--zookeeper", server.connect_string, "--record", file)
     command = [sys.executable, "-m", "kafka_zk", "web", "--port", "0", *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
         found = READY.search(process.stdout.readline())
         assert found is not None
         port = int(found[2])
         client.create("/first")
         until(lambda: "/first" in _paths(port), "the first znode")
+        told = ask(port, "/api-recording")[1]
+        assert (told["used_bytes"], told["kept"]) == (file.stat().st_size, "in kept.sqlite")
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (file.stat().st_size, resource.RLIM_INFINITY))
         for number in range(100):
             client.create(f"/z{number}", b"x" * 5_000)
@@ -312,6 +314,7 @@ def test_a_full_disk_under_a_recording_is_said_and_disturbs_nobody(server: Embed
         until(lambda: _paths(port) >= {f"/z{number}" for number in range(100)}, "what had to wait")
         process.terminate()
         assert process.wait(TIMEOUT_S) == 0
+        assert "recorded in kept.sqlite: " in process.stderr.read()
     client.stop()
     client.close()
     kept = Recording(file, read_only=True)

@@ -42,6 +42,9 @@ class ZooKeeper:
     def stop(self) -> None:
         self.process.stop()
 
+    def kill(self) -> None:
+        self.process.kill()
+
 
 def start_zookeeper(folder: Path, *, cores: str | None = None, force_sync: bool = True) -> ZooKeeper:
     """ZooKeeper from Kafka 3.9.1's jars, its data in `folder`, answering when this returns.
@@ -54,7 +57,7 @@ def start_zookeeper(folder: Path, *, cores: str | None = None, force_sync: bool 
     config = folder / "zoo.cfg"
     config.write_text(
         f"dataDir={folder / 'data'}\nclientPort={port}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n"
-        "admin.enableServer=false\n4lw.commands.whitelist=mntr,wchc\ntickTime=1000\n"
+        "admin.enableServer=false\n4lw.commands.whitelist=mntr,wchc,cons\ntickTime=1000\n"
     )
     command = [
         "java",

@@ -19,7 +19,7 @@ from tests.peers import jars
 from tests.peers.processes import ServerProcess, free_port
 
 _START_S = 120
-_ANSWER_S = 30
+_ANSWER_S = 120  # a DataNode that shares its processors answers late
 _PYSPARK_JARS = Path(pyspark.__file__).parent / "jars"
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN")
 _CONFIGURATION = {

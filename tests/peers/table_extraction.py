@@ -5,15 +5,19 @@ By the PySpark for which both have jars.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
+import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from tests.integration.killed_extraction import ONE_ATTEMPT, KilledExtraction, Point, java_needed_until
+from tests.integration.spark import LOCAL
+from tests.integration.spark_cluster import StandaloneCluster
 from tests.peers import jars, spark_versions
 
 
@@ -103,3 +107,12 @@ def read_iceberg(folder: Path) -> pa.Table:
     versions = (folder / "metadata").glob("v*.metadata.json")
     newest = max(versions, key=lambda path: int(path.name[1:].split(".")[0]))
     return StaticTable.from_metadata(str(newest)).scan().to_arrow()
+
+
+@pytest.fixture(scope="module")
+def tables_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    """Of the PySpark for which both table formats have jars."""
+    os.environ.update(LOCAL)
+    environ = spark_versions.environ(spark_versions.WITH_TABLES)
+    with StandaloneCluster(tmp_path_factory.mktemp("spark"), environ=environ) as cluster:
+        yield cluster

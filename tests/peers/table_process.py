@@ -32,6 +32,8 @@ from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from tests.integration.spark import LOCAL, SMALL
 
 PARTITION_BY = {DELTA: ("days(timestamp)",), ICEBERG: ("hours(timestamp)", "bucket(4, value)")}
+A_CHECKPOINT = 12
+"""Commits of which Delta makes at least one checkpoint."""
 _MEET_S = 120
 
 
@@ -74,6 +76,9 @@ def observe(spark: Any, format: str, target: str) -> dict[str, Any]:
     told["compacted"] = [done.files_after < done.files_before, count(), tables.commit_of(plan(3))]
     tables.append(wider, plan(3, "d"), RECORDS, extraction)
     told["repeated then"] = [count(), tables.commit_of(plan(3))]
+    for sequence in range(4, 4 + A_CHECKPOINT):
+        tables.append(wider, plan(sequence), RECORDS, extraction)
+    told["past a checkpoint"] = [count(), tables.commit_of(plan(3 + A_CHECKPOINT))]
     told["partitioned by"] = partition_columns(spark, format, target)
     return told
 

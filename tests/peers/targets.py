@@ -126,6 +126,11 @@ class Target:
                 )
         return complaints
 
+    def kill(self) -> None:
+        """SIGKILL to all brokers: for files that nobody looks at any more."""
+        for broker in self.brokers:
+            broker.kill()
+
 
 def start(
     name: str,
@@ -158,8 +163,7 @@ def start(
         for broker, port in zip(target.brokers, ports, strict=True):
             broker.wait_ready(lambda port=port: wire_probe.is_ready(port, broker_count), timeout_s)  # type: ignore[misc]
     except ProcessFailed:
-        for broker in target.brokers:
-            broker.kill()
+        target.kill()
         raise
     return target
 

@@ -24,6 +24,7 @@ from tests.integration.extraction_process import DRIVER
 from tests.integration.killed_extraction import Point
 from tests.peers import spark_versions
 from tests.peers.table_extraction import IntoDelta, IntoIceberg, IntoTable, read_delta, read_iceberg
+from tests.peers.table_process import A_CHECKPOINT
 
 pytestmark = pytest.mark.peers
 
@@ -112,6 +113,7 @@ def test_a_plan_is_committed_once_and_never_after_a_fence(told: Told, format: st
         "merged": [20, "records"],
         "compacted": [True, 20, "records"],
         "repeated then": [20, "records"],
+        "past a checkpoint": [20 + 10 * A_CHECKPOINT, "records"],
     }
 
 

@@ -13,6 +13,7 @@ from selenium.webdriver.common.keys import Keys
 
 from kafka_zk.client.admin import NewTopic
 from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.web.recording import Recording
 from tests.integration.processes import ENVIRON
 from tests.peers import targets
 from tests.peers.jars import MAGIC_1_VERSION
@@ -22,10 +23,14 @@ from tests.peers.web_browser import TIMEOUT_S, Page, UpCluster, cluster_with_pag
 pytestmark = pytest.mark.peers
 
 
-def exported(page: Page) -> bytes:
-    """What the link for the shown time gives."""
+def kinds_exported(page: Page, folder: Path) -> dict[str, int]:
+    """How many entries of each kind the file has that the link for the shown time gives."""
     with urlopen(str(page.driver.find_element(By.ID, "export").get_property("href")), timeout=TIMEOUT_S) as answer:
-        return bytes(answer.read())
+        (folder / "exported").write_bytes(answer.read())
+    recording = Recording(folder / "exported", read_only=True)
+    kinds = recording.kinds_between(0, 10**15)
+    recording.close()
+    return kinds
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +55,14 @@ def open_page(cluster: UpCluster) -> Iterator[Callable[[], Page]]:
         yield opened
 
 
-def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(open_page: Callable[[], Page]) -> None:
+def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(
+    open_page: Callable[[], Page], tmp_path: Path
+) -> None:
     """Both browsers see it; the moment before shows the old leader; an event says why it came, and what it changed."""
     first, second = pages = [open_page(), open_page()]
     for page in pages:
         until(lambda page=page: "broker 2 leads" in page.roles(), "the leader")
+    before_ms = first.now_ms()
     first.press("[data-broker='2']")
     first.press("[data-break=kill]")
     until(lambda: "Expect: Its session is closed at once" in first.text("#break .toast"), "what to expect")
@@ -68,6 +76,7 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(open_page
     second.press("[data-episode]", next(at for at, text in enumerate(failover) if "lost its session" in text))
     until(lambda: "What came of it?" in second.text("#chosen:not([hidden]) #details"), "the failover's first event")
     assert "The session of broker-2 ended" in second.text("#details h2")
+    check_keys_and_steps(second)
     assert "kill broker 2" in second.text("#details ol.chain"), "why"
     assert "no session" in second.text("#view svg"), "its znodes went in the same transaction"
     code = str(second.driver.find_element(By.CSS_SELECTOR, "#details a").get_property("href"))
@@ -77,8 +86,14 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(open_page
     second.press("#back")
     until(lambda: second.text("#happened:not([hidden])"), "the list again")
     second.press("#live")
-    assert exported(first)[:15] == b"SQLite format 3"
     first.show_all_time()
+    until(lambda: kinds_exported(first, tmp_path).get("session ended"), "the session's end in the exported file")
+    assert "broker 2" in first.saved_picture() and "seen-0" in first.saved_picture()
+    after_ms = first.now_ms()
+    first.wind_to(before_ms)
+    until(lambda: "broker 2 leads" in first.roles(), "the leader before")
+    first.wind_to(after_ms)
+    until(lambda: {"broker 2 behind", "broker 0 leads"} <= set(first.roles()), "the leader after")
     first.press("#previous")
     until(lambda: "Why?" in first.text("#details"), "the event")
     before = first.text("#moment")
@@ -87,7 +102,8 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(open_page
     first.wind(0)
     until(lambda: "No topics." in first.text("#view") or "Nothing" in first.text("#view"), "the beginning")
     second.show_all_time()
-    until(lambda: second.driver.find_elements(By.CSS_SELECTOR, "#timeline [data-seq]"), "events")
+    until(lambda: second.count("#timeline [data-seq]"), "events")
+    check_zookeepers_lane(second)
     second.press("#timeline [data-seq]", -1)
     until(lambda: "What came of it?" in second.text("#details"), "its causes")
     second.press("#view-tree")
@@ -95,6 +111,7 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(open_page
     second.press("#live")
     until(lambda: second.driver.find_element(By.ID, "live").get_attribute("aria-pressed") == "true", "live")
     assert [page.errors() for page in pages] == [[], []]
+    assert [page.count("#problem[hidden]") for page in pages] == [1, 1], "a broker's death is no problem of the page"
     first.press("#live")
     first.press("#view-cluster")
     lane = "#timeline [role=img][aria-label^='seen-0']"
@@ -106,6 +123,57 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(open_page
     until(lambda: "broker 2 in sync" in first.roles(), "broker 2 back in the ISR")
 
 
+def check_keys_and_steps(page: Page) -> None:
+    """W goes from the end of a session to its cause, E to the first effect; a step of the episode can be chosen."""
+    page.keys("w")
+    until(lambda: "kill broker 2" in page.text("#details h2").lower(), "the cause")
+    page.keys("e")
+    until(lambda: "The session of broker-2 ended" in page.text("#details h2"), "its first effect")
+    page.press("#back")
+    until(lambda: page.count("#happened:not([hidden])"), "the list")
+    failover = page.text("[data-episode]").split("\n")
+    page.press("[data-episode]", next(at for at, text in enumerate(failover) if "lost its session" in text))
+    until(lambda: page.count("#details details.steps"), "the steps")
+    assert page.count("#details details.steps[open]") == 0
+    page.press("#details details.steps summary")
+    until(lambda: page.count("#details details.steps[open] li") > 5, "the steps, unfolded")
+    steps = page.text("#details details.steps li").split("\n")
+    fired = next(at for at, text in enumerate(steps) if "watch fired" in text)
+    page.press("#details details.steps [data-seq]", fired)
+    until(lambda: "Watch fired" in page.text("#details h2"), "a step")
+    page.press("[data-episode]", next(at for at, text in enumerate(failover) if "lost its session" in text))
+    until(lambda: "The session of broker-2 ended" in page.text("#details h2"), "the first event again")
+
+
+def check_zookeepers_lane(page: Page) -> None:
+    """It has everything that was written there, whoever wrote it, and nothing else."""
+    script = """
+        const done = arguments[0], to = document.getElementById("slider");
+        fetch(`api-entries?from_ms=${to.min}&to_ms=${to.max}`).then((each) => each.json()).then(({ entries }) => {
+          const kinds = ["created", "changed", "deleted", "session began", "session ended"];
+          const shown = [...document.querySelectorAll("#timeline [data-lane=ZooKeeper]")].map((each) => Number(each.dataset.seq));
+          const written = entries.filter((each) => each.zxid && kinds.includes(each.kind)).map((each) => each.seq);
+          const seen = Math.max(...shown); // more may have come since it was drawn
+          done([shown.toSorted((a, b) => a - b), written.filter((each) => each <= seen).toSorted((a, b) => a - b)]);
+        });
+    """  # noqa: E501
+    shown, written = page.driver.execute_async_script(script)
+    assert len(shown) > 20 and shown == written
+    assert page.count("#timeline [role=img][aria-label^=ZooKeeper]") == 1
+
+
+def test_who_watches_what(open_page: Callable[[], Page]) -> None:
+    """Every broker watches who the controller is, and only the controller, which brokers there are."""
+    page = open_page()
+    page.press("#view-tree")
+    watched = "#view tr[data-path='{}'] td:last-child"
+    everybody = [f"controller-{each}" for each in range(3)]
+    until(lambda: all(each in page.text(watched.format("/controller")) for each in everybody), "all brokers' watches")
+    until(lambda: page.text(watched.format("/brokers/ids")) in everybody, "the controller's")
+    page.press("#view tr[data-path='/controller'] button.znode")
+    until(lambda: "Watched by" in page.text("#details") and everybody[0] in page.text("#details"), "the same")
+
+
 def test_members_and_a_producer_come_and_go_by_buttons(open_page: Callable[[], Page]) -> None:
     """In groups of both kinds; one leaves, one crashes; each time the page says what to expect."""
     page = open_page()
@@ -113,8 +181,15 @@ def test_members_and_a_producer_come_and_go_by_buttons(open_page: Callable[[], P
     page.press("#break summary")
     page.press("[data-break=produce]")
     until(lambda: "10 records/s to flights" in page.text("#break .running"), "the producer")
+    before_ms = page.now_ms()
     page.press("[data-break=join]")
     until(lambda: page.count("#view [data-group=board]") == 1, "a member in ZooKeeper")
+    joined_ms = page.now_ms()
+    page.wind_to(before_ms)
+    until(lambda: page.count("#view [data-group=board]") == 0, "the moment before")
+    page.wind_to(joined_ms)
+    until(lambda: page.count("#view [data-group=board]") == 1, "the moment after")
+    page.press("#live")
     page.press("[data-break=join]")
     until(lambda: page.count("#view [data-group=board]") == 2, "another one")
     page.type("#break input[aria-label=group]", "loader")
@@ -135,23 +210,32 @@ def test_members_and_a_producer_come_and_go_by_buttons(open_page: Callable[[], P
 
 
 def test_connections_are_cut_and_delayed_and_a_disk_is_full(open_page: Callable[[], Page]) -> None:
-    """The broker loses its session and returns; its state says what is wrong with it."""
+    """The broker is not heard from, then it loses its session and returns; its state says what is wrong with it."""
     page = open_page()
     until(lambda: page.text("#view svg text").count("session lives") == 3, "three brokers")
+    until(lambda: page.count("#view [data-heart=heard]") == 3, "their hearts")
+    until(lambda: page.count("#view .beats"), "one that beats")
     page.press("#break summary")
     page.press("[data-broker='1']")
     page.press("[data-break=delay]")
     until(lambda: "zookeeper 500 ms later" in page.text("#break .row"), "the delay")
     page.press("[data-break=cut]")
     until(lambda: "cut from zookeeper" in page.text("#break .row"), "the cut")
+    until(lambda: page.count("#view [data-heart=silent]") == 1, "its heart to fade")
+    silent_ms = page.now_ms()
     until(lambda: "no session" in page.text("#view svg"), "the session's end")
+    assert page.count("#view [data-heart]") == 2 and "no session" in page.text(".headline.wrong")
+    page.wind_to(silent_ms)
+    until(lambda: page.count("#view [data-heart=silent]") == 1, "the faded heart again")
+    page.press("#live")
     page.press("[data-break=mend]")
     until(lambda: page.text("#view svg text").count("session lives") == 3, "its new session")
     assert "cut" not in page.text("#break .row .soft")
-    page.press("[data-break=fill-disk]")
-    until(lambda: "disk full" in page.text("#break .row"), "the full disk")
     page.type("#break input[aria-label=topic]", "more")
     page.press("[data-break=produce]")
+    until(lambda: page.count("[data-runs=more] [data-break=produce]"), "who sends")
+    page.press("[data-break=fill-disk]")
+    until(lambda: "disk full" in page.text("#break .row"), "the full disk")
     until(lambda: "no session" in page.text("#view svg"), "the broker to give up its log directory")
     page.press("[data-break=free-disk]")
     page.press("[data-break=restart]")
@@ -314,6 +398,7 @@ def test_a_cluster_of_apache_kafka_is_watched(peer_zookeeper: str, tmp_path: Pat
         until(lambda: "broker 0 leads" in page.roles(), "the leaders")
         until(lambda: page.count("#view [data-group=scala]") == 1, "the Scala consumer")
         until(lambda: page.count("#view [data-group=loader]") == 1, "the coordinator's member")
+        until(lambda: page.count("#view [data-heart=heard]") == 2, "the hearts of the broker and the consumer")
         until(lambda: page.text("#timeline .measure").count("lag ") == 2, "the lag of both groups")
         until(lambda: "records/s" in page.text("#timeline .measure"), "the throughput")
         numbers = until(lambda: _numbers(page, "seen-0"), "a high watermark that rises")

@@ -1,5 +1,6 @@
 """The page of recordings in a real Chromium: a large cluster on small and large screens, and hostile names."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from kafka_zk.registry.client import EventType
 from kafka_zk.registry.events import WatchFired
 from kafka_zk.registry.transaction_log import Created, DataSet, Transaction
+from kafka_zk.timeline.event_codec import encode
 from kafka_zk.web.recording import Recording
 from tests.kafka_zk.web.large_cluster import VICTIM, large_cluster
 from tests.peers.web_browser import Page, page_of, until
@@ -139,20 +141,46 @@ def test_names_and_data_are_text_whatever_they_are(hostile: Page) -> None:
     until(lambda: "/binary" in hostile.text("#details h2"), "bytes that are no text")
     hostile.type("#filter", MARKUP[0])
     assert hostile.errors() == []
-    assert hostile.driver.execute_async_script(_SAVED) == {"is_picture": True, "scripts": 0}
+    assert hostile.driver.execute_script(_PARSED, hostile.saved_picture()) == ["svg", 0]
     assert hostile.driver.execute_script("return [window.hacked ?? null, document.images.length]") == [None, 0]
     assert hostile.count("script") == 1, "the page's own"
 
 
-_SAVED = """
-    const done = arguments[0];
-    URL.createObjectURL = (blob) => {
-        blob.text().then((text) => {
-            const read = new DOMParser().parseFromString(text, "image/svg+xml");
-            const scripts = read.querySelectorAll("script, img, parsererror").length;
-            done({ is_picture: read.documentElement.tagName === "svg", scripts });
-        });
-        return "#saved";
-    };
-    document.getElementById("picture").click();
+
+def test_a_million_events_are_counts(tmp_path: Path) -> None:
+    """Each is in one of them; the page winds to any moment, and does not try to draw them all."""
+    recording = Recording(tmp_path / "million.sqlite")
+    topic = Created("/brokers/topics/t", TOPIC, ephemeral=False)
+    recording.add([], [Transaction(1, 1, 7, (topic, Created("/a", b"1", ephemeral=False)))])
+    recording.add([], [Transaction(2, 10 * MILLION, 7, (DataSet("/a", b"2", 1),))])
+    event = encode(WatchFired(0, "broker-0", "changed", 0, "/a", EventType.CHANGED))
+    with recording._database:
+        recording._database.execute(_MANY, (MILLION, json.dumps(event)))
+    recording.close()
+    with page_of("web", "--port", "0", str(tmp_path / "million.sqlite")) as page:
+        until(lambda: page.text("#moment").endswith(f"of {MILLION + 3}"), "the page")
+        page.show_all_time()
+        until(lambda: page.count("#timeline .counts") >= 20, "all of its time")
+        assert page.count("#timeline [data-seq]") == 0
+        counts = page.driver.execute_async_script(_COUNTS, 20 * MILLION)
+        assert counts["count"] == sum(each[2] for each in counts["buckets"]) == MILLION + 3
+        page.wind(0.5)
+        until(lambda: f"· {MILLION // 200}" in page.text("#moment"), "the middle")
+        assert page.text("#view tr.topic").startswith("▾t")
+        assert page.errors() == []
+
+
+MILLION = 1_000_000
+_MANY = """
+    with recursive each (number) as (select 1 union all select number + 1 from each where number < ?)
+    insert into entries (seq, time_ms, actor, kind, path, zxid, session, certain, doc)
+    select number + 3, 10 * number, 'broker-' || (number % 20), 'WatchFired', '/a', 0, 0, 0, ? from each
+"""
+_COUNTS = """
+    const [to_ms, done] = arguments;
+    fetch(`api-entries?from_ms=0&to_ms=${to_ms}`).then((answer) => answer.json()).then(done);
+"""
+_PARSED = """
+    const read = new DOMParser().parseFromString(arguments[0], "image/svg+xml");
+    return [read.documentElement.tagName, read.querySelectorAll("script, img, parsererror").length];
 """

@@ -85,6 +85,21 @@ class Page:
             share,
         )
 
+    def now_ms(self) -> int:
+        """The end of what is recorded, by the slider."""
+        return int(self.driver.execute_script("return Number(document.getElementById('slider').max)"))
+
+    def wind_to(self, time_ms: int) -> None:
+        """To that moment, by the slider."""
+        self.driver.execute_script(
+            "const s = document.getElementById('slider'); s.value = arguments[0]; s.dispatchEvent(new Event('input'));",
+            time_ms,
+        )
+
+    def saved_picture(self) -> str:
+        """What "save picture" saves."""
+        return str(self.driver.execute_async_script(_SAVED_PICTURE))
+
     def roles(self) -> list[str]:
         """What each replica of the partitions is, as the table says."""
         script = "return [...document.querySelectorAll('[data-role]')].map((each) => each.title)"
@@ -140,6 +155,13 @@ class Page:
 
     def close(self) -> None:
         self.driver.quit()
+
+
+_SAVED_PICTURE = """
+    const done = arguments[0], create = URL.createObjectURL;
+    URL.createObjectURL = (blob) => { URL.createObjectURL = create; blob.text().then(done); return "#saved"; };
+    document.getElementById("picture").click();
+"""
 
 
 class UpCluster(NamedTuple):

@@ -13,9 +13,9 @@ from kafka_zk.spark_jobs.extraction import inventory as inventories
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.manifest import STAGING_FOLDER, Manifest
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
+from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.table_formats import is_table
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.storage.types import TopicPartition
 
 Record = tuple[TopicPartition, int]
@@ -101,7 +101,9 @@ class StoreFiles:
 
 
 class MemoryLake:
-    """``extraction.job.Lake`` of one process. Tasks write a file for each piece."""
+    """``extraction.job.Lake`` of one process. Each task writes a file."""
+
+    cores = 1
 
     def __init__(self, store: Store, target: str, group: str, operate: Callable[[], None]) -> None:
         self._store = store
@@ -117,16 +119,16 @@ class MemoryLake:
     def qualified(self, folder: str) -> str:
         return self._target
 
-    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged:
+    def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
         staging = self._folders.staging(manifest)
-        for number, piece in enumerate(pieces):
-            records = [[*piece.tp, offset] for offset in range(piece.from_offset, piece.until_offset)]
+        for number, ranges in enumerate(tasks.ranges):
+            records = [[*each.tp, offset] for each in ranges for offset in range(each.from_offset, each.until_offset)]
             self._files.write(f"{staging}/part-{number}", records)
-        count = sum(piece.size for piece in pieces)
+        count = sum(tasks.sizes)
         self._folders.complete(manifest, self._group, count)
         return Staged(count, count)
 
-    def undecodable(self, manifest: Manifest, bootstrap_servers: str) -> Iterator[DeadLetter]:
+    def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
         return iter(())
 
     def published(self, manifest: Manifest) -> str:

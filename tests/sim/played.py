@@ -3,14 +3,19 @@
 ``python -m tests.sim.played`` sums it up.
 """
 
+import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 FILE = Path(__file__).with_name("played.txt")
+ASKED = "KAFKA_ZK_RECORD_ROUNDS"
+"""With this variable in the environment campaigns of real processes record what they have played."""
 
 
 class Range(NamedTuple):
@@ -38,6 +43,19 @@ def record(kind: str, first: int, last: int, failed: int) -> None:
         ranges[at] = ranges[at]._replace(last=last, failed=ranges[at].failed + failed)
     lines = [f"{each.commit} {each.first}-{each.last} {each.failed} failed: {each.kind}\n" for each in ranges]
     FILE.write_text("".join(lines))
+
+
+@contextmanager
+def campaign(kind: str, seed: int) -> Iterator[None]:
+    """Record a seed if that is asked for (``ASKED``): as failed if the block raises."""
+    commit()  # somebody may commit while the block runs
+    failed = 1
+    try:
+        yield
+        failed = 0
+    finally:
+        if os.environ.get(ASKED):
+            record(kind, seed, seed, failed)
 
 
 def _joins(before: Range, after: Range) -> bool:

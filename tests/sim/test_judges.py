@@ -8,7 +8,7 @@ from kafka_zk.replica.events import RoleChanged
 from kafka_zk.replica.partition import Role
 from kafka_zk.sim import broker_group, judges
 from kafka_zk.sim.clients import key_of
-from kafka_zk.sim.faults import disturbed
+from kafka_zk.sim.faults import disturbed, reassigned
 from kafka_zk.sim.history import (
     Acked,
     Assigned,
@@ -88,6 +88,26 @@ def test_what_is_sent_in_calm_is_acknowledged_soon(acked_ms: float | None, text:
         facts.append(acked("p:1", 0)._replace(time_ms=acked_ms))
     assert bool(judges.in_time(facts, disturbed(facts), 8_000)) is is_found
     assert not judges.in_time(facts, [(0, 8_000)], 8_000)
+
+
+@pytest.mark.parametrize(
+    ("lags_at_ms", "reassigned_ms", "acked_ms", "is_found"),
+    [
+        (0.0, [], 8_001.0, True),
+        (0.0, [4_000.0], 12_000.0, False),
+        (0.0, [4_000.0], 12_001.0, True),
+        (0.0, [4_000.0, 9_000.0], 17_000.0, False),
+        (0.0, [8_001.0], 8_002.0, True),
+        (-12_000.0, [4_000.0], 8_001.0, True),
+    ],
+)
+def test_a_reassignment_gives_a_follower_that_lags_its_time_again(
+    lags_at_ms: float, reassigned_ms: list[float], acked_ms: float, is_found: bool
+) -> None:
+    happened = [Happened(at_ms, "reassign durable-0 to [1, 2, 3]") for at_ms in reassigned_ms]
+    lags = Happened(lags_at_ms, "0 lag broker-1 0")
+    facts: list[Fact] = [lags, sent("p:1"), *happened, acked("p:1", 0)._replace(time_ms=acked_ms)]
+    assert bool(judges.in_time(facts, disturbed(facts), 8_000, reassigned(facts))) is is_found
 
 
 def test_what_a_consumer_was_given_stays_where_it_was() -> None:

@@ -34,3 +34,15 @@ def test_the_summary_says_how_many_on_which_commit(capsys: pytest.CaptureFixture
     played.record("seeds", 0, 9, 2)
     played.main()
     assert capsys.readouterr().out == "seeds: 10 on abc, 2 failed\nseeds: 10 different ones in all\n"
+
+
+def test_a_campaign_that_is_to_be_recorded_has_failed_if_it_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    with played.campaign("rounds", 1):
+        pass
+    assert played.recorded() == []
+    monkeypatch.setenv(played.ASKED, "1")
+    with played.campaign("rounds", 1):
+        pass
+    with pytest.raises(AssertionError), played.campaign("rounds", 2):
+        raise AssertionError
+    assert played.recorded() == [played.Range("rounds", "abc", 1, 2, 1)]

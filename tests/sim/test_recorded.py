@@ -7,7 +7,6 @@ import pytest
 from kafka_zk.sim import library
 from kafka_zk.sim.recorded import record
 from kafka_zk.sim.scenario import parse
-from kafka_zk.sim.statements import ScenarioError
 from kafka_zk.web.api import RecordingApi
 from kafka_zk.web.recording import Recording
 
@@ -48,12 +47,19 @@ def test_what_processes_tell_follows_from_what_zookeeper_has(played: RecordingAp
     assert [each["line"] for each in fired if each["cause"] is None or not each["certain"]] == []
 
 
-def test_the_run_of_a_seed_is_refused() -> None:
-    text = "# A run\n\nplay seed 7\n"
+def test_what_was_done_in_the_run_of_a_seed_are_its_steps() -> None:
+    """Each begins where the one before ended; at each the cluster is what it was when that was done."""
     recording = Recording()
-    with pytest.raises(ScenarioError, match="run of a seed"):
-        record(parse(text), recording)
-    assert recording.count == 0
+    record(parse("# A run\n\nplay seed 7\nexpect the judges find nothing\n"), recording)
+    api = RecordingApi(recording)
+    steps = api.lesson({})["steps"]
+    assert len(steps) > 5
+    assert [step["seq"] for step in steps[:-1]] == [step["from_seq"] for step in steps[1:]]
+    assert (steps[-1]["kind"], steps[-1]["seq"]) == ("held", recording.count)
+    assert [step["from_seq"] for step in steps] == sorted(step["from_seq"] for step in steps)
+    shown = [len(api.state({"seq": str(step["from_seq"])})["cluster"]["brokers"]) for step in steps if step["from_seq"]]
+    assert max(shown) == 3
+    assert any(api.question({"step": str(number)})["question"] for number in range(len(steps)))
 
 
 @pytest.mark.parametrize("path", library.built_in().values(), ids=lambda path: path.stem)

@@ -1,9 +1,11 @@
-"""The commands of docs/spark.md for S3, Delta and Iceberg, as they stand there; other programs read back what is there.
+"""The commands of docs/spark.md for S3, Delta, Iceberg, and a standalone cluster with HDFS, as they stand there; other
+programs read back what is there.
 
 Spark fetches the jars from Maven Central, 650 MB for S3.
 """
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,9 +15,12 @@ import pytest
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from tests.integration.spark import LOCAL, SMALL
+from tests.integration.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401
 from tests.integration.test_spark_docs import started
 from tests.integration.test_spark_extraction import write
 from tests.peers import jars, spark_versions
+from tests.peers.hdfs import Hdfs
+from tests.peers.hdfs_extraction import hdfs  # noqa: F401
 from tests.peers.s3 import KEYS, REGION, S3
 from tests.peers.s3_extraction import s3  # noqa: F401
 from tests.peers.table_extraction import read_delta, read_iceberg
@@ -24,18 +29,22 @@ pytestmark = [pytest.mark.integration, pytest.mark.soak]
 
 TIMEOUT_S = 1800
 RECORDS = 10
+ONE_THREAD = "--master 'local[1]'"
+NO_CONF: Mapping[str, str] = {}
 
 
-def run(name: str, cluster: EmbeddedCluster, folder: Path, endpoint: str = "", **environ: str) -> None:
+def run(
+    name: str, cluster: EmbeddedCluster, folder: Path, more: str = ONE_THREAD, conf: Mapping[str, str] = NO_CONF,
+    **environ: str,
+) -> None:  # fmt: skip
+    """``more`` are options that take the place of documented ones."""
     with BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:
         if "flights" not in admin.list_topics():
             admin.create_topic("flights", partitions=2)
             write(cluster, "flights", [b"%d" % number for number in range(RECORDS)])
-    conf = {**SMALL, "spark.jars.ivy": str(jars.CACHE / "ivy")}
-    if endpoint:
-        conf["spark.hadoop.fs.s3a.endpoint"] = endpoint
-    more = " ".join(f"--conf {key}={value}" for key, value in conf.items())
-    running = started(name, cluster, folder, more=f"{more} --master 'local[1]'", **LOCAL, **environ)
+    conf = {**SMALL, "spark.jars.ivy": str(jars.CACHE / "ivy"), **conf}
+    confs = " ".join(f"--conf '{key}={value}'" for key, value in conf.items())
+    running = started(name, cluster, folder, more=f"{confs} {more}", **LOCAL, **environ)
     _, told = running.communicate(timeout=TIMEOUT_S)
     assert running.returncode == 0, told
 
@@ -58,6 +67,16 @@ def test_s3(kafka_zk_cluster: EmbeddedCluster, s3: S3, tmp_path: Path) -> None: 
     """Keys and region as Amazon's own clients find them; an address is no host that has buckets before its name."""
     s3.client.create_bucket(Bucket="bucket")
     keys = {name.upper(): value for name, value in KEYS.items()}
-    run("spark-s3", kafka_zk_cluster, tmp_path, s3.endpoint, AWS_REGION=REGION, **keys)
+    endpoint = {"spark.hadoop.fs.s3a.endpoint": s3.endpoint}
+    run("spark-s3", kafka_zk_cluster, tmp_path, conf=endpoint, AWS_REGION=REGION, **keys)
     files = [key for key in s3.keys("bucket", "lake/range=") if key.endswith(".parquet")]
     check(pa.concat_tables(pq.read_table(io.BytesIO(s3.read("bucket", key))) for key in files))
+
+
+def test_a_standalone_cluster(
+    kafka_zk_cluster: EmbeddedCluster, spark_cluster: StandaloneCluster, hdfs: Hdfs, tmp_path: Path  # noqa: F811
+) -> None:
+    here = f"--master {spark_cluster.master} --to {hdfs.uri}/lake"
+    run("spark-standalone", kafka_zk_cluster, tmp_path, here, SMALL_EXECUTORS)
+    files = [path for path in hdfs.files("/lake") if path.endswith(".parquet")]
+    check(pa.concat_tables(pq.read_table(io.BytesIO(hdfs.read(path))) for path in files))

@@ -3,68 +3,59 @@
 A tenth of ``--rounds`` for each: 50 with ``make soak``. ``--seed`` chooses the order of the steps, each of which comes
 before any comes again. In nine rounds of ten the driver's Python is killed and its Java, which all share, goes on with
 what was begun; in the tenth the driver has a Java of its own, which is killed with it, or alone. After each kill
-nothing may be there twice; after the last one everything is there once.
+nothing may be there twice; after the last one everything is there once. 50 rounds of one kind, and a line in
+tests/sim/played.txt:
+
+    KAFKA_ZK_RECORD_ROUNDS=1 python -m pytest -s -m soak tests/soak/test_lake_kill.py -k test_into_s3 --rounds 500
 """
 
-import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from tests.integration.extraction_process import DRIVER, EXECUTOR, JAVA, WORKER
-from tests.integration.killed_extraction import KILL_POINTS, READING, THREE_ATTEMPTS, KilledExtraction, Point
-from tests.integration.spark import LOCAL
+from tests.integration.killed_extraction import (
+    KILL_POINTS,
+    READING,
+    THREE_ATTEMPTS,
+    Deck,
+    IntoParquet,
+    KilledExtraction,
+    Point,
+)
 from tests.integration.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401
-from tests.peers import spark_versions
 from tests.peers.hdfs import Hdfs
 from tests.peers.hdfs_extraction import IntoHdfs, hdfs  # noqa: F401
 from tests.peers.s3 import S3
 from tests.peers.s3_extraction import BETWEEN_FILES, IntoS3, s3  # noqa: F401
-from tests.peers.table_extraction import IntoDelta, IntoIceberg, IntoTable
+from tests.peers.table_extraction import IntoDelta, IntoIceberg, IntoTable, tables_cluster  # noqa: F401
+from tests.sim import played
 
 pytestmark = [pytest.mark.integration, pytest.mark.soak]
 
 OWN_JAVA_EVERY = 10
 
 
-class IntoParquet(KilledExtraction):
-    format = "parquet"
-
-    def _records(self) -> Iterator[tuple[int, int, str]]:
-        for path in Path(self._target).glob("range=*/part-*.parquet"):
-            for record in pq.read_table(path).to_pylist():
-                yield record["partition"], record["offset"], record["value"]
-
-
-class Deck:
-    """Every point in an order of chance, then again in another."""
-
-    def __init__(self, points: Sequence[Point], chance: random.Random) -> None:
-        self._points = points
-        self._chance = chance
-        self._left: list[Point] = []
-
-    def draw(self) -> Point:
-        if not self._left:
-            self._left = self._chance.sample(self._points, len(self._points))
-        return self._left.pop()
-
-
 class Campaign:
-    def __init__(self, rounds: int, seed: int) -> None:
+    """``name`` is what its rounds are recorded as."""
+
+    def __init__(self, name: str, rounds: int, seed: int) -> None:
         self.rounds = rounds
         self.seed = seed
+        self._kind = f"kills of extractions, {name}, {rounds} rounds of real processes a seed"
 
     def run(self, extraction: KilledExtraction, *more: Point, own_java: bool = True, victims: str = DRIVER) -> None:
         """``victims``: who is killed in rounds with a shared Java, every other time; else the driver is."""
+        with played.campaign(self._kind, self.seed):
+            self._play(extraction, (*KILL_POINTS, *more), own_java, victims)
+
+    def _play(self, extraction: KilledExtraction, points: Sequence[Point], own_java: bool, victims: str) -> None:
         chance = random.Random(self.seed)
-        points = (*KILL_POINTS, *more)
         shared, own = Deck(points, chance), Deck(points, chance)
         others = [number for number in range(self.rounds) if own_java and number % OWN_JAVA_EVERY == OWN_JAVA_EVERY - 1]
         for number in others:
@@ -74,6 +65,7 @@ class Campaign:
                 self._round(extraction, number, shared.draw(), chance.choice([DRIVER, victims]))
             extraction.recover()
         extraction.check()
+        print(f"all records are there once, and the offsets at their end, {extraction.format}", flush=True)
 
     def _round(self, extraction: KilledExtraction, number: int, point: Point, victim: str) -> None:
         started_s = time.monotonic()
@@ -87,16 +79,8 @@ class Campaign:
 @pytest.fixture
 def campaign(request: pytest.FixtureRequest) -> Campaign:
     rounds: int = request.config.getoption("rounds")
-    return Campaign(max(1, rounds // 10), request.config.getoption("seed"))
-
-
-@pytest.fixture(scope="module")
-def tables_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
-    """Of the PySpark for which both table formats have jars."""
-    os.environ.update(LOCAL)
-    environ = spark_versions.environ(spark_versions.WITH_TABLES)
-    with StandaloneCluster(tmp_path_factory.mktemp("spark"), environ=environ) as cluster:
-        yield cluster
+    name = request.node.name.removeprefix("test_").replace("_", " ")
+    return Campaign(name, max(1, rounds // 10), request.config.getoption("seed"))
 
 
 def test_into_a_folder(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, campaign: Campaign) -> None:
@@ -149,7 +133,7 @@ def test_executors_into_hdfs(
 @pytest.mark.parametrize("table", [IntoDelta, IntoIceberg])
 def test_executors_into_a_table(
     kafka_zk_cluster: EmbeddedCluster,
-    tables_cluster: StandaloneCluster,
+    tables_cluster: StandaloneCluster,  # noqa: F811
     tmp_path: Path,
     table: type[IntoTable],
     campaign: Campaign,

@@ -42,7 +42,7 @@ def test_that_of_a_task_too(monkeypatch: pytest.MonkeyPatch) -> None:
         yield "batch"
         raise DataLoss("offsets 0 to 19 of t-0 are gone")
 
-    monkeypatch.setattr("kafka_zk.spark_jobs.range_partition._range_fetcher", lambda: fetch)
+    monkeypatch.setattr("kafka_zk.spark_jobs.range_partition._fetch", lambda: fetch)
     batches = read_range(RangePartition(None, None))  # type: ignore[arg-type]
     assert next(batches) == "batch"
     told = shown(lambda: next(batches))

@@ -14,8 +14,8 @@ from kafka_zk.spark_jobs.range_settings import FetchSettings
 from kafka_zk.spark_jobs.cluster_client import ClientSettings
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.errors import FetchFailed
-fetcher = kafka_zk.spark_jobs.range_fetcher.RangeFetcher(
-    OffsetRange("t", 0, 0, 1), FetchSettings(ClientSettings("127.0.0.1:1", patience_ms=1)))
+fetcher = kafka_zk.spark_jobs.range_fetcher.fetch(
+    [OffsetRange("t", 0, 0, 1)], FetchSettings(ClientSettings("127.0.0.1:1", patience_ms=1)))
 try:
     list(fetcher)
 except FetchFailed:

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange, between, limited, split
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange, between, grouped, limited, split
 from kafka_zk.storage.types import TopicPartition
 
 _ranges = st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**6)), min_size=1, max_size=8).map(
@@ -63,3 +63,26 @@ def test_partitions_without_new_records_give_no_range() -> None:
     assert between(starts, {TopicPartition("t", 0): 5, TopicPartition("t", 1): 9, TopicPartition("t", 2): 3}) == [
         OffsetRange("t", 1, 7, 9)
     ]
+
+
+def test_small_neighbours_share_a_task_and_no_task_gets_more_than_was_asked_for() -> None:
+    pieces = [OffsetRange("t", number, 0, size) for number, size in enumerate([3, 4, 3, 30, 1, 9, 2])]
+    tasks = grouped(pieces, 10)
+    assert [[each.size for each in task] for task in tasks] == [[3, 4, 3], [30], [1, 9], [2]]
+    assert [each for task in tasks for each in task] == pieces
+
+
+@given(st.lists(st.integers(0, 30), max_size=30), st.none() | st.integers(1, 40))
+def test_each_range_is_in_one_task_in_order_and_no_task_is_empty(sizes: list[int], most_records: int | None) -> None:
+    pieces = [OffsetRange("t", number, 5, 5 + size) for number, size in enumerate(sizes)]
+    tasks = grouped(pieces, most_records)
+    assert [each for task in tasks for each in task] == pieces
+    assert all(tasks)
+    for task in tasks:
+        assert len(task) == 1 or (most_records is not None and sum(each.size for each in task) <= most_records)
+
+
+def test_else_each_has_its_own() -> None:
+    pieces = [OffsetRange("t", number, 0, number) for number in range(3)]
+    assert grouped(pieces) == [(each,) for each in pieces]
+    assert grouped([]) == []

@@ -12,7 +12,7 @@ from kafka_zk.spark_jobs import range_fetcher
 from kafka_zk.spark_jobs.cluster_client import EARLIEST, ClientSettings
 from kafka_zk.spark_jobs.errors import DataLoss, FetchFailed
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.range_fetcher import RangeFetcher
+from kafka_zk.spark_jobs.range_fetcher import fetch
 from kafka_zk.spark_jobs.range_settings import FetchSettings
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import TopicPartition
@@ -60,7 +60,7 @@ class ScriptedCluster:
         found = sorted(each for each in self.log if each >= offset)[:2]
         return FetchedPartition(0, 0, self.end, self.end, self.start, b"".join(self.log[each] for each in found))
 
-    # what RangeFetcher uses of ClusterClient
+    # what fetch uses of ClusterClient
 
     def leader(self, tp: TopicPartition) -> Broker | None:
         return self.broker
@@ -103,7 +103,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     ) -> list[int]:
         monkeypatch.setattr(range_fetcher, "ClusterClient", lambda settings: cluster)
         settings = FetchSettings(ClientSettings("h:1", patience_ms=patience_ms), fail_on_data_loss=fail)
-        batches = RangeFetcher(OffsetRange("t", 0, first, until), settings)
+        batches = fetch([OffsetRange("t", 0, first, until)], settings)
         return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
 
     yield run

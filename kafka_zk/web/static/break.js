@@ -17,7 +17,7 @@ export class BreakPanel {
     this.running = html("ul", { class: "running", "aria-label": "Members and producers that run" });
     element.hidden = false;
     element.replaceChildren(html("details", {}, html("summary", {}, html("h2", {}, "Break it "),
-      html("small", { class: "soft" }, "kill, cut off, slow down; add members and records")), ...this.rows()));
+      html("small", { class: "soft" }, "kill, cut off, slow down, add members")), ...this.rows()));
     this.refresh();
     setInterval(() => { if (!document.hidden) this.refresh(); }, REFRESH_MS);
   }

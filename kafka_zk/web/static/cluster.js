@@ -4,68 +4,97 @@ import { clock, colour, counted, foldButton, html, readable, svg } from "./dom.j
 import { isOpen, toggle } from "./folds.js";
 import { clusterLegend } from "./legend.js";
 
-const BOX = { width: 150, height: 46, gap: 18 };
-const SMALL = { width: 54, height: 24, gap: 6 }, IN_ROW = 8;
-const ROW = 84;
-const MOST_BOXES = 8, MOST_NAMED = 20, MOST_TOPICS = 300, MANY_BROKERS = 12, MOST_SORTED_BY_NAME = 12;
+const BOX = { width: 116, height: 42, gap: 8 };
+const SMALL = { width: 42, height: 20, gap: 4 }, IN_ROW = 8;
+const BAR = 28, BETWEEN = 26, ABOVE = 14, MEMBERS_IN_ROW = 3;
+const MOST_BOXES = 4, MOST_MEMBERS = 8, MOST_NAMED = 20, MOST_TOPICS = 300, MANY_BROKERS = 12, MOST_SORTED_BY_NAME = 12;
 
 // `again` draws once more, when something was folded; `filter`: what names must contain.
 export function clusterView(cluster, recording, flow, measured, filter, again) {
-  return html("div", { class: "columns" },
-    html("div", {}, html("h2", {}, "Who talks to whom"), flowPicture(cluster, recording, flow), clusterLegend(),
-      ...groups(cluster, measured, filter, again)),
-    html("div", { class: "wide" }, ...partitions(cluster, measured, filter, again), ...others(cluster)));
+  return html("div", {}, headline(cluster, recording, measured), html("div", { class: "columns" },
+    html("div", {}, html("h2", {}, "Who talks to whom ", html("small", { class: "soft" }, "just now")),
+      flowPicture(cluster, recording, flow, measured), clusterLegend(), ...groups(cluster, measured, filter, again)),
+    html("div", { class: "wide" }, ...partitions(cluster, measured, filter, again), ...others(cluster))));
 }
+
+// How it is, in one line: what is wrong, or that nothing is.
+function headline(cluster, recording, measured) {
+  const dead = recording.known_brokers.filter((id) => !cluster.brokers.some((each) => each.id === id));
+  const silent = cluster.brokers.filter((each) => heartOf(each.session, measured) === SILENT).map((each) => each.id);
+  const total = (count) => cluster.topics.reduce((sum, topic) => sum + count(topic), 0);
+  const leaderless = total((topic) => topic.leaders["-1"] ?? 0), behind = total((topic) => topic.under_replicated);
+  const stranded = total((topic) => dead.reduce((sum, id) => sum + (topic.leaders[id] ?? 0), 0));
+  const wrong = [
+    dead.length ? `${named(dead)} ${dead.length === 1 ? "has" : "have"} no session${stranded ? `, and ${dead.length === 1 ? "is" : "are"} still the leader of ${counted(stranded, "partition", "partitions")}` : ""}` : "",
+    silent.length ? `ZooKeeper has not heard from ${named(silent)} for a while` : "",
+    cluster.brokers.length && cluster.controller.broker === null ? "there is no controller" : "",
+    leaderless ? `${counted(leaderless, "partition has", "partitions have")} no leader` : "",
+    behind ? `${behind} of ${counted(cluster.partition_count, "partition", "partitions")} ${behind === 1 ? "is" : "are"} not fully replicated` : "",
+  ].filter(Boolean);
+  const well = `All is well: ${counted(cluster.brokers.length, "broker", "brokers")}, `
+    + (cluster.partition_count ? `${counted(cluster.partition_count, "partition", "partitions")}, all replicas in sync` : "no topics yet");
+  const text = wrong.length ? `${wrong.join("; ")}.` : cluster.brokers.length ? `${well}.` : "No broker is registered.";
+  return html("p", { class: `headline ${wrong.length ? "wrong" : ""}` }, text.slice(0, 1).toUpperCase() + text.slice(1));
+}
+
+const named = (ids) => `${ids.length === 1 ? "broker" : "brokers"} ${ids.slice(0, MOST_NAMED).join(", ")}${ids.length > MOST_NAMED ? ` and ${ids.length - MOST_NAMED} more` : ""}`;
 
 // Members of both kinds of groups; those of ZooKeeper have a session of their own.
 function membersOf(cluster) {
   const owned = (group, id) => Object.values(group.owners).filter((owner) => owner.startsWith(id)).length;
   return [
-    ...cluster.groups.flatMap((group) => group.members.map(({ id }) => ({ id, group: group.name, count: owned(group, id) }))),
+    ...cluster.groups.flatMap((group) => group.members.map(({ id, session }) => ({ id, session, group: group.name, count: owned(group, id) }))),
     ...cluster.coordinated.flatMap((group) => Object.entries(group.members ?? {}).map(([id, tps]) =>
       ({ id, group: group.name, count: tps.length, broker: true }))),
   ];
 }
 
-function flowPicture(cluster, recording, flow) {
+// Brokers above, members below, and between them ZooKeeper, so that nothing lies between it and them.
+function flowPicture(cluster, recording, flow, measured) {
   const ids = [...new Set([...recording.known_brokers, ...cluster.brokers.map((each) => each.id)])].sort((a, b) => a - b);
-  const all = membersOf(cluster), members = all.length > MOST_BOXES ? groupsOf(all) : all.map((each) => ({ ...each, ids: [each.id] }));
-  const more = members.splice(MOST_BOXES).length;
-  const many = ids.length > MOST_BOXES;
-  const width = many ? IN_ROW * (SMALL.width + SMALL.gap) : Math.max(ids.length, members.length, 2) * (BOX.width + BOX.gap);
-  const down = many ? (Math.ceil(ids.length / IN_ROW) - 1) * (SMALL.height + SMALL.gap) : 0;
-  const picture = svg("svg", {
-    viewBox: `0 0 ${width} ${(members.length ? 3 : 2) * ROW - 8 + down}`, width: Math.min(width, ids.length > 4 ? 900 : 560), role: "img",
-    "aria-label": said(cluster, ids, all),
-  });
-  const places = new Map([["zookeeper", { x: width / 2, y: 26, ...BOX }]]);
-  ids.forEach((id, index) => places.set(`broker-${id}`, many ? smallPlace(index) : { ...BOX, x: ((index + 0.5) * width) / ids.length, y: 26 + ROW }));
-  members.forEach((each, index) => each.ids.forEach((id) => places.set(id, { ...BOX,
-    width: Math.min(BOX.width, width / members.length - 6), x: ((index + 0.5) * width) / members.length, y: 26 + 2 * ROW + down })));
+  const all = membersOf(cluster), members = all.length > MOST_MEMBERS ? groupsOf(all) : all.map((each) => ({ ...each, ids: [each.id] }));
+  const more = members.splice(MOST_MEMBERS).length;
+  const many = ids.length > MOST_BOXES, size = many ? SMALL : BOX;
+  const inRow = many ? IN_ROW : MOST_BOXES, rows = Math.ceil(ids.length / inRow) || 1;
+  const width = Math.max(many ? IN_ROW * (SMALL.width + SMALL.gap) : Math.max(ids.length, 3) * (BOX.width + BOX.gap), MEMBERS_IN_ROW * (BOX.width + BOX.gap));
+  const bar = ABOVE + rows * (size.height + size.gap) - size.gap + BETWEEN, below = bar + BAR + BETWEEN;
+  const memberRows = Math.ceil(members.length / MEMBERS_IN_ROW);
+  const height = memberRows ? below + memberRows * (BOX.height + BOX.gap) : bar + BAR + 4;
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, role: "img", "aria-label": said(cluster, ids, all) });
+  const places = new Map([["zookeeper", { x: width / 2, y: bar + BAR / 2, width: width - 4, height: BAR }]]);
+  inRows(ids, inRow, size, width, ABOVE).forEach((place, index) => places.set(`broker-${ids[index]}`, place));
+  inRows(members, MEMBERS_IN_ROW, BOX, width, below).forEach((place, index) => members[index].ids.forEach((id) => places.set(id, place)));
   arrows(picture, places, flow);
   const epoch = cluster.controller.epoch === null ? "" : `controller epoch ${cluster.controller.epoch}`;
-  picture.append(box(places.get("zookeeper"), "ZooKeeper", epoch, "var(--soft)", true));
+  picture.append(zookeeper(places.get("zookeeper"), epoch));
   for (const id of ids) {
-    const alive = cluster.brokers.some((each) => each.id === id), role = cluster.controller.broker === id ? " ★" : "";
-    const note = alive ? "♥ session lives" : "no session";
-    picture.append(many ? smallBox(places.get(`broker-${id}`), id, role, note, alive)
-      : box(places.get(`broker-${id}`), `broker ${id}${role}`, note, colour(`broker ${id}`), alive));
+    const broker = cluster.brokers.find((each) => each.id === id), role = cluster.controller.broker === id ? " ★" : "";
+    const heart = broker ? heartOf(broker.session, measured) : null;
+    const note = { [STEADY]: "session lives", [HEARD]: "session lives", [SILENT]: "not heard from" }[heart] ?? "no session";
+    picture.append(many ? smallBox(places.get(`broker-${id}`), id, role, note, heart)
+      : box(places.get(`broker-${id}`), `broker ${id}${role}`, note, colour(`broker ${id}`), heart, broker !== undefined, heart && `broker-${id}`));
   }
-  for (const { id, group, count, broker, ids: [first], of } of members) {
-    const member = box(places.get(first), of ? counted(of, "member", "members") : readable(id), `${broker ? "" : "♥ "}${group} · ${counted(count, "partition", "partitions")}`,
-      colour(id), true, of ? `group ${group}` : `member ${id} of group ${group} ${broker ? "in the broker" : "in ZooKeeper"}`);
+  for (const { id, group, count, broker, session, ids: [first], of } of members) {
+    const heart = broker || of ? null : heartOf(session, measured);
+    const member = box(places.get(first), of ? counted(of, "member", "members") : readable(id), `${group}: owns ${count}`,
+      colour(id), heart, true, id, of ? `group ${group}` : `member ${id} of group ${group} ${broker ? "in the broker" : "in ZooKeeper"}`);
     member.dataset.group = group;
     picture.append(member);
   }
   return more ? html("div", {}, picture, html("p", { class: "soft" }, `and ${counted(more, "more group", "more groups")}`)) : picture;
 }
 
+// So many in a row, each row in the middle.
+const inRows = (all, most, size, width, top) => all.map((_, index) => {
+  const row = Math.floor(index / most), count = Math.min(most, all.length - row * most);
+  const step = size === SMALL ? SMALL.width + SMALL.gap : width / Math.max(count, 1) > 2 * (BOX.width + BOX.gap) ? width / count : BOX.width + BOX.gap;
+  const left = size === SMALL ? 0 : (width - count * step) / 2;
+  return { width: size.width, height: size.height, x: left + (index % most + 0.5) * step, y: top + row * (size.height + size.gap) + size.height / 2 };
+});
+
 // Too many members to be shown one by one: a box for each group.
 const groupsOf = (members) => [...Map.groupBy(members, (each) => `${each.broker} ${each.group}`).values()].map((own) => ({
   ...own[0], id: own[0].group, ids: own.map((each) => each.id), of: own.length, count: own.reduce((sum, each) => sum + each.count, 0) }));
-
-const smallPlace = (index) => ({ ...SMALL, x: ((index % IN_ROW) + 0.5) * (SMALL.width + SMALL.gap),
-  y: 16 + ROW + Math.floor(index / IN_ROW) * (SMALL.height + SMALL.gap) });
 
 function said(cluster, ids, members) {
   const dead = ids.filter((id) => !cluster.brokers.some((each) => each.id === id));
@@ -75,40 +104,69 @@ function said(cluster, ids, members) {
     + `${members.length > MOST_NAMED ? ` and ${members.length - MOST_NAMED} more` : ""}`;
 }
 
-function box(place, title, note, fill, alive, whole = title) {
-  const most = Math.floor(place.width / 6.8);
-  const fits = (text) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+function zookeeper(place, note) {
+  return svg("g", {}, svg("title", {}, `ZooKeeper: ${note}`), ...frame(place, 7, "var(--soft)"),
+    svg("text", { x: place.x, y: place.y + 4.5, "text-anchor": "middle" }, svg("tspan", { "font-weight": 600 }, "ZooKeeper"),
+      svg("tspan", { class: "soft" }, note ? `  ${note}` : "")));
+}
+
+function box(place, title, note, fill, heart, alive, name, whole = title) {
+  const fits = (text, each) => (text.length * each > place.width - 14 ? `${text.slice(0, Math.floor((place.width - 20) / each))}…` : text);
+  const shown = fits(note, heart ? 6.2 : 5.6);
+  const x = place.x + 3, from = Math.max(x - shown.length * 2.7 - 6, place.x - place.width / 2 + 16);
   return svg("g", { class: alive ? "" : "gone" }, svg("title", {}, `${whole}: ${note}`), ...frame(place, 7, fill),
-    svg("text", { x: place.x, y: place.y - 3, "text-anchor": "middle", "font-weight": 600 }, fits(title)),
-    svg("text", { x: place.x, y: place.y + 13, "text-anchor": "middle", class: alive ? "soft" : "bad" }, fits(note)));
+    svg("text", { x, y: place.y - 3, "text-anchor": "middle", "font-weight": 600 }, fits(title, 6.8)),
+    heart ? heartSign(heart, name, from, place.y + 13) : null,
+    svg("text", { x: heart ? x + 6 : x, y: place.y + 13, "text-anchor": "middle", class: `note ${alive && heart !== SILENT ? "soft" : "bad"}` }, shown));
 }
 
 // A broker among many.
-const smallBox = (place, id, role, note, alive) => svg("g", { class: alive ? "" : "gone", "data-broker-box": id },
+const smallBox = (place, id, role, note, heart) => svg("g", { class: heart ? "" : "gone", "data-broker-box": id },
   svg("title", {}, `broker ${id}${role}: ${note}`), ...frame(place, 5, colour(`broker ${id}`)),
-  svg("text", { x: place.x + 2, y: place.y + 5, "text-anchor": "middle", class: alive ? "" : "bad" }, `${alive ? "" : "✗ "}${id}${role}`));
+  svg("text", { x: place.x + 2, y: place.y + 4.5, "text-anchor": "middle", class: heart && heart !== SILENT ? "" : "bad" },
+    `${heart ? heart === SILENT ? "♡ " : "" : "✗ "}${id}${role}`));
 
 const frame = ({ x, y, width, height }, edge, fill) => [
   svg("rect", { class: "box", x: x - width / 2, y: y - height / 2, width, height, rx: 6 }),
   svg("rect", { x: x - width / 2, y: y - height / 2, width: edge, height, rx: 3, fill })];
 
-// What happened last, as arrows: a watch goes down from ZooKeeper, a write goes up, a request goes across.
+// A session that ZooKeeper hears of, one that it has not heard of for long, and one of which nobody knows.
+const HEARD = "heard", SILENT = "silent", STEADY = "steady";
+const BEAT_MS = 900;
+const beaten = new Map();
+const heartOf = (session, measured) => ({ 1: HEARD, 0: SILENT })[measured[`heard ${session}`]] ?? STEADY;
+
+// It beats once when it is drawn, not more often than a heart does; nothing moves between two pictures.
+function heartSign(heart, name, x, y) {
+  const now = performance.now(), beats = heart === HEARD && now - (beaten.get(name) ?? -BEAT_MS) >= BEAT_MS;
+  if (beats) beaten.set(name, now);
+  return svg("text", { class: `heart ${heart}${beats ? " beats" : ""}`, "data-heart": heart, x, y, "text-anchor": "middle" }, heart === SILENT ? "♡" : "♥");
+}
+
+// What happened last, as arrows: one for each process and direction, a write before any read; requests go above.
 function arrows(picture, places, flow) {
   picture.append(svg("defs", {}, svg("marker", { id: "tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6,
     markerHeight: 6, orient: "auto" }, svg("path", { d: "M0 0L8 4L0 8z", fill: "context-stroke" }))));
-  for (const each of flow) {
-    const [from, to] = ends(each);
-    const start = places.get(from), end = places.get(to);
-    if (!start || !end || start === end) continue;
-    const down = end.y > start.y ? 1 : end.y < start.y ? -1 : 0;
-    const bend = down === 0 ? 45 : 0;
-    const y1 = start.y + ((down || 1) * start.height) / 2;
-    const y2 = end.y + ((-down || 1) * end.height) / 2;
-    picture.append(svg("path", { d: `M${start.x} ${y1}Q${(start.x + end.x) / 2} ${(y1 + y2) / 2 + bend} ${end.x} ${y2}`,
-      fill: "none", stroke: colour(from === "zookeeper" ? to : from), "stroke-width": 2, "marker-end": "url(#tip)",
-      "data-seq": each.seq }, svg("title", {}, `${clock(each.time_ms)} ${each.actor}: ${each.line}`)));
+  const ways = Map.groupBy(flow.filter((each) => ends(each).every((end) => places.has(end))), (each) => ends(each).join("\n"));
+  for (const [way, entries] of ways) {
+    const [from, to] = way.split("\n"), start = places.get(from), end = places.get(to);
+    if (start === end) continue;
+    const words = entries.map((each) => WORDS[each.kind]), word = words.includes("write") ? "write" : words[0];
+    const across = from !== "zookeeper" && to !== "zookeeper";
+    const other = from === "zookeeper" ? end : start;
+    const x = other.x + (from === "zookeeper" ? 9 : -9), side = other.y < places.get("zookeeper").y ? 1 : -1;
+    const edge = other.y + (side * other.height) / 2, bar = places.get("zookeeper").y - (side * BAR) / 2;
+    const [y1, y2] = from === "zookeeper" ? [bar, edge] : [edge, bar];
+    const top = start.y - start.height / 2;
+    picture.append(svg("path", { d: across ? `M${start.x} ${top}Q${(start.x + end.x) / 2} ${top - 20} ${end.x} ${end.y - end.height / 2}` : `M${x} ${y1}V${y2}`,
+      fill: "none", stroke: colour(from === "zookeeper" ? to : from), "stroke-width": 2, "marker-end": "url(#tip)", "data-seq": entries.at(-1).seq },
+    svg("title", {}, entries.map((each) => `${clock(each.time_ms)} ${readable(`${each.actor}: ${each.line}`)}`).join("\n"))));
+    if (!across && other.width > SMALL.width) picture.append(svg("text", { class: "word", x: x + (from === "zookeeper" ? 5 : -5), y: edge + side * (BETWEEN / 2) + 3.5,
+      "text-anchor": from === "zookeeper" ? "start" : "end" }, word));
   }
 }
+
+const WORDS = { WatchFired: "watch", Reread: "read", created: "write", changed: "write", deleted: "write", RequestSent: "request" };
 
 function ends(entry) {
   if (entry.kind === "WatchFired") return ["zookeeper", process(entry.actor)];
@@ -130,26 +188,27 @@ function partitions(cluster, measured, filter, again) {
     .filter((id) => id >= 0).sort((a, b) => a - b);
   const topics = cluster.topics.filter((topic) => topic.name.includes(filter)).toSorted((a, b) => a.internal - b.internal
     || (cluster.topics.length > MOST_SORTED_BY_NAME ? troubles(b) - troubles(a) : 0));
-  const name = ids.length > MANY_BROKERS ? (id) => id : (id) => `broker ${id}`;
-  return [html("h2", {}, "Partitions ", html("small", { class: "soft" }, "who leads, who follows")),
+  const alive = new Set(cluster.brokers.map((each) => each.id));
+  const name = (id) => `${ids.length > MANY_BROKERS ? "" : "broker "}${id}${alive.has(id) ? "" : " ✗"}`;
+  return [html("h2", {}, "Partitions ", html("small", { class: "soft" }, "who leads, who follows (✓ in sync)")),
     html("table", { class: ids.length > MANY_BROKERS ? "dense" : "" },
-      html("tr", {}, html("th", {}, "partition"), ids.map((id) => html("th", { class: "cell", title: `broker ${id}` }, name(id))),
+      html("tr", {}, html("th", {}, ids.length > MANY_BROKERS ? "partitions, by leading broker" : "partition"), ids.map((id) => html("th", { class: `cell${alive.has(id) ? "" : " bad"}`, title: `broker ${id}${alive.has(id) ? "" : ": no session"}` }, name(id))),
         html("th", { title: "leader epoch: one more for each new leader" }, "epoch"),
         html("th", { class: "number", title: "high watermark: consumers see the records below this offset" }, "end")),
-      topics.slice(0, MOST_TOPICS).flatMap((topic) => topicRows(topic, ids, measured, again))),
+      topics.slice(0, MOST_TOPICS).flatMap((topic) => topicRows(topic, ids, alive, measured, again))),
     topics.length > MOST_TOPICS ? html("p", { class: "soft" }, `${topics.length - MOST_TOPICS} more topics: use the filter`) : ""];
 }
 
 // One without a leader is worse than any number that is not in sync.
 const troubles = (topic) => (topic.leaders["-1"] ?? 0) * 1e6 + topic.under_replicated;
 
-function topicRows(topic, ids, measured, again) {
+function topicRows(topic, ids, alive, measured, again) {
   const name = `topic ${topic.name}`;
   const open = topic.partitions.length > 0 && isOpen(name, !topic.internal);
   const leaderless = topic.leaders["-1"] ?? 0;
   const rows = open ? topic.partitions.map((each) => html("tr", {},
     html("td", { class: "below" }, `${topic.name}-${each.partition}`),
-    each.leader === -1 && each.epoch !== null ? leaderlessCells(each, ids) : ids.map((id) => html("td", { class: "cell" }, replica(each, id))),
+    each.leader === -1 && each.epoch !== null ? leaderlessCells(each, ids) : ids.map((id) => html("td", { class: "cell" }, replica(each, id, alive, ids.length > MANY_BROKERS))),
     html("td", { class: "soft" }, each.epoch === null ? "not yet led" : each.epoch,
       each.adding ? ` adding ${each.adding.join(", ")}; removing ${each.removing.join(", ")}` : ""),
     html("td", { class: "number" }, measured[`end ${topic.name}-${each.partition}`] ?? ""))) : [];
@@ -170,13 +229,15 @@ function leaderlessCells(partition, ids) {
     ? html("span", { class: "nobody", title: `nobody leads; broker ${id} has a replica`, "data-role": "leaderless" }, "no leader") : ""));
 }
 
-function replica(partition, id) {
+function replica(partition, id, alive, isDense) {
   if (!partition.replicas.includes(id)) return "";
   const leads = partition.leader === id, inSync = partition.isr.includes(id);
+  if (leads && !alive.has(id)) return html("span", { class: "nobody", "data-role": "stranded",
+    title: `broker ${id} leads by the partition's znode, but has no session: the controller has not chosen another one yet` }, "was leader");
   const told = leads ? "leads" : inSync ? "in sync" : "behind";
   return html("span", { class: `tag${inSync ? "" : " out"}`,
     style: null, title: `broker ${id} ${told}`, "data-role": told },
-  tinted(leads ? "leads" : inSync ? "✓" : "behind", leads ? colour(`broker ${id}`) : null));
+  tinted(leads ? isDense ? "L" : "leads" : inSync ? "✓" : "behind", leads ? colour(`broker ${id}`) : null));
 }
 
 function tinted(text, fill) {
@@ -209,7 +270,7 @@ function groupTable(group, measured, again) {
   open ? html("table", {}, html("tr", {}, html("th", {}, "partition"), html("th", {}, "owner"), html("th", { class: "number" }, "committed"),
     html("th", { class: "number", title: "records that it has not committed yet" }, "lag")),
     tps.slice(0, 300).map((tp) => html("tr", {}, html("td", {}, tp), html("td", {}, group.owners[tp]
-      ? html("span", { class: "tag", title: group.owners[tp] }, tinted(readable(group.owners[tp]), colour(memberOf(group.owners[tp], group))))
+      ? html("span", { class: "tag", title: group.owners[tp] }, tinted(readable(memberOf(group.owners[tp], group)), colour(memberOf(group.owners[tp], group))))
       : html("span", { class: "bad" }, "nobody")), ...behind(group, tp, measured)))) : ""];
 }
 

@@ -10,11 +10,10 @@ export function detailsView(entry, episode, choose) {
   const document = entry.document;
   const isChange = document.before !== undefined;
   return html("div", {},
-    episode ? html("p", { class: "episode" }, episode.said, html("span", { class: "soft" }, " It began with this:")) : null,
+    episode ? html("p", { class: "episode" }, episode.said, html("span", { class: "soft" }, " It began so:")) : null,
     episode?.meanwhile.length > 1 ? meanwhileView(episode.meanwhile, choose) : null,
     html("h2", {}, isChange ? sentence(entry) : capital(readable(entry.line))),
     html("p", { class: "soft" }, `${clock(entry.time_ms)} · ${readable(entry.actor)}${entry.zxid ? ` · zxid ${hex(entry.zxid)}` : ""} · entry ${entry.seq}`),
-    entry.explanation ? html("p", {}, entry.explanation.meaning) : null,
     isChange ? difference(document) : null,
     html("h2", {}, "Why?"),
     entry.why.length ? chain([entry, ...entry.why], entry.why, choose)
@@ -22,6 +21,7 @@ export function detailsView(entry, episode, choose) {
     html("h2", {}, "What came of it?"),
     entry.effects.length ? chain(entry.effects, entry.effects, choose)
       : html("p", { class: "soft" }, "Nothing that was recorded."),
+    entry.explanation ? [html("h2", {}, "What it means"), html("p", {}, entry.explanation.meaning)] : null,
     entry.explanation ? code(entry.explanation) : null,
     html("details", {}, html("summary", {}, "as it was recorded"), html("pre", {}, JSON.stringify(plain(document), null, 1))));
 }

@@ -58,6 +58,8 @@ export function replace(element, content) {
 
 export const counted = (count, one, many) => `${count} ${count === 1 ? one : many}`;
 
+export const size = (bytes) => (bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
+
 export function clock(ms) {
   const at = new Date(ms);
   const two = (value) => String(value).padStart(2, "0");

@@ -6,19 +6,20 @@ export function happenedView(told, choose) {
   const list = [...told.episodes].reverse();
   return html("div", {},
     html("h2", {}, "What happened"),
-    html("p", { class: "soft" }, "The latest first. Choose one, or an event in the timeline, to see why it came and what "
-      + "came of it."),
+    html("p", { class: "soft" }, "The latest first. Choose one to see why it came."),
     told.count > list.length ? html("p", { class: "soft" }, `The latest ${list.length} of ${told.count}.`) : null,
     list.length ? html("ol", { class: "happened" }, list.map((each) => line(each, choose)))
       : html("p", { class: "soft" }, "No failover and no rebalance yet."));
 }
 
 function line(episode, choose) {
-  return html("li", {}, html("button", { "data-episode": episode.seq,
-    onclick: () => choose(episode.seq, { ...episode, said: readable(`${episode.text} (${price(episode)})`.replace(" ()", "")) }) },
-  html("span", { class: "soft" }, `${clock(episode.from_ms)} ${readable(episode.subject)}`),
-  html("span", {}, readable(episode.text)), html("span", { class: episode.lasts ? "bad" : "soft" }, price(episode))));
+  return html("li", {}, html("button", { "data-episode": episode.seq, onclick: () => chooseEpisode(episode, choose) },
+    html("span", { class: "soft" }, `${clock(episode.from_ms)} ${readable(episode.subject)}`),
+    html("span", {}, readable(episode.text)), html("span", { class: episode.lasts ? "bad" : "soft" }, price(episode))));
 }
+
+export const chooseEpisode = (episode, choose) =>
+  choose(episode.seq, { ...episode, said: readable(`${episode.text} (${price(episode)})`.replace(" ()", "")) });
 
 function price(episode) {
   if (episode.subject === "you") return "";

@@ -3,9 +3,10 @@
 import { html } from "./dom.js";
 
 const SAID = [
-  ["Cluster", "ZooKeeper above, brokers below, members of groups at the bottom. An arrow down is a watch that fired, an "
-    + "arrow up a read or a write, an arrow across a request of the controller. ♥ is a live session: when it ends, all "
-    + "ephemeral znodes of that process go. The table has a row for each partition and a column for each broker."],
+  ["Cluster", "Brokers above, ZooKeeper in the middle, members of groups below. An arrow into ZooKeeper is a read or a write, an "
+    + "arrow out of it a watch that fired, an arc between brokers a request of the controller. ♥ is a live session: when it ends, "
+    + "all ephemeral znodes of that process go. Where ZooKeeper tells when it heard from whom, hearts beat, and ♡ has been "
+    + "silent for half of its timeout. The table has a row for each partition and a column for each broker."],
   ["Znodes", "Everything that is in ZooKeeper at this moment. A coloured line says whose session an ephemeral znode lives by; choose one "
     + "to see its data, what its last write changed, and its history. Who watches it is as processes tell."],
   ["Timeline", "Bars: who was the controller, led a partition, owned it in a group, from when to when; red is nobody. "
@@ -26,5 +27,5 @@ const SAID = [
 ];
 
 export function helpView() {
-  return html("div", {}, SAID.flatMap(([title, text]) => [html("h2", {}, title), html("p", {}, text)]));
+  return html("div", { class: "help" }, SAID.map(([title, text]) => html("div", {}, html("h2", {}, title), html("p", {}, text))));
 }

@@ -3,7 +3,7 @@
 import { BreakPanel } from "./break.js";
 import { clusterView } from "./cluster.js";
 import { detailsView, znodeView } from "./details.js";
-import { clock, html, knowGroups, replace } from "./dom.js";
+import { clock, html, knowGroups, replace, size } from "./dom.js";
 import { lanesQuery, topicsQuery } from "./folds.js";
 import { happenedView } from "./happened.js";
 import { helpView } from "./help.js";
@@ -21,6 +21,7 @@ const token = hash.get("token") ?? "";
 const page = {
   recording: null,
   seq: hash.has("seq") ? Number(hash.get("seq")) : null, // null: live
+  at: null, // the time that the slider was taken to, after the entry: hearts fade and numbers rise between two entries
   moment: 0,
   view: hash.get("view") ?? "cluster",
   chosen: null,
@@ -78,11 +79,12 @@ async function drawOnce() {
   const live = page.seq === null;
   const seq = live ? page.recording.count : page.seq;
   const here = live ? null : await ask("step", { seq: seq - 1, by: 1 });
-  page.moment = live ? page.recording.now_ms : here.time_ms;
+  page.moment = live ? page.recording.now_ms : Math.max(here.time_ms, page.at ?? 0);
   const range = shownRange();
   const flowFrom = page.moment - FLOW_MS;
-  const [told, spans, samples, recent, view] = await Promise.all([
-    whatHappened(), drawTimeline(range), ask("samples", { from_ms: page.moment, to_ms: page.moment, time_ms: page.moment }),
+  const told = await whatHappened();
+  const [spans, samples, recent, view] = await Promise.all([
+    drawTimeline(range, told), ask("samples", { from_ms: page.moment, to_ms: page.moment, time_ms: page.moment }),
     ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq, here),
   ]);
   const flow = (recent.entries ?? []).filter((each) => each.seq <= seq).slice(-FLOW_COUNT);
@@ -96,14 +98,14 @@ async function drawOnce() {
 }
 
 // Returns the spans. Whoever winds through the same time sees the same picture, and only its moment is another one.
-async function drawTimeline(range) {
+async function drawTimeline(range, told) {
   const width = Math.max(600, id("timeline").clientWidth - 16);
   const every = id("every").checked, { count, live, now_ms, last_ms } = page.recording;
-  const key = JSON.stringify([range, lanesQuery(), count, width, every, page.chosen, live ? now_ms : 0]);
+  const key = JSON.stringify([range, lanesQuery(), count, width, every, page.chosen, live ? now_ms : 0, told.episodes]);
   if (page.timeline?.key !== key) {
     const [held, entries, samples] = await Promise.all([ask("spans", { ...range, ...lanesQuery() }), ask("entries", range),
       ask("samples", { ...range, time_ms: range.to_ms })]);
-    const drawn = timelinePicture(width, range, held, { ...samples, until_ms: live ? now_ms : last_ms }, entries, page.moment,
+    const drawn = timelinePicture(width, range, told.episodes, held, { ...samples, until_ms: live ? now_ms : last_ms }, entries, page.moment,
       page.chosen, every, choose, draw);
     replace(id("timeline"), drawn.picture);
     page.timeline = { key, wind: drawn.wind, spans: held.spans };
@@ -120,7 +122,9 @@ async function whatHappened() {
     page.toldAt = performance.now();
     if (live) setTimeout(() => { if (page.seq === null) draw(); }, HAPPENED_MS + 1);
   }
-  return page.told;
+  if (!page.inLesson) return page.told;
+  const over = page.told.episodes.filter((each) => each.to_ms <= page.moment); // no answers beforehand
+  return { episodes: over, count: over.length };
 }
 
 // Drawn only if it is another one, so that the keyboard's focus stays.
@@ -129,10 +133,6 @@ function showHappened(told) {
   id("happened").hidden = chosen;
   id("break").hidden = chosen || !page.breaking;
   id("chosen").hidden = !chosen;
-  if (page.inLesson) {
-    const before = told.episodes.filter((each) => each.from_ms <= page.moment);
-    told = { episodes: before, count: before.length };
-  }
   const key = JSON.stringify(told.episodes);
   if (id("happened").dataset.key === key) return;
   id("happened").dataset.key = key;
@@ -204,7 +204,7 @@ function controls() {
   id("live").setAttribute("aria-pressed", live);
   id("live").disabled = !page.recording.live;
   id("play").textContent = page.playing ? "❚❚ pause" : "▶ play";
-  id("moment").textContent = `${clock(page.moment)}  entry ${live ? page.recording.count : page.seq} of ${page.recording.count}`;
+  id("moment").textContent = `${clock(page.moment)} · ${live ? page.recording.count : page.seq} of ${page.recording.count}`;
   const slider = id("slider");
   slider.min = page.recording.first_ms;
   slider.max = Math.max(page.recording.last_ms, page.recording.live ? page.recording.now_ms : 0);
@@ -231,6 +231,7 @@ async function choose(seq, episode = null) {
   page.znode = null;
   page.playing = false;
   page.seq = seq;
+  page.at = null;
   const [entry, within] = await Promise.all([ask("entry", { seq }), episode ? ask("entries", { from_ms: episode.from_ms, to_ms: Math.min(episode.to_ms, until_ms) }) : {}]);
   const meanwhile = (within.entries ?? []).filter((each) => !isDetail(each));
   relate({ cause: entry.cause, effect: entry.effects[0]?.seq });
@@ -257,11 +258,13 @@ function follow(name) {
 async function windTo(time_ms) {
   page.playing = false;
   page.seq = Math.max(1, (await ask("at", { time_ms })).seq);
+  page.at = time_ms;
   draw();
 }
 
 async function play() {
   page.playing = !page.playing;
+  page.at = null;
   if (page.seq === null) page.seq = page.recording.count;
   controls();
   while (page.playing && page.seq < page.recording.count) {
@@ -280,6 +283,7 @@ async function play() {
 function goLive() {
   page.playing = false;
   page.seq = null;
+  page.at = null;
   back();
 }
 
@@ -294,7 +298,7 @@ function savePicture() {
   const copy = picture.cloneNode(true);
   const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
   style.textContent = "text{font:12px sans-serif}.silence{fill:url(#nobody)}.under{fill:#fff}.stripe{fill:#c4221b}"
-    + ".many{fill:#ddd}.axis{stroke:#ddd}.now{stroke:#c4221b}.sparkline path{stroke:#0b62a4}";
+    + ".episode-mark{fill:#0b62a4}.many{fill:#ddd}.axis{stroke:#ddd}.now{stroke:#c4221b}.sparkline path{stroke:#0b62a4}";
   copy.prepend(style);
   const text = new XMLSerializer().serializeToString(copy).replace(NOT_IN_XML, "\ufffd");
   const link = html("a", { href: URL.createObjectURL(new Blob([text], { type: "image/svg+xml" })),
@@ -338,7 +342,9 @@ function begin() {
   news.onmessage = (message) => {
     const first = page.recording === null;
     page.recording = JSON.parse(message.data);
-    id("source").textContent = `recorded from ${page.recording.source}${page.recording.misses ? `; may have missed: ${page.recording.misses}` : ""}`;
+    const { source, misses, used_bytes, kept } = page.recording;
+    id("source").textContent = `${size(used_bytes)} ${kept ? `${kept} · recorded from` : "·"} ${source}${misses ? `; may have missed: ${misses}` : ""}`;
+    id("source").title = id("source").textContent;
     if (!page.recording.live && page.seq === null) page.seq = page.recording.count;
     if (first) beginLesson().then(draw);
     else if (page.seq === null) due ??= setTimeout(() => { due = null; draw(); }, REFRESH_MS);
@@ -352,7 +358,7 @@ function begin() {
 async function beginLesson() {
   if (page.recording.can_break) page.breaking = new BreakPanel(id("break"), post, page.recording.known_brokers);
   if (page.recording.live) return;
-  const panel = new LessonPanel(id("lesson"), ask, async (seq) => { page.playing = false; page.seq = Math.max(1, seq); page.chosen = null; await draw(); });
+  const panel = new LessonPanel(id("lesson"), ask, async (seq) => { page.playing = false; page.seq = Math.max(1, seq); page.at = page.chosen = null; await draw(); });
   if (!await panel.begin()) return;
   page.lesson = panel;
   page.inLesson = true;

@@ -2,9 +2,10 @@
 
 import { clock, colour, counted, readable, svg } from "./dom.js";
 import { isOpen, toggle } from "./folds.js";
+import { chooseEpisode } from "./happened.js";
 import { atMoment, rates, sparkline } from "./sparkline.js";
 
-const ROW = 18, LABEL = 225, TOP = 18;
+const ROW = 18, LABEL = 205, TOP = 18, RIGHT = 10, WORD_WIDTH = 6.3, TICK = 85;
 const ZOOKEEPER = "ZooKeeper"; // a lane of its own for all that is written there, in the colours of who wrote it
 const FROM_ZOOKEEPER = new Set(["created", "changed", "deleted", "session began", "session ended"]);
 const DETAILS = new Set(["WatchArmed", "WatchSeen", "WatchGone", "PartitionsMoved", "ReplicasMoved"]);
@@ -14,26 +15,27 @@ const TITLES = { leader: (stem) => `${stem} leaders`, owner: (stem) => `${stem} 
   assigned: (stem) => `${stem} owners`, broker: () => "brokers", member: () => "members" };
 const WHOSE = { broker: "brokers", member: "members" };
 
-// `held`: what the server says of spans; `again` draws once more, when something was folded. Returns the picture and
+// `told`: what happened, folded; `held`: what the server says of spans; `again` draws once more, when something was folded. Returns the picture and
 // `wind`, which takes it to another moment: what the moment does not change is drawn once.
-export function timelinePicture(width, range, held, samples, entries, moment, chosen, every, choose, again) {
-  const scale = (ms) => LABEL + ((ms - range.from_ms) / Math.max(1, range.to_ms - range.from_ms)) * (width - LABEL - 10);
-  const lanes = lanesOf(held, entries);
+export function timelinePicture(width, range, told, held, samples, entries, moment, chosen, every, choose, again) {
+  const scale = (ms) => LABEL + ((ms - range.from_ms) / Math.max(1, range.to_ms - range.from_ms)) * (width - LABEL - RIGHT);
+  const lanes = [...episodeLanes(told, range), ...lanesOf(held, entries)];
   const height = TOP + lanes.length * ROW + 8;
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height,
     role: "group", "aria-label": "who held what, and what happened, by time" });
   picture.append(stripes());
-  axis(picture, range, scale, height);
+  axis(picture, range, scale, width, height);
   const marks = Map.groupBy(entries.entries ?? [], (each) => each.actor);
   marks.set(ZOOKEEPER, (entries.entries ?? []).filter((each) => each.zxid && FROM_ZOOKEEPER.has(each.kind)));
   const drawing = { picture, scale, range, again, samples, winds: [] };
   lanes.forEach((lane, index) => {
     const y = TOP + index * ROW;
-    if (lane.group) groupRow(drawing, lane.group, y);
+    if (lane.episodes) episodeRow(drawing, lane, y, choose);
+    else if (lane.group) groupRow(drawing, lane.group, y);
     else laneRow(drawing, lane, y);
     for (const actor of lane.actors ?? []) {
       if (entries.buckets) buckets(picture, entries, actor, y, scale);
-      else dots(picture, (marks.get(actor) ?? []).filter((each) => every || !isDetail(each)), y, scale, chosen, choose);
+      else dots(picture, (marks.get(actor) ?? []).filter((each) => every || !isDetail(each)), actor, y, scale, chosen, choose);
     }
   });
   const line = svg("line", { class: "now", x1: 0, x2: 0, y1: 0, y2: height });
@@ -51,6 +53,40 @@ export function timelinePicture(width, range, held, samples, entries, moment, ch
 // What nobody has is red and striped: the stripes are for those to whom a red is like a broker's colour.
 const stripes = () => svg("defs", {}, svg("pattern", { id: "nobody", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
   svg("rect", { class: "under", width: 5, height: 5 }), svg("rect", { class: "stripe", width: 3, height: 5 })));
+
+// What happened, in words, above what everybody did: each kind has a lane if there is anything to tell.
+function episodeLanes(told, range) {
+  const shown = told.filter((each) => each.from_ms <= range.to_ms && each.to_ms >= range.from_ms);
+  const of = (name, belongs) => ({ lane: name, episodes: shown.filter(belongs) });
+  return [of("you did", (each) => each.subject === "you"), of("what happened", (each) => each.subject === "cluster"),
+    of("groups", (each) => each.subject.startsWith("group"))].filter((lane) => lane.episodes.length);
+}
+
+// As long as it took; its words stand behind it, or before it where there is more room. The latest ones come first.
+function episodeRow({ picture, scale, range }, { lane, episodes }, y, choose) {
+  picture.append(label(lane, y, 0));
+  const marks = episodes.map((each) => {
+    const x = Math.max(LABEL, scale(each.from_ms));
+    return { x, end: Math.max(x + 4, scale(Math.min(each.to_ms, range.to_ms))) };
+  });
+  const free = marks.map((_, index) => Math.max(...marks.slice(0, index + 1).map((each) => each.end))); // from here on
+  let limit = scale(range.to_ms) + RIGHT;
+  for (const [index, each] of [...episodes.entries()].reverse()) {
+    const { x, end } = marks[index], words = said(each);
+    const after = limit - free[index] - 8, before = x - (free[index - 1] ?? LABEL) - 8;
+    const isAfter = after >= Math.min(before, words.length * WORD_WIDTH), room = isAfter ? after : before;
+    const shown = room > 45 ? shortened(words, room) : "";
+    limit = isAfter ? x : x - 4 - shown.length * WORD_WIDTH;
+    picture.append(svg("g", { "data-mark": each.seq, onclick: () => chooseEpisode(each, choose) }, svg("title", {}, `${clock(each.from_ms)} ${words}`),
+      svg("rect", { class: `episode-mark${each.subject === "you" ? " yours" : ""}${each.lasts ? " lasts" : ""}`, x, y: y + 3, width: end - x, height: ROW - 5, rx: 2 }),
+      svg("text", { x: isAfter ? free[index] + 4 : x - 4, y: y + 13, "text-anchor": isAfter ? "start" : "end" }, shown)));
+  }
+}
+
+function said({ subject, text }) {
+  if (subject === "you") return readable(text.split(". Expect:")[0]);
+  return readable(subject === "cluster" ? text : `${subject.split(" ").at(-1)}: ${text}`);
+}
 
 // The controller and the brokers, then what the user made: topics, members, what they own; then what only asked; at
 // the end Kafka's own topics. A process has one lane: its registration as a bar, what it did as marks.
@@ -101,14 +137,14 @@ const isInternal = (group) => group.stem.slice(group.stem.indexOf(": ") + 1).tri
 const ofGroup = (lanes, group) => lanes.filter((lane) => lane.kind === group.kind
   && lane.lane.replace(/\d+$/, "") === group.stem).slice(0, MOST_LANES_OF_TOPIC);
 
-function axis(picture, range, scale, height) {
+function axis(picture, range, scale, width, height) {
   const span = range.to_ms - range.from_ms;
   const step = [100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000, 300000, 600000, 3600000, 36000000]
-    .find((each) => span / each <= 12) ?? span / 10;
+    .find((each) => span / each <= (width - LABEL) / TICK) ?? span / 10;
   for (let at = Math.ceil(range.from_ms / step) * step; at <= range.to_ms; at += step) {
     const x = scale(at);
     picture.append(svg("line", { class: "axis", x1: x, x2: x, y1: 12, y2: height }),
-      svg("text", { class: "soft", x, y: 10, "text-anchor": "middle" }, step < 1000 ? clock(at) : clock(at).slice(0, 8)));
+      svg("text", { class: "soft", x: Math.min(x, width - TICK / 3), y: 10, "text-anchor": "middle" }, step < 1000 ? clock(at) : clock(at).slice(0, 8)));
   }
 }
 
@@ -119,7 +155,8 @@ function label(text, y, indent) {
 }
 
 // A topic's lanes as one: red where somebody is missing. Its name folds and unfolds them.
-function groupRow({ picture, scale, range, again, samples, winds }, group, y) {
+function groupRow(drawing, group, y) {
+  const { picture, scale, range, again, samples, winds } = drawing;
   const name = `${group.kind} ${group.stem}`, open = !group.folded;
   const title = TITLES[group.kind](group.stem.replace(/-$/, ""));
   const press = () => { toggle(name, isOpen(name, open)); again(); };
@@ -137,8 +174,10 @@ function groupRow({ picture, scale, range, again, samples, winds }, group, y) {
     picture.append(svg("rect", { class: "silence", x: from, y: y + 3, width: Math.max(1.5, to - from), height: ROW - 6 },
       svg("title", {}, WHOSE[group.kind] ? `no session from ${clock(from_ms)}` : `${count} of ${group.lane_count} partitions have nobody from ${clock(from_ms)}`)));
   }
-  if (end - x > 200 && !WHOSE[group.kind]) picture.append(svg("text", { class: "soft", x: x + 4, y: y + 13 },
-    `${group.lane_count} partitions in one line; choose the name to unfold`));
+  if (end - x < 200 || WHOSE[group.kind]) return;
+  picture.append(svg("text", { class: "soft", x: x + 4, y: y + 13 },
+    `${group.lane_count} partitions${drawing.explained ? "" : " in one line; choose the name to unfold"}`));
+  drawing.explained = true;
 
   function measured() {
     const of = group.stem.replace(/-$/, "");
@@ -196,13 +235,13 @@ function holderColour(holder, lane) {
   return lane.kind === "owner" ? holder.replace(/-\d+$/, "") : holder;
 }
 
-const shortened = (text, width) => (text.length * 7 > width ? `${text.slice(0, Math.max(1, Math.floor(width / 7) - 1))}…` : text);
+const shortened = (text, width) => (text.length * WORD_WIDTH > width ? `${text.slice(0, Math.max(1, Math.floor(width / WORD_WIDTH) - 1))}…` : text);
 
-function dots(picture, entries, y, scale, chosen, choose) {
+function dots(picture, entries, actor, y, scale, chosen, choose) {
   for (const each of entries) {
     const x = scale(each.time_ms);
     if (x < LABEL) continue;
-    const attributes = { "data-seq": each.seq, fill: colour(each.actor.replace(/^controller-/, "broker-")), class: each.seq === chosen ? "ring" : "",
+    const attributes = { "data-seq": each.seq, "data-lane": actor, fill: colour(each.actor.replace(/^controller-/, "broker-")), class: each.seq === chosen ? "ring" : "",
       onclick: () => choose(each.seq) };
     const written = each.zxid && ["created", "changed", "deleted"].includes(each.kind);
     const mark = written ? svg("rect", { ...attributes, x: x - 3.5, y: y + 3, width: 7, height: 7 })

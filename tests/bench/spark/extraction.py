@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -53,16 +54,29 @@ class RoundCost(NamedTuple):
     seconds: list[float]
 
 
-def _extract(
+@contextmanager
+def _extracting(
     target: Target, topic: str, folder: Path, master: str, out: int | IO[str], *more: str
-) -> subprocess.Popen[str]:
+) -> Iterator[subprocess.Popen[str]]:
+    """``kafka-zk extract``; an interrupt or a failure of the block kills it, its Java and its workers."""
     command = [
         sys.executable, "-m", "kafka_zk", "extract", "--zookeeper", target.zookeeper, "--group", topic,
         "--topic", topic, "--to", str(folder), "--json", "--master", master, "--conf", "spark.ui.enabled=false", *more,
     ]  # fmt: skip
-    environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
-    log = (folder.parent / f"{topic}.log").open("w")
-    return subprocess.Popen(tied(command), stdout=out, stderr=log, text=True, env=environ)
+    files = str(folder.parent)  # what it leaves when it is killed goes with the rest
+    environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": files, "TMPDIR": files}
+    with (folder.parent / f"{topic}.log").open("w") as log:
+        process = subprocess.Popen(
+            tied(command), stdout=out, stderr=log, text=True, env=environ, start_new_session=True
+        )
+    try:
+        yield process
+    except BaseException:
+        with suppress(ProcessLookupError):  # none of them is left
+            os.killpg(process.pid, signal.SIGKILL)  # also when the driver has ended: the others may live on
+        raise
+    finally:
+        process.wait(_ROUND_S)
 
 
 def cost(target: Target, folder: Path, gigabytes: float, partitions: int, master: str) -> Cost:
@@ -71,15 +85,14 @@ def cost(target: Target, folder: Path, gigabytes: float, partitions: int, master
     target.create_topic(topic, partitions=partitions, timeout_s=120)
     fill(target.bootstrap, topic, records, _VALUE_BYTES, "none", partitions)
     lake, out = folder / topic, folder / f"{topic}.json"
-    with out.open("w") as told:
-        process = _extract(target, topic, lake, master, told)
     python_bytes = java_bytes = 0
     cpu_seconds = 0.0
-    while process.poll() is None:
-        driver, java = _driver(process.pid)
-        python_bytes, java_bytes = max(python_bytes, _peak(driver)), max(java_bytes, _peak(java))
-        cpu_seconds = max(cpu_seconds, measure.cpu_seconds(process.pid))
-        time.sleep(_SAMPLE_S)
+    with out.open("w") as told, _extracting(target, topic, lake, master, told) as process:
+        while process.poll() is None:
+            driver, java = _driver(process.pid)
+            python_bytes, java_bytes = max(python_bytes, _peak(driver)), max(java_bytes, _peak(java))
+            cpu_seconds = max(cpu_seconds, measure.cpu_seconds(process.pid))
+            time.sleep(_SAMPLE_S)
     said = out.read_text()
     if process.returncode != 0 or (report := json.loads(said))["records"] != records:
         raise click.ClickException(f"{topic}: exit code {process.returncode}, {said}; {folder / topic}.log")
@@ -119,14 +132,11 @@ def rounds(target: Target, folder: Path, counts: Sequence[int], each: int, maste
     """Of one session: for each count so many rounds; the first one of all starts Spark and is left out."""
     topic = "rounds"
     target.create_topic(topic, partitions=_PARTITIONS_OF_ROUNDS)
-    process = _extract(target, topic, folder / topic, master, subprocess.PIPE, "--every", "1s")
-    try:
+    with _extracting(target, topic, folder / topic, master, subprocess.PIPE, "--every", "1s") as process:
         _next(process, target, 1000)
         for count in counts:
             yield RoundCost(count, [_next(process, target, count) for _ in range(each)])
-    finally:
         process.terminate()
-        process.wait(_ROUND_S)
 
 
 def _next(process: subprocess.Popen[str], target: Target, count: int) -> float:
@@ -166,16 +176,14 @@ def print_report(console: Console, costs: Sequence[Cost], of_rounds: Sequence[Ro
 
 @contextmanager
 def _running(broker: str, folder: Path) -> Iterator[Target]:
-    zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper")
-    try:
+    """Killed at the end: the stop of a broker of many partitions takes seconds, and nobody needs its files."""
+    with ExitStack() as cleanup:
+        cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
+        zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper")
+        cleanup.callback(zookeeper.kill)
         target = targets.start(broker, zookeeper.connect_string, folder / broker)
-        try:
-            yield target
-        finally:
-            target.stop()
-    finally:
-        zookeeper.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+        cleanup.callback(target.kill)
+        yield target
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

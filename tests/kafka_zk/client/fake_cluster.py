@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from twisted.internet.defer import Deferred, succeed
+from twisted.internet.error import ConnectionLost, ConnectionRefusedError
 from twisted.internet.task import Clock
 
 from kafka_zk.protocol import codec
@@ -32,10 +33,6 @@ ANSWER_S = 0.001
 EMPTY_FETCH_S = 0.02
 """A broker waits for records, and longer than that: without any wait tests would be full of such requests."""
 TOPIC_ID = UUID(int=0xABC)
-
-
-class Lost(Exception):
-    """The connection broke."""
 
 
 @dataclass
@@ -67,7 +64,7 @@ class FakeCluster:
         await waiting
         node_id = int(host.removeprefix("b"))
         if node_id in self.down or node_id not in self.node_ids:
-            raise Lost(f"connection refused by {host}")
+            raise ConnectionRefusedError(string=host)
         connection = FakeConnection(self, node_id)
         self.connections.append(connection)
         return connection
@@ -133,7 +130,7 @@ class FakeConnection:
             self.cluster.connections.remove(self)
             waiting, self.waiting = self.waiting, []
             for each in waiting:
-                each.errback(Lost("the connection broke"))
+                each.errback(ConnectionLost())
             if self.on_disconnect is not None:
                 self.on_disconnect(None)
 

@@ -1,7 +1,10 @@
 """Metadata are kept fresh, connections shared, and failures said in one sentence."""
 
+from typing import Any
+
 import pytest
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.internet.error import ConnectionLost, ConnectionRefusedError, DNSLookupError
 from twisted.internet.task import Clock
 
 from kafka_zk.client.admin import Admin
@@ -9,8 +12,9 @@ from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.config import ClientConfig
 from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaTimeoutError, NoBrokersAvailable
 from kafka_zk.client.waiting import run
+from kafka_zk.network.client import RequestTimedOut
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
 
@@ -60,7 +64,7 @@ def test_nobody_there_is_one_sentence_naming_all_addresses(
 ) -> None:
     """The error lists each address and the last cause."""
     brokers.down |= {0, 1}
-    with pytest.raises(NoBrokersAvailable, match="cannot reach any of b0:9092, b1:9092: connection refused by b1"):
+    with pytest.raises(NoBrokersAvailable, match=r"cannot reach any of b0:9092, b1:9092: .* refused by other side: b1"):
         finish(clock, run(cluster.refresh()))
 
 
@@ -165,6 +169,33 @@ def test_creating_follows_the_controller(clock: Clock, brokers: FakeCluster) -> 
     brokers.errors.append((ApiKey.CREATE_TOPICS, ErrorCode.NOT_CONTROLLER))
     assert finish(clock, run(admin.create_topic("new", 1, 1))).name == "new"
     assert [key for _, key in brokers.seen].count(ApiKey.CREATE_TOPICS) == 2
+
+
+def admin_whose_controller_fails(clock: Clock, brokers: FakeCluster, failures: list[Exception]) -> Admin:
+    """Connecting to broker 0, the controller that broker 1 names, fails with these."""
+
+    async def connect(reactor: Clock, host: str, *where: Any, **settings: Any) -> Any:
+        if host == "b0" and failures:
+            raise failures.pop(0)
+        return await brokers.connect(reactor, host, *where, **settings)
+
+    return Admin(clock, ClientConfig(bootstrap_servers="b1:9092"), connect=connect)
+
+
+def test_a_controller_that_has_just_died_is_waited_for(clock: Clock, brokers: FakeCluster) -> None:
+    """The others still name it, and it cannot be reached, until another one is elected."""
+    failures = [ConnectionRefusedError(), ConnectionLost(), RequestTimedOut(), DNSLookupError(), OSError()]
+    admin = admin_whose_controller_fails(clock, brokers, failures)
+    assert finish(clock, run(admin.create_topic("new", 1, 1))).name == "new"
+    assert failures == []
+
+
+@pytest.mark.parametrize("error", [ProtocolError("nonsense"), ApiError(ErrorCode.UNSUPPORTED_VERSION), KeyError("x")])
+def test_what_does_not_pass_by_waiting_is_raised_at_once(clock: Clock, brokers: FakeCluster, error: Exception) -> None:
+    failures = [error, error]
+    with pytest.raises(type(error)):
+        finish(clock, run(admin_whose_controller_fails(clock, brokers, failures).create_topic("new", 1, 1)))
+    assert failures == [error]
 
 
 def test_a_request_that_is_cancelled_tries_no_other_broker(

@@ -1,6 +1,9 @@
 """A snapshot of metadata is merged by topic and never goes back in leader epoch."""
 
+from typing import Any
 from uuid import UUID
+
+import pytest
 
 from kafka_zk.client.metadata import ClusterMetadata
 from kafka_zk.protocol import codec
@@ -12,21 +15,35 @@ Topic = Response.MetadataResponseTopic
 TP = TopicPartition("t", 0)
 
 
-def response(leader: int, epoch: int, topic_id: int = 1, error_code: int = 0, name: str = "t") -> object:
-    partition = Topic.MetadataResponsePartition(
-        error_code=0,
-        partition_index=0,
-        leader_id=leader,
-        leader_epoch=epoch,
-        replica_nodes=[0, 1],
-        isr_nodes=[leader],
-        offline_replicas=[],
-    )
-    topic = Topic(
-        error_code=error_code, name=name, topic_id=UUID(int=topic_id), partitions=[] if error_code else [partition]
-    )
+def response(
+    leader: int, epoch: int, topic_id: int = 1, error_code: int = 0, name: str = "t", count: int = 1
+) -> object:
+    partitions = [
+        Topic.MetadataResponsePartition(
+            error_code=0,
+            partition_index=number,
+            leader_id=leader,
+            leader_epoch=epoch,
+            replica_nodes=[0, 1],
+            isr_nodes=[leader],
+            offline_replicas=[],
+        )
+        for number in range(0 if error_code else count)
+    ]
+    topic = Topic(error_code=error_code, name=name, topic_id=UUID(int=topic_id), partitions=partitions)
     brokers = [Response.MetadataResponseBroker(node_id=each, host="h", port=each, rack=None) for each in (0, 1)]
     return Response(brokers=brokers, cluster_id="c", controller_id=1, topics=[topic])
+
+
+def part(answer: Any, numbers: list[int]) -> Any:
+    """The same with these partitions only."""
+    (topic,) = answer.topics
+    topic.partitions = [each for each in topic.partitions if each.partition_index in numbers]
+    return answer
+
+
+def leaders(seen: ClusterMetadata) -> list[int]:
+    return [each.leader for each in seen.topics["t"].partitions]
 
 
 def test_older_leader_epoch_is_not_believed() -> None:
@@ -40,6 +57,41 @@ def test_new_topic_of_the_same_name_starts_again() -> None:
     """Another topic id means another topic: its epochs count from 0."""
     first = ClusterMetadata().updated(response(1, 5), ["t"])
     assert first.updated(response(0, 0, topic_id=2), ["t"]).leader_id(TP) == 0
+
+
+def test_a_topic_does_not_get_fewer_partitions() -> None:
+    """A broker that has just registered may know a part of them; another topic of that name may have fewer."""
+    first = ClusterMetadata().updated(response(1, 5, count=3), ["t"])
+    assert leaders(first.updated(response(0, 6, count=1), ["t"])) == [0, 1, 1]
+    assert len(first.updated(response(0, 0, topic_id=2), ["t"]).topics["t"].partitions) == 1
+    assert first.updated(response(0, 6, error_code=3), ["t"]).topics["t"].partitions == ()
+
+
+def test_the_partitions_of_a_part_need_not_be_the_first_ones() -> None:
+    """What is known fills the holes; behind one that stays nothing can be addressed by index."""
+    first = ClusterMetadata().updated(response(1, 5, count=3), ["t"])
+    assert leaders(first.updated(part(response(0, 6, count=6), [1, 3, 5]), ["t"])) == [1, 0, 1, 0]
+    assert leaders(ClusterMetadata().updated(part(response(0, 6, count=4), [0, 2, 3]), ["t"])) == [0]
+
+
+def test_without_ids_a_topic_made_anew_may_have_fewer_partitions() -> None:
+    """Its leader epochs begin at 0 again."""
+    first = ClusterMetadata().updated(response(1, 5, topic_id=0, count=3), ["t"])
+    assert leaders(first.updated(response(0, 0, topic_id=0, count=2), ["t"])) == [0, 0]
+
+
+@pytest.mark.parametrize(("epoch_before", "epoch", "leader"), [(0, 0, 1), (5, 5, 1), (5, 4, 0), (-1, -1, 1)])
+def test_without_ids_a_broker_that_lags_takes_no_partitions_away(epoch_before: int, epoch: int, leader: int) -> None:
+    """It has not been told yet of those that CreatePartitions added, nor maybe of the leader that was elected since."""
+    first = ClusterMetadata().updated(response(1, epoch_before, topic_id=0, count=6), ["t"])
+    assert leaders(first.updated(response(leader, epoch, topic_id=0, count=3), ["t"])) == [1] * 6
+
+
+@pytest.mark.parametrize("epoch", [5, 6])
+def test_without_ids_a_part_has_leader_epochs_as_high_as_before(epoch: int) -> None:
+    """It is told first after an election, of which another broker may have told before."""
+    first = ClusterMetadata().updated(response(1, 5, topic_id=0, count=3), ["t"])
+    assert leaders(first.updated(part(response(0, epoch, topic_id=0, count=3), [1]), ["t"])) == [1, 0, 1]
 
 
 def test_topics_not_asked_for_are_kept_and_missing_ones_dropped() -> None:

@@ -21,6 +21,7 @@ from kafka_zk.replica.fetcher_state import (
 )
 from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
 from kafka_zk.storage.types import TopicPartition
+from tests.storage.helpers import batch
 
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)
 T_ID, U_ID = bytes(15) + b"\x01", bytes(15) + b"\x02"
@@ -256,6 +257,30 @@ def test_an_empty_log_begins_where_the_leaders_first_batch_does(tmp_path: Path) 
     state.session.next_request()
     records = memoryview((62).to_bytes(8, "big") + bytes(53))
     assert state.answered(T, FetchedPartition(0, 0, 130, 130, 120, records), log, 0) == Append(T, records, 130, 120, 62)
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "epoch", "is_damaged", "is_cut"),
+    [
+        (4, 7, 2, False, True),  # the log ends at 10, in epoch 2
+        (4, 6, 2, False, False),
+        (10, 7, 2, False, False),
+        (-1, 17, 2, False, False),
+        (4, 7, 3, False, False),
+        (4, 7, 2, True, False),
+    ],
+)
+def test_a_log_that_ends_within_a_batch_of_the_leader_is_truncated_to_its_start(
+    log: ModelLog, first: int, count: int, epoch: int, is_damaged: bool, is_cut: bool
+) -> None:
+    """The leader has lost the end of its log, and is back in the same epoch. Damaged records truncate nothing."""
+    state = fetching(log)
+    sent = batch(count)
+    sent[:8] = first.to_bytes(8, "big", signed=True)
+    sent[12:16] = epoch.to_bytes(4, "big")
+    sent[-1] ^= is_damaged
+    effect = state.answered(T, FetchedPartition(0, 0, 20, 20, 0, memoryview(sent)), log, 0)
+    assert effect == (Truncate(T, 4, has_parted=True) if is_cut else Append(T, memoryview(sent), 20, 0, None))
 
 
 def test_an_old_leader_epoch_ends_the_fetching(log: ModelLog) -> None:

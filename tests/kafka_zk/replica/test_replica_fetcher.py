@@ -272,6 +272,26 @@ def test_ahead_of_the_leader_the_log_is_cut_to_its_end(world: World) -> None:
     assert world.leader.wanted[0].fetch_offset == 10
 
 
+def test_within_a_batch_of_the_leader_the_log_is_cut_until_the_batches_fit(world: World, tmp_path: Path) -> None:
+    """The leader has lost all of its log, and written anew in the same epoch: two batches, from 0 to 6 and to 21."""
+
+    def anew(log: Log) -> None:
+        append(log, batch(7), leader_epoch=2)
+        append(log, batch(15), leader_epoch=2)
+
+    leaders, second = written(tmp_path / "leader", anew), len(batch(7))
+    for _ in range(3):  # from 0, 5 and 10 to 15
+        append(world.log, batch(5), leader_epoch=2)
+    world.lead()
+    world.answer(leaders[second:], high_watermark=22)
+    assert world.log.log_end_offset == 5
+    world.answer(leaders, high_watermark=22)
+    assert world.log.log_end_offset == 0
+    world.answer(leaders, high_watermark=22)
+    assert world.log.log_end_offset == 22
+    assert (world.log.directory / "00000000000000000000.log").read_bytes() == leaders
+
+
 def test_a_damaged_batch_is_never_appended(world: World, tmp_path: Path) -> None:
     """Nor what came with it; it is asked for again after a while."""
     data = bytearray(written(tmp_path / "leader", three_batches))

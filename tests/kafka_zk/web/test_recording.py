@@ -8,8 +8,8 @@ import pytest
 
 from kafka_zk.group.events import AssignmentCompleted, MemberDeparted
 from kafka_zk.group.requests import Departure
-from kafka_zk.registry.client import EventType
-from kafka_zk.registry.events import Reread, WatchArmed, WatchFired
+from kafka_zk.registry.client import EventType, SessionState
+from kafka_zk.registry.events import Reread, SessionChanged, WatchArmed, WatchFired
 from kafka_zk.registry.transaction_log import Created, SessionClosed, SessionCreated, Transaction
 from kafka_zk.replica.events import RoleChanged
 from kafka_zk.replica.partition import Role
@@ -197,6 +197,45 @@ def test_who_watches_is_whose_last_watch_has_not_fired() -> None:
         WatchFired(3, "broker-0", "", 0, "/a", EventType.CHANGED),
     ], [])  # fmt: skip
     assert [recording.watchers(seq) for seq in (2, 3)] == [{"/a": ["broker-0", "broker-1"]}, {"/a": ["broker-1"]}]
+
+
+def test_a_watch_ends_with_the_session_that_it_was_set_in() -> None:
+    """Nobody is told: who is controller no more does not look at its watches. Broker and controller share a session."""
+    recording = Recording()
+    recording.add([], [Transaction(1, 1_000, 7, (Created("/brokers/ids/1", b"{}", ephemeral=True),))])
+    recording.add([WatchArmed(2_000, actor, "", 0, "/a") for actor in ("broker-1", "controller-1", "broker-2")], [])
+    before = recording.count
+    recording.add([], [Transaction(2, 3_000, 7, (SessionClosed(None),))])
+    recording.add([WatchArmed(4_000, "broker-1", "", 0, "/b")], [])
+    assert recording.watchers(before) == {"/a": ["broker-1", "broker-2", "controller-1"]}
+    assert recording.watchers(recording.count) == {"/a": ["broker-2"], "/b": ["broker-1"]}
+
+
+@pytest.mark.parametrize("actor", ["broker-1", "controller-1"])
+def test_a_broker_that_restarts_keeps_its_watches_when_its_old_session_ends(actor: str) -> None:
+    """It has a new session while ZooKeeper still waits for the old one; that takes only what was set in it."""
+    recording = Recording()
+    recording.add([], [Transaction(1, 1_000, 7, (SessionCreated(6_000),)), _registered(2, 1_001, 7)])
+    recording.add([WatchArmed(2_000, actor, "", 0, path) for path in ("/a", "/b")], [])
+    recording.add([], [Transaction(3, 3_000, 8, (SessionCreated(6_000),))])
+    recording.add([SessionChanged(3_001, "broker-1", "", 0, SessionState.CONNECTED, 8)], [])
+    recording.add([WatchArmed(3_002, actor, "", 0, path) for path in ("/a", "/c")], [])
+    before = recording.count
+    recording.add([], [Transaction(4, 8_000, 7, (SessionClosed(None),))])
+    old_ended = recording.count
+    recording.add([], [Transaction(5, 9_000, 8, (SessionClosed(None),))])
+    assert recording.watchers(before) == {"/a": [actor], "/b": [actor], "/c": [actor]}
+    assert recording.watchers(old_ended) == {"/a": [actor], "/c": [actor]}
+    assert recording.watchers(recording.count) == {}
+
+
+def test_only_the_controller_shares_the_session_of_a_broker() -> None:
+    """Not a member that somebody named so."""
+    recording = Recording()
+    recording.add([WatchArmed(2_000, "the-controller-1", "", 0, "/a")], [])
+    recording.add([], [Transaction(2, 3_000, 9, (Created("/consumers/g/ids/the-broker-1", b"{}", ephemeral=True),))])
+    recording.add([], [Transaction(3, 4_000, 9, (SessionClosed(None),))])
+    assert recording.watchers(recording.count) == {"/a": ["the-controller-1"]}
 
 
 def test_what_is_no_recording_is_said(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """How far partitions and groups are: what is stored, thinned out and forgotten, and what a silent broker costs."""
 
+import sqlite3
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from kafka_zk.web.asked_groups import AskedGroups
 from kafka_zk.web.recording import Recording
 from kafka_zk.web.sampled import to_ask
 from kafka_zk.web.sampler import Sampler, Wanted, series
+from kafka_zk.web.samples import Samples
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BROKER = b'{"version":4,"host":"h","port":%d,"endpoints":["PLAINTEXT://h:%d"],"timestamp":"1","jmx_port":-1,'
@@ -32,6 +34,42 @@ def test_a_value_lasts_until_the_next_one() -> None:
     assert [samples.add(ms, {"end t-0": value}) for ms, value in ((1, 5), (2, 5), (3, 6), (4, None))] == [1, 0, 1, 1]
     assert [samples.at(ms, ["end t-0"]) for ms in (0, 2, 3, 9)] == [{}, {"end t-0": 5}, {"end t-0": 6}, {}]
     assert samples.between("end t-0", 2, 9, 100) == [(1, 5), (3, 6), (4, None)]
+
+
+def test_a_series_that_has_ended_is_not_kept_in_memory() -> None:
+    """There are ever new sessions. That one is over is told once all the same."""
+    samples = Recording().samples
+    for number in range(100):
+        values = [{f"heard {number:#x}": value} for value in (None, 1, None, None)]
+        counts = [samples.add(10 * number + ms, each, for_good=True) for ms, each in enumerate(values)]
+        assert counts == [0, 1, 1, 0]
+    assert samples._last == {}
+    assert samples.between("heard 0x2", 0, 99, 100) == [(21, 1), (22, None)]
+
+
+@pytest.mark.parametrize("value", [None, 5])
+def test_what_is_told_again_and_again_is_looked_up_once(value: int | None) -> None:
+    """None is, too: of each topic while a leader does not answer."""
+    database = sqlite3.connect(":memory:")
+    database.executescript(module.SCHEMA)
+    Samples(database).add(1, {"ends t": value})
+    asked: list[str] = []
+    database.set_trace_callback(lambda statement: asked.append(statement.split()[0]))
+    samples = Samples(database)
+    asked.clear()
+    assert [samples.add(ms, {"ends t": value, "lag g: t": None}) for ms in range(2, 9)] == [0] * 7
+    assert asked.count("select") == 2
+    database.close()
+
+
+def test_what_was_known_when_a_recording_was_closed_can_end_when_it_goes_on(tmp_path: Path) -> None:
+    for ms, value, count in [(1, 5, 1), (2, 5, 0), (3, None, 1), (4, None, 0)]:
+        recording = Recording(tmp_path / "r")
+        assert recording.samples.add(ms, {"end t-0": value}) == count
+        recording.close()
+    recording = Recording(tmp_path / "r", read_only=True)
+    assert recording.samples.between("end t-0", 0, 9, 100) == [(1, 5), (3, None)]
+    recording.close()
 
 
 def test_long_times_are_thinned_out() -> None:

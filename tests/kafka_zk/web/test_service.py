@@ -7,9 +7,10 @@ from twisted.internet.defer import maybeDeferred
 from twisted.internet.testing import MemoryReactorClock
 
 from kafka_zk.web import service as module
+from kafka_zk.web.heartbeats import Connection, Heartbeats
 from kafka_zk.web.recorder import INTERVAL_S, RETRY_POLLS
 from kafka_zk.web.recording import Recording
-from kafka_zk.web.service import WATCH_TABLE_INTERVAL_S, Cluster, WebService
+from kafka_zk.web.service import HEARTBEATS_INTERVAL_S, WATCH_TABLE_INTERVAL_S, Cluster, WebService
 from kafka_zk.web.watch_table import Watches, WatchTable
 from tests.kafka_zk.web.test_recorder import Source
 
@@ -19,6 +20,28 @@ class Table(WatchTable):
 
     def look(self) -> Watches:
         return self.next
+
+
+class Hearts(Heartbeats):
+    """One session for a while, and then no answer."""
+
+    received = 0
+
+    def look(self) -> list[Connection] | None:
+        self.received += 1
+        return [Connection(7, self.received, 6_000)] if self.received < 4 else None
+
+
+def test_series_of_sessions_that_are_over_are_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "deferToThread", maybeDeferred)
+    reactor, recording = MemoryReactorClock(), Recording()
+    service = WebService(recording, Cluster(Source(), None, heartbeats=Hearts("h1")), "")
+    monkeypatch.setattr(service._server, "listen", lambda reactor, port: port)
+    service.start(reactor, 0)
+    reactor.pump([HEARTBEATS_INTERVAL_S] * 5)
+    assert recording.samples.names("heard", 9) == ["heard 0x7"]
+    assert recording.samples._last == {}
+    service.stop()
 
 
 def test_a_full_disk_loses_no_watch_that_was_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """Who watches what, from what ZooKeeper answers: told once, and taken back; refusals are said, not raised."""
 
-from collections.abc import Callable
-
 import pytest
 
 from kafka_zk.embedded.health import NoAnswer, NotAllowed
@@ -9,25 +7,16 @@ from kafka_zk.embedded.ports import AnswerTooLong
 from kafka_zk.web import watch_table as module
 from kafka_zk.web.recording import Recording
 from kafka_zk.web.watch_table import WatchTable, parse
+from tests.kafka_zk.web.answering import SetAnswers, answering
 
 ANSWER = "0x1000\n\t/brokers/ids\n\t/controller\n0xf000000000000001\n\t/kafka/a\n\n"
-NAMES = {0x1000: "broker-0", 0x2000: "page"}
+NAMES = {0x1000: "broker-0", 0x1001: "broker-0", 0x2000: "page"}
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def answers(monkeypatch: pytest.MonkeyPatch) -> SetAnswers:
     """Set what each server answers; an exception is raised."""
-
-    def set_answers(**by_host: str | Exception) -> None:
-        def ask(word: str, port: int, host: str) -> str:
-            answer = by_host[host]
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-        monkeypatch.setattr(module, "ask", ask)
-
-    return set_answers
+    return answering(monkeypatch, module)
 
 
 def told(table: WatchTable) -> list[tuple[str, str, str]]:
@@ -43,7 +32,7 @@ def test_an_answer_is_sessions_with_their_paths() -> None:
     assert list(parse("")) == []
 
 
-def test_watches_are_told_once_and_taken_back(answers: Callable[..., None]) -> None:
+def test_watches_are_told_once_and_taken_back(answers: SetAnswers) -> None:
     """Of all servers, without the page's own and what lies outside of the chroot."""
     table = WatchTable("h1,h2/kafka", lambda: 0x2000)
     answers(h1="0x1000\n\t/kafka/a\n\t/other\n", h2="0x2000\n\t/kafka/a\n\t/kafka/b\n")
@@ -53,7 +42,18 @@ def test_watches_are_told_once_and_taken_back(answers: Callable[..., None]) -> N
     assert told(table) == [("WatchGone", "broker-0", "/a"), ("WatchSeen", "broker-0", "/b")]
 
 
-def test_whose_they_are_may_be_known_later(answers: Callable[..., None]) -> None:
+def test_the_end_of_an_old_session_takes_back_nothing_that_a_new_one_watches(answers: SetAnswers) -> None:
+    """It is told again for the new session, so that a recording knows in which one it was set."""
+    table = WatchTable("h1", lambda: None)
+    answers(h1="0x1000\n\t/a\n\t/b\n")
+    assert told(table) == [("WatchSeen", "broker-0", "/a"), ("WatchSeen", "broker-0", "/b")]
+    answers(h1="0x1000\n\t/a\n\t/b\n0x1001\n\t/a\n")
+    assert told(table) == [("WatchSeen", "broker-0", "/a")]
+    answers(h1="0x1001\n\t/a\n")
+    assert told(table) == [("WatchGone", "broker-0", "/b")]
+
+
+def test_whose_they_are_may_be_known_later(answers: SetAnswers) -> None:
     table, recording = WatchTable("h1", lambda: None), Recording()
     answers(h1="0x1000\n\t/a\n")
     for name in ("session 0x1000", "broker-0"):
@@ -65,7 +65,7 @@ def test_whose_they_are_may_be_known_later(answers: Callable[..., None]) -> None
     ("answer", "why"),
     [(NotAllowed("it does not allow wchc"), "does not allow"), (NoAnswer("nothing answers"), "nothing answers")],
 )  # fmt: skip
-def test_what_cannot_be_known_is_said(answer: str | Exception, why: str, answers: Callable[..., None]) -> None:
+def test_what_cannot_be_known_is_said(answer: str | Exception, why: str, answers: SetAnswers) -> None:
     table = WatchTable("h1", lambda: None)
     answers(h1=answer)
     assert table.look() is None
@@ -82,7 +82,7 @@ def watches_of(session: int, count: int) -> str:
     ("answer", "why"),
     [(watches_of(1, 20_001), "20001 watches"), (AnswerTooLong("wchc at h1 is longer"), "wchc at h1 is longer")],
 )
-def test_too_many_are_asked_for_only_once(answer: str | Exception, why: str, answers: Callable[..., None]) -> None:
+def test_too_many_are_asked_for_only_once(answer: str | Exception, why: str, answers: SetAnswers) -> None:
     """To list them costs the server too much."""
     table = WatchTable("h1", lambda: None)
     answers(h1=answer)
@@ -93,7 +93,7 @@ def test_too_many_are_asked_for_only_once(answer: str | Exception, why: str, ans
     assert why in table.misses
 
 
-def test_the_pages_own_watches_are_not_too_many(answers: Callable[..., None]) -> None:
+def test_the_pages_own_watches_are_not_too_many(answers: SetAnswers) -> None:
     """It watches every znode; nor are they those of others while it looks for another server."""
     session: list[int | None] = [0x2000]
     table = WatchTable("h1", lambda: session[0])
@@ -103,7 +103,7 @@ def test_the_pages_own_watches_are_not_too_many(answers: Callable[..., None]) ->
     assert table.look() == {(0x1000, "/a")}
 
 
-def test_a_dead_server_hides_only_what_its_own_clients_watch(answers: Callable[..., None]) -> None:
+def test_a_dead_server_hides_only_what_its_own_clients_watch(answers: SetAnswers) -> None:
     table = WatchTable("h1,h2,h3", lambda: None)
     answers(h1="0x1000\n\t/a\n", h2="0x2000\n\t/b\n", h3="\n")
     told(table)

@@ -21,9 +21,10 @@ BEHIND = Report((PartitionReport("t", 0, 0, 5, 9, 4),), 5, 1, ("lake/range=x",),
 
 
 class World:
-    """Connections that open, and rounds that end as ``outcomes`` say; the last one stops them."""
+    """Connections that open, and rounds that end as ``outcomes`` say (None: there is something to extract); the last
+    one stops them."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *outcomes: Report | Exception) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *outcomes: Report | Exception | None) -> None:
         self.opened = 0
         self.waits: list[float] = []
         self.done: list[Round] = []
@@ -67,6 +68,21 @@ def test_what_may_pass_is_tried_again_with_new_connections(
     world.rounds.run()
     assert [each.failure for each in world.done] == [None, str(error), None]
     assert (world.waits, world.opened) == ([30.0, 30.0, 30.0], 2)
+
+
+def test_the_target_is_checked_once_and_again_after_a_failed_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has made the round fail may have changed the target, too."""
+    world = World(monkeypatch, None, None, FetchFailed("brokers are away"), None, None)
+    checked: list[bool] = []
+
+    def run(*_: object, checked: bool, asked: list[bool] = checked, **__: object) -> Report:
+        asked.append(checked)
+        return BEHIND
+
+    monkeypatch.setattr(module.job, "run", run)
+    monkeypatch.setattr(module.job, "started", lambda *_: (object(), 0.0))
+    world.rounds.run()
+    assert checked == [False, True, False, True]
 
 
 @pytest.mark.parametrize("outcomes", [[FetchFailed("x")], [IDLE, Undecodable("x")], [IDLE, ZeroDivisionError("x")]])

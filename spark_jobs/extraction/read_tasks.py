@@ -1,0 +1,60 @@
+"""Which ranges each Spark task of an extraction reads: small ranges share a task.
+
+The data source groups ranges by its options, and these tasks are grouped by the same numbers with the same functions:
+the progress and what is told about a run are of the tasks that Spark runs.
+Tests: tests/spark_jobs/extraction/test_read_tasks.py.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange, grouped, split
+from kafka_zk.spark_jobs.offset_specs import format_offsets
+
+_TASKS_A_CORE = 4
+_MOST_RECORDS = 1_000_000
+"""Of small ranges in one task, and so mostly in one file."""
+
+
+@dataclass(frozen=True)
+class ReadTasks:
+    """The ranges of each task, in the order of Spark's task numbers, and the source's options that make these tasks."""
+
+    ranges: tuple[tuple[OffsetRange, ...], ...]
+    options: Mapping[str, str]
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many offsets each task reads."""
+        return [sum(each.size for each in task) for task in self.ranges]
+
+
+def read_tasks(ranges: Sequence[OffsetRange], asked: Extraction, cores: int) -> ReadTasks:
+    """The tasks that read exactly these ranges; ``cores`` is how many tasks Spark runs at once.
+
+    Four tasks a core are enough, and a task that fails is repeated whole.
+    """
+    ranges = sorted(ranges)
+    total = sum(each.size for each in ranges)
+    most = asked.max_records_per_task
+    shared = max(1, min(-(-total // (_TASKS_A_CORE * cores)), most or _MOST_RECORDS, _MOST_RECORDS))
+    options = {**_bounds(ranges), "recordsPerSharedPartition": str(shared)}
+    if most is not None:
+        options["maxRecordsPerPartition"] = str(most)
+    return ReadTasks(tuple(grouped(split(ranges, max_records=most), shared)), options)
+
+
+def _bounds(ranges: Sequence[OffsetRange]) -> dict[str, str]:
+    """Exactly these ranges, as the source's options say it."""
+    assigned: dict[str, list[int]] = {}
+    for each in ranges:
+        assigned.setdefault(each.topic, []).append(each.partition)
+    starts = {each.tp: each.from_offset for each in ranges}
+    ends = {each.tp: each.until_offset for each in ranges}
+    return {
+        "assign": json.dumps(assigned),
+        "startingOffsets": json.dumps(format_offsets(starts)),
+        "endingOffsets": json.dumps(format_offsets(ends)),
+    }

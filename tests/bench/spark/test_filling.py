@@ -1,0 +1,59 @@
+"""Ctrl-C while a topic is filled: at once, whatever the brokers do."""
+
+import signal
+import socket
+import subprocess
+import sys
+
+import click
+import pytest
+
+from tests.bench.spark import filling
+
+FILL = """
+from tests.bench.spark.filling import fill
+try:
+    fill("127.0.0.1:{port}", "t", 1000, 100, "none", 2)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_ends_it_while_a_broker_does_not_answer() -> None:
+    """Nothing is told of the records that were not written: nobody waits for them any more."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        command = [sys.executable, "-c", FILL.format(port=server.getsockname()[1])]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            try:
+                with server.accept()[0] as broker:
+                    assert broker.recv(1), "the producer has asked, and all records are with it"
+                    process.send_signal(signal.SIGINT)
+                    assert process.communicate(timeout=5)[0] == "interrupted\n"
+            finally:
+                process.kill()
+
+
+class StuckProducer:
+    """Its records stay with it; each flush takes as long as it may."""
+
+    def __init__(self, _: object) -> None:
+        self.now_s = 0.0
+        self.flushes: list[float] = []
+
+    def produce(self, *_: object, **__: object) -> None: ...
+
+    def purge(self) -> None: ...
+
+    def flush(self, timeout_s: float) -> int:
+        self.flushes.append(timeout_s)
+        self.now_s += timeout_s
+        return 1
+
+
+def test_no_step_of_the_flush_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python sees an interrupt between two steps only; five minutes are the end of patience nevertheless."""
+    producer = StuckProducer(None)
+    monkeypatch.setattr(filling.confluent_kafka, "Producer", lambda _: producer)
+    with pytest.raises(click.ClickException, match="t was not written whole"):
+        filling.fill("h:1", "t", 10, 100, "none", 1, clock=lambda: producer.now_s)
+    assert max(producer.flushes) <= 0.5 and 300 <= producer.now_s < 302

@@ -1,0 +1,23 @@
+"""What the tests of the page share."""
+
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+SetAnswers = Callable[..., None]
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> SetAnswers:
+    """Sets what each server answers to the four-letter words that a module asks; an exception is raised."""
+
+    def set_answers(**by_host: str | Exception) -> None:
+        def ask(word: str, port: int, host: str) -> str:
+            answer = by_host[host]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        monkeypatch.setattr(module, "ask", ask)
+
+    return set_answers

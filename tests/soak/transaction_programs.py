@@ -1,0 +1,214 @@
+"""Programs with transactions that are killed and followed, readers of what is committed, and what the judge is told."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.embedded.process import tied
+from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.sim.transaction_judge import History, Observed, transactions_of
+from kafka_zk.storage import types
+from tests.peers.processes import wait_until
+from tests.soak import transaction_client
+from tests.soak.replicated_cluster import START_S
+from tests.soak.replication_clients import ClientThread
+
+_METADATA_MS = 300
+
+
+class TransactionReader(ClientThread):
+    """Reads what is committed, all partitions from their start."""
+
+    def __init__(self, topic: str, partitions: int) -> None:
+        self.observed: list[Observed] = []
+        self._tps = [types.TopicPartition(topic, number) for number in range(partitions)]
+        super().__init__()
+
+    def _observe(self, partition: int, offset: int, value: bytes | None) -> None:
+        self.observed.append(Observed(partition, offset, (value or b"").decode(), transaction_client.now_ns()))
+
+
+class LibrdkafkaReader(TransactionReader):
+    name = "librdkafka's reader"
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__(topic, partitions)
+        self._consumer = Consumer({
+            "bootstrap.servers": bootstrap, "log_level": 0, "group.id": "none", "enable.auto.commit": False,
+            "auto.offset.reset": "error", "topic.metadata.refresh.interval.ms": _METADATA_MS,
+            "isolation.level": "read_committed", "fetch.wait.max.ms": 100, "socket.timeout.ms": 10000,
+        })  # fmt: skip
+        self._consumer.assign([TopicPartition(tp.topic, tp.partition, 0) for tp in self._tps])
+
+    def _run(self) -> None:
+        while not self._ends.is_set():
+            for message in self._consumer.consume(500, 0.1):
+                error, partition, offset = message.error(), message.partition(), message.offset()
+                if error is None:
+                    assert partition is not None and offset is not None
+                    self._observe(partition, offset, message.value())
+                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                    self.failed.append(f"{self.name}: {error}")
+        self._consumer.close()
+
+
+class OurReader(TransactionReader):
+    name = "our reader"
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__(topic, partitions)
+        self._reader = BlockingReader(
+            bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="none",
+            retry_backoff_ms=50, request_timeout_ms=10_000,
+        )  # fmt: skip
+
+    def _run(self) -> None:
+        self._reader.assign(dict.fromkeys(self._tps, 0))
+        while not self._ends.is_set():
+            for record in self._reader.poll(100):
+                self._observe(record.partition, record.offset, record.value)
+        self._reader.close()
+
+
+class Program:
+    """The lives of one producer: programs that follow each other, each with a journal."""
+
+    def __init__(
+        self, folder: Path, bootstrap: str, topic: str, partitions: int, producer: str, library: str
+    ) -> None:
+        self.producer = producer
+        self._folder, self._bootstrap, self._library = folder, bootstrap, library
+        self._topic, self._partitions = topic, partitions
+        self._lives: list[subprocess.Popen[bytes]] = []
+        folder.mkdir(parents=True, exist_ok=True)
+        self.begin()
+
+    def begin(self) -> None:
+        """The next life, whatever became of the one before."""
+        life = len(self._lives)
+        command = transaction_client.command(
+            self._library, self._bootstrap, self._topic, self._partitions, self.producer, life,
+            str(self._journal(life)),
+        )  # fmt: skip
+        with (self._folder / f"{self.producer}-{life}.out").open("wb") as output:
+            self._lives.append(
+                subprocess.Popen(tied(command), stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT)
+            )
+
+    def revive(self) -> None:
+        """Begin a life if the last one is over."""
+        if self._lives[-1].poll() is not None:
+            self.begin()
+
+    def kill(self) -> None:
+        self._lives[-1].kill()
+        self._lives[-1].wait()
+
+    def kill_all(self) -> None:
+        """Every life, also those that stand still."""
+        for process in self._lives:
+            process.kill()
+            process.wait()
+
+    def pause(self) -> int:
+        """Returns who is paused."""
+        pid = self._lives[-1].pid
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+        return pid
+
+    def ask_to_end(self) -> None:
+        """Let the lives end what they are doing."""
+        for process in self._lives:
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+
+    def ended(self, timeout_s: float) -> list[str]:
+        """Wait for them; who does not end was stuck."""
+        stuck = []
+        for life, process in enumerate(self._lives):
+            try:
+                process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                stuck.append(f"{self.producer}/{life} does not end: {self._events(life)[-3:]}")
+                process.kill()
+                process.wait()
+            output = (self._folder / f"{self.producer}-{life}.out").read_text(errors="replace")
+            if "Traceback" in output:
+                stuck.append(f"{self.producer}/{life}: {output[-2000:]}")
+        return stuck
+
+    def journals(self) -> dict[str, list[Any]]:
+        return {f"{self.producer}/{life}": self._events(life) for life in range(len(self._lives))}
+
+    def _journal(self, life: int) -> Path:
+        return self._folder / f"{self.producer}-{life}.journal"
+
+    def _events(self, life: int) -> list[Any]:
+        journal = self._journal(life)
+        return [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
+
+
+def end_transactions(bootstrap: str, producers: Iterable[str]) -> None:
+    """What clients left open, as a successor does it."""
+    for producer in producers:
+        with BlockingProducer(bootstrap_servers=bootstrap, transactional_id=producer) as successor:
+            successor.init_transactions()
+
+
+class Final(NamedTuple):
+    """``records``: (offset, value) by partition, which a reader is given. ``open_at``: (last stable offset, end) of the
+    partitions where those differ."""
+
+    records: dict[int, list[tuple[int, str]]]
+    ends: dict[types.TopicPartition, int]
+    open_at: dict[int, tuple[int, int]]
+
+
+def final(bootstrap: str, topic: str, partitions: int) -> Final:
+    """What is committed when all have ended."""
+    tps = [types.TopicPartition(topic, number) for number in range(partitions)]
+    records: dict[int, list[tuple[int, str]]] = {number: [] for number in range(partitions)}
+    servers = {"bootstrap_servers": bootstrap}
+    with BlockingReader(**servers) as plain:
+        ends = plain.end_offsets(tps)
+    with BlockingReader(**servers, isolation_level="read_committed") as reader:
+        with contextlib.suppress(TimeoutError):
+            wait_until(lambda: reader.end_offsets(tps) == ends, START_S, "the end of all", interval_s=0.2)
+        stable = reader.end_offsets(tps)
+        reader.assign(dict.fromkeys(tps, "earliest"))
+        for batch in reader.batches(stable):
+            for record in batch:
+                records[record.partition].append((record.offset, record.value.decode()))
+    open_at = {tp.partition: (stable[tp], ends[tp]) for tp in tps if stable[tp] != ends[tp]}
+    return Final(records, ends, open_at)
+
+
+def history(
+    bootstrap: str,
+    topic: str,
+    programs: Sequence[Program],
+    observed: Mapping[str, Sequence[Observed]],
+    records: Mapping[int, Sequence[tuple[int, str]]],
+) -> History:
+    """For the judge: what the programs wrote down, what each reader was given, what is there, and their offsets."""
+    tps = [types.TopicPartition(topic, number) for number in records]
+    journals = {name: events for program in programs for name, events in program.journals().items()}
+    with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
+        committed = {
+            program.producer: {
+                tp.partition: offset for tp, offset in admin.groups.stable_offsets(program.producer, tps).items()
+            }
+            for program in programs
+        }
+    return History(transactions_of(journals), observed, records, committed)
