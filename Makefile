@@ -27,6 +27,8 @@ ROUNDS ?= 500
 SEED ?= 0
 WORKERS ?= 2
 TEST_WORKERS ?= 3
+# A test that hangs fails after so many seconds, so that it does not cost the whole run.
+export PYTEST_TIMEOUT = 420
 BY_FILE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --progress-bar off
@@ -61,6 +63,7 @@ test-peers: peers-tools foreign-tools $(VENV)/.go
 test-containers: containers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.containers.engine $(BIN)/python -m tests.containers.run
 
+soak: export PYTEST_TIMEOUT = 0
 soak: peers-tools $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m "soak or campaign" --rounds $(ROUNDS) --seed $(SEED)
 

@@ -30,10 +30,22 @@ _choose_type = CFUNCTYPE(
 _digest_type = CFUNCTYPE(None, c_char_p, c_int64, c_int64, c_void_p, c_void_p)
 
 
-@cache
+_loaded: list[MachineCode] = []
+"""At most one; what was not there may be there later, when another cleaning or process has compiled it."""
+
+
 def load_loops(*, compiles: bool) -> MachineCode | None:
     """The loops, compiled now if need be and allowed; None if they are not to be had."""
-    return machine_code(_LOOPS, NAMES, compiles=compiles) if sys.byteorder == "little" else None
+    if not _loaded and sys.byteorder == "little":
+        found = _compiled() if compiles else machine_code(_LOOPS, NAMES, compiles=False)
+        _loaded.extend(filter(None, [found]))
+    return _loaded[0] if _loaded else None
+
+
+@cache
+def _compiled() -> MachineCode | None:
+    """It takes seconds, so it is tried once, whatever comes of it."""
+    return machine_code(_LOOPS, NAMES, compiles=True)
 
 
 class CleanerKernel:

@@ -113,8 +113,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if SEED_FIXTURES.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker("campaign")
-        if item.get_closest_marker("soak"):
-            item.add_marker(pytest.mark.timeout(0))  # its rounds decide how long it takes
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage import cleaner
+from kafka_zk.storage import cleaner, cleaner_kernel
 from kafka_zk.storage.cleaner import load_kernel
 from kafka_zk.storage.cleaner_kernel import CleanerKernel, digest, load_loops
 from kafka_zk.storage.errors import CorruptRecord
@@ -129,3 +129,21 @@ def test_only_much_work_has_it_compiled(monkeypatch: pytest.MonkeyPatch) -> None
     for size_bytes in (cleaner.KERNEL_BYTES - 1, cleaner.KERNEL_BYTES, cleaner.COMPILE_BYTES):
         assert load_kernel(OffsetMap(4096), size_bytes) is None
     assert asked == [False, False, True]
+
+
+def test_what_was_not_there_is_found_later(loops: MachineCode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker whose first cleaning was small is not left without the loops that a larger one compiled."""
+    code: dict[bool, MachineCode | None] = {False: None, True: loops}
+
+    def machine_code(*_: object, compiles: bool) -> MachineCode | None:
+        return code[compiles]
+
+    monkeypatch.setattr(cleaner_kernel, "machine_code", machine_code)
+    monkeypatch.setattr(cleaner_kernel, "_loaded", [])
+    cleaner_kernel._compiled.cache_clear()
+    assert load_loops(compiles=False) is None
+    assert load_loops(compiles=True) is loops
+    assert load_loops(compiles=False) is loops
+    monkeypatch.setattr(cleaner_kernel, "_loaded", [])
+    code[False] = loops
+    assert load_loops(compiles=False) is loops
