@@ -15,8 +15,8 @@ from kafka_zk.client.errors import KafkaError
 from kafka_zk.consumer.blocking_consumer import BlockingConsumer
 from tests.peers import apache_kafka, java
 from tests.peers.jars import ORACLE_VERSION
+from tests.soak.client_thread import ClientThread
 from tests.soak.replicated_cluster import OURS, Kind
-from tests.soak.replication_clients import ClientThread
 from tests.soak.replication_rounds import ReplicationRounds
 
 _HEAP = "384M"

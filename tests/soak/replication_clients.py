@@ -1,58 +1,22 @@
 """Idempotent producers with acks=all and readers, librdkafka's and ours, that remember all that they did."""
 
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_zk.client.errors import KafkaError as OurError
-from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.producer.future import RecordFuture
-from kafka_zk.storage import types
+from tests.soak.client_thread import ClientThread
+from tests.soak.readers import METADATA_MS, Given, LibrdkafkaSource, OurSource, Reader, Source
 from tests.soak.replication_history import Acknowledged, Read
 
 _DELIVERY_TIMEOUT_MS = 600_000
 _FLUSH_S = 120
 _PAUSE_S = 0.004
-_METADATA_MS = 300
-
-
-class ClientThread:
-    """Does its work in a thread until ``stop``; ``failed`` says what went wrong."""
-
-    name = "client"
-
-    def __init__(self) -> None:
-        self.failed: list[str] = []
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run_guarded, name=self.name, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def _run_guarded(self) -> None:
-        try:
-            self._run()
-        except Exception as error:
-            self.failed.append(f"{self.name}: {error!r}")
-
-    def _run(self) -> None:
-        raise NotImplementedError
-
-    def end(self) -> None:
-        """Let it end, without waiting."""
-        self._ends.set()
-
-    def stop(self) -> None:
-        """Wait until all that it was given to do is done."""
-        self.end()
-        self._thread.join(_FLUSH_S)
-        if self._thread.is_alive():
-            self.failed.append(f"{self.name} does not end")
 
 
 class Sender(ClientThread):
@@ -101,13 +65,13 @@ class LibrdkafkaSender(Sender):
         super().__init__(topic, partitions)
         self._producer = Producer({
             "bootstrap.servers": bootstrap, "log_level": 0, "enable.idempotence": True, "acks": "all", "linger.ms": 5,
-            "message.timeout.ms": _DELIVERY_TIMEOUT_MS, "topic.metadata.refresh.interval.ms": _METADATA_MS,
+            "message.timeout.ms": _DELIVERY_TIMEOUT_MS, "topic.metadata.refresh.interval.ms": METADATA_MS,
             "request.timeout.ms": 5000, "socket.timeout.ms": 10000, **more,
         })  # fmt: skip
 
     def _send(self, partition: int, value: bytes) -> None:
         while not self._is_taken(partition, value):
-            self._producer.poll(_METADATA_MS / 1000)
+            self._producer.poll(METADATA_MS / 1000)
         self._producer.poll(0)
 
     def _is_taken(self, partition: int, value: bytes) -> bool:
@@ -172,55 +136,15 @@ class OurSender(Sender):
         self._producer.close(1)
 
 
-class Reader(ClientThread):
-    """Reads all partitions from their start."""
+class ReplicationReader(Reader):
+    """Keeps what it is given, by partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: Source) -> None:
         self.read: dict[int, list[Read]] = defaultdict(list)
-        super().__init__()
+        super().__init__(source)
 
-
-class LibrdkafkaReader(Reader):
-    name = "librdkafka's reader"
-
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        super().__init__()
-        self._consumer = Consumer({
-            "bootstrap.servers": bootstrap, "log_level": 0, "group.id": "none", "enable.auto.commit": False,
-            "auto.offset.reset": "error", "topic.metadata.refresh.interval.ms": _METADATA_MS,
-            "fetch.wait.max.ms": 100, "socket.timeout.ms": 10000,
-        })  # fmt: skip
-        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-
-    def _run(self) -> None:
-        while not self._ends.is_set():
-            for message in self._consumer.consume(500, 0.1):
-                error = message.error()
-                if error is None:
-                    partition, offset = message.partition(), message.offset()
-                    assert partition is not None and offset is not None
-                    self.read[partition].append(Read(offset, message.value() or b""))
-                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                    self.failed.append(f"{self.name}: {error}")
-        self._consumer.close()
-
-
-class OurReader(Reader):
-    name = "our reader"
-
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        super().__init__()
-        self._reader = BlockingReader(
-            bootstrap_servers=bootstrap, auto_offset_reset="none", retry_backoff_ms=50, request_timeout_ms=10_000
-        )
-        self._starts = {types.TopicPartition(topic, number): 0 for number in range(partitions)}
-
-    def _run(self) -> None:
-        self._reader.assign(self._starts)
-        while not self._ends.is_set():
-            for record in self._reader.poll(100):
-                self.read[record.partition].append(Read(record.offset, record.value or b""))
-        self._reader.close()
+    def _observe(self, given: Given) -> None:
+        self.read[given.partition].append(Read(given.offset, given.value))
 
 
 def senders(bootstrap: str, topic: str, partitions: int, librdkafka: Mapping[str, Any]) -> list[Sender]:
@@ -228,5 +152,6 @@ def senders(bootstrap: str, topic: str, partitions: int, librdkafka: Mapping[str
     return [LibrdkafkaSender(bootstrap, topic, partitions, librdkafka), OurSender(bootstrap, topic, partitions)]
 
 
-def readers(bootstrap: str, topic: str, partitions: int) -> list[Reader]:
-    return [LibrdkafkaReader(bootstrap, topic, partitions), OurReader(bootstrap, topic, partitions)]
+def readers(bootstrap: str, topic: str, partitions: int) -> list[ReplicationReader]:
+    arguments = (bootstrap, topic, partitions, "read_uncommitted")
+    return [ReplicationReader(LibrdkafkaSource(*arguments)), ReplicationReader(OurSource(*arguments))]

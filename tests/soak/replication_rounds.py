@@ -16,6 +16,7 @@ from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from tests.peers.processes import wait_until
 from tests.sim import played
 from tests.soak import replication_clients
+from tests.soak.client_thread import ClientThread
 from tests.soak.replicated_cluster import SESSION_TIMEOUT_S, START_S, Broker, ReplicatedCluster
 from tests.soak.replication_history import Evidence, faults, summary
 
@@ -116,7 +117,7 @@ class ReplicationRounds:
         self._random = random.Random(seed)
         self._begin_s = time.monotonic()
         self._create_topic()
-        self.clients: list[replication_clients.ClientThread] = []
+        self.clients: list[ClientThread] = []
         self._make_clients()
         for client in self.clients:
             client.start()

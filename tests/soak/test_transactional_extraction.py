@@ -23,8 +23,16 @@ from tests.integration.extraction_process import DRIVER
 from tests.integration.killed_extraction import KILL_POINTS, PARTITIONS, Deck, IntoParquet
 from tests.peers.processes import wait_until
 from tests.sim import played
+from tests.soak.readers import OurSource
 from tests.soak.transaction_client import now_ns
-from tests.soak.transaction_programs import OurReader, Program, end_transactions, final, history
+from tests.soak.transaction_programs import (
+    READ_COMMITTED,
+    Program,
+    TransactionReader,
+    end_transactions,
+    final,
+    history,
+)
 
 PRODUCERS = {"e0": "ours", "e1": "ours", "e2": "librdkafka", "e3": "librdkafka"}
 TOPIC = "transactions-to-parquet"
@@ -45,7 +53,7 @@ class Campaign:
             Program(folder / "clients", self._bootstrap, TOPIC, PARTITIONS, producer, library)
             for producer, library in PRODUCERS.items()
         ]
-        self._reader = OurReader(self._bootstrap, TOPIC, PARTITIONS)
+        self._reader = TransactionReader(OurSource(self._bootstrap, TOPIC, PARTITIONS, READ_COMMITTED))
         self._extracted: dict[tuple[int, int, str], int] = {}
 
     def run(self, rounds: int) -> None:

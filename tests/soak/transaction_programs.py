@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
-
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.embedded.process import tied
@@ -19,64 +17,21 @@ from kafka_zk.sim.transaction_judge import History, Observed, transactions_of
 from kafka_zk.storage import types
 from tests.peers.processes import wait_until
 from tests.soak import transaction_client
+from tests.soak.readers import Given, Reader, Source
 from tests.soak.replicated_cluster import START_S
-from tests.soak.replication_clients import ClientThread
 
-_METADATA_MS = 300
+READ_COMMITTED = "read_committed"
 
 
-class TransactionReader(ClientThread):
-    """Reads what is committed, all partitions from their start."""
+class TransactionReader(Reader):
+    """Remembers what is committed and when it was given."""
 
-    def __init__(self, topic: str, partitions: int) -> None:
+    def __init__(self, source: Source) -> None:
         self.observed: list[Observed] = []
-        self._tps = [types.TopicPartition(topic, number) for number in range(partitions)]
-        super().__init__()
+        super().__init__(source)
 
-    def _observe(self, partition: int, offset: int, value: bytes | None) -> None:
-        self.observed.append(Observed(partition, offset, (value or b"").decode(), transaction_client.now_ns()))
-
-
-class LibrdkafkaReader(TransactionReader):
-    name = "librdkafka's reader"
-
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        super().__init__(topic, partitions)
-        self._consumer = Consumer({
-            "bootstrap.servers": bootstrap, "log_level": 0, "group.id": "none", "enable.auto.commit": False,
-            "auto.offset.reset": "error", "topic.metadata.refresh.interval.ms": _METADATA_MS,
-            "isolation.level": "read_committed", "fetch.wait.max.ms": 100, "socket.timeout.ms": 10000,
-        })  # fmt: skip
-        self._consumer.assign([TopicPartition(tp.topic, tp.partition, 0) for tp in self._tps])
-
-    def _run(self) -> None:
-        while not self._ends.is_set():
-            for message in self._consumer.consume(500, 0.1):
-                error, partition, offset = message.error(), message.partition(), message.offset()
-                if error is None:
-                    assert partition is not None and offset is not None
-                    self._observe(partition, offset, message.value())
-                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                    self.failed.append(f"{self.name}: {error}")
-        self._consumer.close()
-
-
-class OurReader(TransactionReader):
-    name = "our reader"
-
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        super().__init__(topic, partitions)
-        self._reader = BlockingReader(
-            bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="none",
-            retry_backoff_ms=50, request_timeout_ms=10_000,
-        )  # fmt: skip
-
-    def _run(self) -> None:
-        self._reader.assign(dict.fromkeys(self._tps, 0))
-        while not self._ends.is_set():
-            for record in self._reader.poll(100):
-                self._observe(record.partition, record.offset, record.value)
-        self._reader.close()
+    def _observe(self, given: Given) -> None:
+        self.observed.append(Observed(*given[:2], given.value.decode(), transaction_client.now_ns()))
 
 
 class Program:
@@ -182,7 +137,7 @@ def final(bootstrap: str, topic: str, partitions: int) -> Final:
     servers = {"bootstrap_servers": bootstrap}
     with BlockingReader(**servers) as plain:
         ends = plain.end_offsets(tps)
-    with BlockingReader(**servers, isolation_level="read_committed") as reader:
+    with BlockingReader(**servers, isolation_level=READ_COMMITTED) as reader:
         with contextlib.suppress(TimeoutError):
             wait_until(lambda: reader.end_offsets(tps) == ends, START_S, "the end of all", interval_s=0.2)
         stable = reader.end_offsets(tps)

@@ -9,12 +9,12 @@ from typing import Any
 
 from kafka_zk.sim.transaction_judge import faults, summary
 from tests.peers.processes import wait_until
+from tests.soak.readers import LibrdkafkaSource, OurSource
 from tests.soak.replicated_cluster import SESSION_TIMEOUT_S
 from tests.soak.replication_history import election_faults
 from tests.soak.replication_rounds import PARTITIONS, ROLES, TOPIC, Fault, ReplicationRounds
 from tests.soak.transaction_programs import (
-    LibrdkafkaReader,
-    OurReader,
+    READ_COMMITTED,
     Program,
     TransactionReader,
     end_transactions,
@@ -48,8 +48,9 @@ class TransactionRounds(ReplicationRounds):
     def _make_clients(self) -> None:
         bootstrap = self._cluster.bootstrap
         self.observers: list[TransactionReader] = [
-            LibrdkafkaReader(bootstrap, TOPIC, PARTITIONS), OurReader(bootstrap, TOPIC, PARTITIONS)
-        ]  # fmt: skip
+            TransactionReader(source(bootstrap, TOPIC, PARTITIONS, READ_COMMITTED))
+            for source in (LibrdkafkaSource, OurSource)
+        ]
         self.clients += self.observers
         folder = self._cluster.folder / "clients"
         self.programs = [
