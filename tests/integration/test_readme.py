@@ -25,6 +25,12 @@ HOW = {
     "sarama", "kafkajs",
 }  # fmt: skip
 COMMENTS = ("# ", "// ")
+PROGRAMS = [
+    pytest.param(
+        program, id="-".join(program.requirements), marks=[pytest.mark.spark] if "spark" in program.text else []
+    )
+    for program in programs("README.md")
+]
 
 
 class Running(NamedTuple):
@@ -111,6 +117,7 @@ def test_a_group_is_joined_and_watched(running: Running) -> None:
     assert "readers" in shown.splitlines()[-2], "the table of groups describe"
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("running", ["spark"], indirect=True)
 def test_spark_extracts_and_goes_on(running: Running, tmp_path: Path) -> None:
     shown = running.type("spark")
@@ -118,7 +125,7 @@ def test_spark_extracts_and_goes_on(running: Running, tmp_path: Path) -> None:
     assert shown.count("range=words@") >= 2, shown
 
 
-@pytest.mark.parametrize("program", programs("README.md"), ids=lambda program: "-".join(program.requirements))
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_each_program_runs_alone(
     program: Block, request: pytest.FixtureRequest, tmp_path: Path, make_environment: MakeEnvironment
 ) -> None:
