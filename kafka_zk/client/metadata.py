@@ -3,8 +3,7 @@
 Pure, and safe to read from any thread. An answer with an older leader epoch than we know of the same topic does not put
 the old leader back (KIP-320), and one with fewer partitions takes none away: a topic never gets fewer, but a broker
 that lags, or has just registered, may know a part of it. Without topic ids (before inter.broker.protocol.version 2.8)
-fewer partitions with a leader epoch that is back at 0 show another topic of that name; see ``_is_made_anew``. Tests:
-tests/kafka_zk/client/test_metadata.py.
+it may be another topic of that name; see ``_lasting``. Tests: tests/kafka_zk/client/test_metadata.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -103,8 +102,8 @@ def _topic(topic: Any, known: TopicMetadata | None, nodes: Mapping[int, Node]) -
     before: dict[int, PartitionMetadata] = {}
     if known is not None and known.topic_id == topic_id and topic.error_code == ErrorCode.NONE:
         before = dict(enumerate(known.partitions))
-    if topic_id == NO_TOPIC_ID and _is_made_anew(before, told):
-        before = {}
+    if topic_id == NO_TOPIC_ID:
+        before = _lasting(before, told)
     newest = before | {number: _newer(each, before.get(number)) for number, each in told.items()}
     # Behind a hole nothing can be addressed by index; the next refresh brings it.
     partitions = tuple(newest[number] for number in takewhile(newest.__contains__, count()))
@@ -128,15 +127,19 @@ def _newer(told: PartitionMetadata, before: PartitionMetadata | None) -> Partiti
     return before if before is not None and 0 <= told.leader_epoch < before.leader_epoch else told
 
 
-def _is_made_anew(before: Mapping[int, PartitionMetadata], told: Mapping[int, PartitionMetadata]) -> bool:
-    """Whether this is another topic of that name: partitions are missing, and a leader epoch is back at 0.
+def _lasting(
+    before: Mapping[int, PartitionMetadata], told: Mapping[int, PartitionMetadata]
+) -> dict[int, PartitionMetadata]:
+    """What is still known of a topic without an id.
 
-    Nothing less will do. Fewer partitions, with leader epochs as before or lower, also come from a broker that has not
-    been told yet of added partitions or of an election. (The cache of a broker can say more, as the controller tells it
-    everything in order; a client asks any broker.) So partitions of the old topic stay until an answer has an error for
-    the topic, unless one of those told had an election in the old topic and none in the new one. And a broker that has
-    missed the first election of a partition as well as added ones passes for one that knows another topic.
+    An answer with a hole is a part of a topic, since the partitions of a whole one are numbered from 0 without any. One
+    without a hole is believed, as Kafka's clients do (MetadataCache.java@3.9): it may be from a broker that has not
+    been told yet of added partitions, but if the topic was made anew, partitions that are kept never go. Fewer
+    partitions and a leader epoch that is back at 0 show another topic: nothing of the old one counts.
     """
-    return not before.keys() <= told.keys() and any(
-        told[number].leader_epoch == 0 < before[number].leader_epoch for number in before.keys() & told.keys()
-    )
+    missing = before.keys() - told.keys()
+    both = before.keys() & told.keys()
+    if missing and any(told[number].leader_epoch == 0 < before[number].leader_epoch for number in both):
+        return {}
+    has_hole = len(told) <= max(told, default=-1)
+    return dict(before) if has_hole else {number: before[number] for number in both}

@@ -139,10 +139,9 @@ class RecordingApi:
         """How far partitions and groups are at ``time_ms``, and by topic, and by group and topic, between two times."""
         from_ms, to_ms, time_ms = (_number(query, name) for name in ("from_ms", "to_ms", "time_ms"))
         samples = self._recording.samples
-        single = [name for kind in ("end ", "committed ", "heard ") for name in samples.names(kind, MOST_SERIES)]
         sums = [*samples.names("ends ", MOST_SUMS), *samples.names("lag ", MOST_SUMS)]
         return {
-            "at": samples.at(time_ms, single),
+            "at": samples.at(time_ms, ("end ", "committed ", "heard "), MOST_SERIES),
             "between": {name: samples.between(name, from_ms, to_ms, MOST_POINTS) for name in sums},
         }
 

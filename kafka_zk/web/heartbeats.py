@@ -6,6 +6,7 @@ Source: ZooKeeper Administrator's Guide 3.9; ServerCnxn.java: dumpConnectionInfo
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from kafka_zk.embedded.ports import AnswerTooLong
 from kafka_zk.registry import connect_string
 
 WORD = "cons"
+HEARD_OF = "heard "
+"""What the names of all series begin with."""
 MOST_CONNECTIONS = 1_000
 """Where there are more nobody is asked again: that costs the server too much."""
 HEARD, SILENT = 1, 0
@@ -36,12 +39,14 @@ class _Known(NamedTuple):
     """What is known of a session.
 
     Attributes:
+        received: the counts of its connections; it has two while it moves to another server.
         listed_ms: when ZooKeeper had a connection of it last.
         said_ms: since then it has said nothing: when its count changed last, or it was seen for the first time.
         has_spoken: the count has changed.
     """
 
-    connection: Connection
+    received: frozenset[int]
+    timeout_ms: int
     listed_ms: int
     said_ms: int
     has_spoken: bool
@@ -91,14 +96,20 @@ class Heartbeats:
         return told
 
     def _compare(self, connections: list[Connection], now_ms: int) -> None:
+        by_session: dict[int, list[Connection]] = defaultdict(list)
         for each in connections:
-            known = self._known.get(each.session)
-            if known is None:
-                self._known[each.session] = _Known(each, listed_ms=now_ms, said_ms=now_ms, has_spoken=False)
-            elif known.connection.received != each.received:
-                self._known[each.session] = _Known(each, listed_ms=now_ms, said_ms=now_ms, has_spoken=True)
-            else:
-                self._known[each.session] = known._replace(connection=each, listed_ms=now_ms)
+            by_session[each.session].append(each)
+        for session, listed in by_session.items():
+            received, timeout_ms = frozenset(each.received for each in listed), listed[0].timeout_ms
+            before = self._known.get(session)
+            has_spoken = before is not None and not received <= before.received
+            self._known[session] = _Known(
+                received,
+                timeout_ms,
+                listed_ms=now_ms,
+                said_ms=now_ms if before is None or has_spoken else before.said_ms,
+                has_spoken=before is not None and (has_spoken or before.has_spoken),
+            )
         self._known = {
             session: known for session, known in self._known.items() if now_ms - known.listed_ms < _FORGOTTEN_MS
         }
@@ -106,7 +117,7 @@ class Heartbeats:
 
 def series(session: int) -> str:
     """As ``samples`` names it; sessions are written as the cluster's documents have them."""
-    return f"heard {session:#x}"
+    return f"{HEARD_OF}{session:#x}"
 
 
 def parse(answer: str) -> Iterator[Connection]:
@@ -118,6 +129,6 @@ def parse(answer: str) -> Iterator[Connection]:
 
 
 def _state(known: _Known, now_ms: int) -> int | None:
-    if now_ms - known.said_ms > SILENT_SHARE * known.connection.timeout_ms:
+    if now_ms - known.said_ms > SILENT_SHARE * known.timeout_ms:
         return SILENT
     return HEARD if known.has_spoken else None

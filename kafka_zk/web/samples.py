@@ -57,10 +57,21 @@ class Samples:
             self._forget_oldest()
         return len(new)
 
-    def at(self, time_ms: int, series: Iterable[str]) -> dict[str, int]:
-        """The values that are known at a moment."""
-        found = {each: self._before(each, time_ms) for each in series} if self._there else {}
-        return {name: sample.value for name, sample in found.items() if sample and sample.value is not None}
+    def end(self, beginning: str, time_ms: int) -> None:
+        """End, for good, the series that begin so and still last: whoever told of them is no longer there."""
+        self.add(time_ms, dict.fromkeys(self.at(time_ms, [beginning])), for_good=True)
+
+    def at(self, time_ms: int, beginnings: Iterable[str], limit: int = MOST_SAMPLES) -> dict[str, int]:
+        """The values that are known at a moment, of the series that begin so; at most so many for each beginning."""
+        found: dict[str, int] = {}
+        for beginning in beginnings if self._there else ():
+            rows = self._database.execute(  # with max(), SQLite takes the value from the same row
+                "select series, value from (select series, value, max(time_ms) from samples "
+                "where series between ? and ? and time_ms <= ? group by series) where value is not null limit ?",
+                (beginning, f"{beginning}\U0010ffff", time_ms, limit),
+            )
+            found.update(rows.fetchall())
+        return found
 
     def between(self, series: str, from_ms: int, to_ms: int, limit: int) -> list[Sample]:
         """The value at the begin, and what followed; thinned out to so many."""

@@ -15,7 +15,7 @@ from kafka_zk.system.clock import wall_ms
 from kafka_zk.web.api import RecordingApi
 from kafka_zk.web.asked_groups import AskedGroups
 from kafka_zk.web.documents import Document
-from kafka_zk.web.heartbeats import Connection, Heartbeats
+from kafka_zk.web.heartbeats import HEARD_OF, Connection, Heartbeats
 from kafka_zk.web.recorder import Recorder
 from kafka_zk.web.recording import Recording
 from kafka_zk.web.sampled import to_ask
@@ -83,6 +83,7 @@ class WebService:
             self._every(reactor, self._server.tell_news)
             if (table := self._cluster.watch_table) is not None:
                 self._look(reactor, WATCH_TABLE_INTERVAL_S, table.look, lambda each: self._take_watches(each, table))
+            samples.end(HEARD_OF, wall_ms())  # an earlier recorder's: who is still there is told of again
             if (beats := self._cluster.heartbeats) is not None:
                 self._look(reactor, HEARTBEATS_INTERVAL_S, beats.look, lambda each: self._take_heartbeats(each, beats))
 

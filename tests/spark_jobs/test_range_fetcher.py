@@ -115,6 +115,14 @@ def test_a_range_is_read_fetch_by_fetch_and_no_further(read: Any) -> None:
     assert cluster.fetched_at == [2, 4, 6]
 
 
+def test_ranges_that_share_a_task_are_read_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(range_fetcher, "ClusterClient", lambda settings: ScriptedCluster(range(9), 0, 9))
+    ranges = [OffsetRange("t", number, first, until) for number, first, until in ((0, 0, 2), (1, 5, 5), (2, 7, 9))]
+    batches = list(fetch(ranges, FetchSettings(ClientSettings("h:1"))))
+    found = [(row["partition"], row["offset"]) for batch in batches for row in batch.to_pylist()]
+    assert found == [(0, 0), (0, 1), (2, 7), (2, 8)]
+
+
 @pytest.mark.parametrize(
     "trouble",
     [

@@ -74,13 +74,14 @@ def test_but_not_those_of_another_topic_of_that_name() -> None:
     assert list(cache.topics["t"]) == [0]
 
 
+@pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize(("epoch_before", "epoch"), [(0, 0), (5, 0), (5, 3)])
-def test_without_ids_leader_epochs_say_that_a_topic_was_made_anew(epoch_before: int, epoch: int) -> None:
+def test_without_ids_leader_epochs_say_that_a_topic_was_made_anew(epoch_before: int, epoch: int, count: int) -> None:
     """Deleted while the broker was away, and created again with fewer partitions."""
     cache = MetadataCache()
-    cache.update(update_metadata("t", uuids.ZERO, 3, {**LED, "leader_epoch": epoch_before}))
-    cache.update(registered_again(update_metadata("t", None, 1, {**LED, "leader_epoch": epoch})))
-    assert list(cache.topics["t"]) == [0]
+    cache.update(update_metadata("t", uuids.ZERO, 4, {**LED, "leader_epoch": epoch_before}))
+    cache.update(registered_again(update_metadata("t", None, count, {**LED, "leader_epoch": epoch})))
+    assert list(cache.topics["t"]) == list(range(count))
 
 
 def test_what_waits_ends_with_the_rest_of_the_news() -> None:

@@ -41,6 +41,19 @@ def test_a_session_is_silent_after_half_of_its_timeout_and_heard_again(answers: 
         assert told(beats, at_ms) == state, at_ms
 
 
+def test_a_session_that_two_servers_list_is_silent_too(answers: SetAnswers) -> None:
+    """The server that a client has left keeps the connection for a while; neither count changes."""
+    beats = Heartbeats("h1,h2")
+    left = LINE.format(16, 10)
+    history = [
+        (0, left, 5, None), (1_000, left, 6, HEARD), (4_000, left, 6, HEARD), (4_001, left, 6, SILENT),
+        (5_000, "", 6, SILENT), (6_000, "", 7, HEARD),
+    ]  # fmt: skip
+    for at_ms, of_h1, count, state in history:
+        answers(h1=of_h1, h2=LINE.format(16, count))
+        assert told(beats, at_ms) == state, at_ms
+
+
 def test_nobody_knows_of_a_new_session_until_it_says_something_or_could_have(answers: SetAnswers) -> None:
     """It may have been silent for long when it is seen for the first time."""
     beats = Heartbeats("h1")

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,25 @@ def test_a_series_that_has_ended_is_not_kept_in_memory() -> None:
         assert counts == [0, 1, 1, 0]
     assert samples._last == {}
     assert samples.between("heard 0x2", 0, 99, 100) == [(21, 1), (22, None)]
+
+
+def test_what_has_ended_leaves_room_for_what_lasts() -> None:
+    """New sessions come after all that have ended."""
+    samples = Recording().samples
+    samples.add(1, {f"heard {number}": 1 for number in range(5)}, for_good=True)
+    samples.add(2, dict.fromkeys([f"heard {number}" for number in range(5)]), for_good=True)
+    samples.add(3, {"heard 9": 0, "hear": 1}, for_good=True)
+    assert samples.at(9, ["heard "], 1) == {"heard 9": 0}
+    assert len(samples.at(1, ["heard "], 3)) == 3
+
+
+def test_what_an_earlier_recorder_told_of_ends(tmp_path: Path) -> None:
+    with closing(Recording(tmp_path / "r")) as recording:
+        recording.samples.add(1, {"heard 0x7": 1, "heard 0x8": 0, "end t-0": 5})
+    with closing(Recording(tmp_path / "r")) as recording:
+        recording.samples.end("heard ", 4)
+        assert recording.samples.at(3, ["heard "]) == {"heard 0x7": 1, "heard 0x8": 0}
+        assert recording.samples.at(4, ["heard ", "end "]) == {"end t-0": 5}
 
 
 @pytest.mark.parametrize("value", [None, 5])

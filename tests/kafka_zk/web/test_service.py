@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from twisted.internet.defer import maybeDeferred
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.testing import MemoryReactorClock
 
 from kafka_zk.web import service as module
@@ -42,6 +42,26 @@ def test_series_of_sessions_that_are_over_are_not_kept_in_memory(monkeypatch: py
     assert recording.samples.names("heard", 9) == ["heard 0x7"]
     assert recording.samples._last == {}
     service.stop()
+
+
+def test_what_is_found_after_the_end_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that asks ZooKeeper is not interrupted; the recording is closed by then."""
+    asked: list[Deferred[object]] = []
+
+    def ask_later(look: object) -> Deferred[object]:
+        asked.append(Deferred())
+        return asked[-1]
+
+    monkeypatch.setattr(module, "deferToThread", ask_later)
+    reactor, recording = MemoryReactorClock(), Recording(tmp_path / "r")
+    service = WebService(recording, Cluster(Source(), None, heartbeats=Hearts("h1")), "")
+    monkeypatch.setattr(service._server, "listen", lambda reactor, port: port)
+    service.start(reactor, 0)
+    taken: list[object] = []
+    monkeypatch.setattr(service, "_take_heartbeats", lambda *found: taken.append(found))
+    service.stop()
+    asked[0].callback([Connection(7, 1, 6_000)])
+    assert not taken
 
 
 def test_a_full_disk_loses_no_watch_that_was_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

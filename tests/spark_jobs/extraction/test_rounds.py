@@ -1,6 +1,7 @@
 """When rounds come, which failures end them, and what Prometheus sees; without Spark, brokers and ZooKeeper."""
 
 from typing import Any
+from unittest.mock import Mock
 from urllib.request import urlopen
 
 import pytest
@@ -83,6 +84,24 @@ def test_the_target_is_checked_once_and_again_after_a_failed_round(monkeypatch: 
     monkeypatch.setattr(module.job, "started", lambda *_: (object(), 0.0))
     world.rounds.run()
     assert checked == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("checked", "value_format", "looks"), [(False, None, 1), (True, None, 0), (True, "avro", 1), (False, "avro", 1)]
+)
+def test_a_run_looks_at_its_target_again_where_a_registry_may_have_changed_the_columns(
+    monkeypatch: pytest.MonkeyPatch, checked: bool, value_format: str | None, looks: int
+) -> None:
+    lake, connections = Mock(), Mock()
+    monkeypatch.setattr("kafka_zk.spark_jobs.extraction.lakes.Lakes", lambda *_: lake)
+    monkeypatch.setattr(module.job, "run_blocking", lambda coroutine: BEHIND)
+    monkeypatch.setattr(module.job, "ExtractionRun", Mock())
+    extraction = Extraction(
+        zookeeper="z", group="g", topics=("t",), target="/lake",
+        value_format=value_format, schema_registry=value_format and "http://r",
+    )
+    assert module.job.run(object(), extraction, connections, checked=checked) is BEHIND
+    assert lake.check.call_count == looks
 
 
 @pytest.mark.parametrize("outcomes", [[FetchFailed("x")], [IDLE, Undecodable("x")], [IDLE, ZeroDivisionError("x")]])
