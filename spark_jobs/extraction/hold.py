@@ -6,7 +6,7 @@ Tests: tests/spark_jobs/extraction/test_hold.py, tests/integration/test_extracti
 
 from collections.abc import Collection, Iterable, Mapping
 
-from kafka_zk.registry.client import Create, Operation, RegistryClient, SetData
+from kafka_zk.registry.client import Check, Create, Operation, RegistryClient, SetData
 from kafka_zk.registry.consumers import ConsumerRegistry
 from kafka_zk.registry.errors import ConnectionLoss, MultiFailed, NoNode, SessionLost
 from kafka_zk.registry.offsets import OffsetRegistry
@@ -70,14 +70,18 @@ class GroupHold:
         return {tp: outcome.offset for tp, outcome in claimed.items()}
 
     async def read_manifest(self) -> Manifest | None:
-        """What is remembered of the last run. Raises: InvalidZnode."""
+        """What is remembered of the last run.
+
+        Raises: InvalidZnode; ForeignCommit if a claim counts no more. Then other runs may have come and gone: what they
+        left would be judged by offsets that were claimed before, and a table would get records again.
+        """
         try:
             data, stat = await self._client.get(self._path)
         except NoNode:
-            self._manifest_version = ABSENT
-            return None
-        self._manifest_version = stat.version
-        return manifests.decode(self._path, data)
+            data, stat = None, None
+        await self._check_claims()
+        self._manifest_version = ABSENT if stat is None else stat.version
+        return None if data is None else manifests.decode(self._path, data)
 
     async def write_plan(self, manifest: Manifest, moves: Mapping[TopicPartition, int]) -> None:
         """Write the manifest, and the offsets of partitions that had none. Raises: ForeignCommit."""
@@ -101,6 +105,15 @@ class GroupHold:
         """The group's offsets, without owning anything."""
         stored = await OffsetRegistry(self._client, self._group).fetch(partitions)
         return {tp: each.offset for tp, each in stored.items()}
+
+    async def _check_claims(self) -> None:
+        checks = [Check(consumers.offset_path(self._group, *tp), token) for tp, token in self._tokens.items()]
+        if not checks:
+            return  # nothing is owned: somebody only looks
+        try:
+            await until_answered(self._client, lambda: self._client.multi(checks))
+        except MultiFailed as failed:
+            raise self._written_by_others(checks[failed.index]) from failed
 
     async def _move(self, manifest: Manifest, offsets: Mapping[TopicPartition, int]) -> None:
         """Write both in one multi, sent until it is answered. Raises: ForeignCommit, ConnectionTimeout."""
@@ -138,4 +151,8 @@ class GroupHold:
     def _refusal(self, failed: MultiFailed, operations: list[Operation]) -> ForeignCommit:
         if failed.index == 0:
             return ForeignCommit(f"another extraction of group {self._group} has written the manifest meanwhile")
-        return ForeignCommit(f"somebody else has written {operations[failed.index].path} meanwhile")
+        return self._written_by_others(operations[failed.index])
+
+    @staticmethod
+    def _written_by_others(operation: Operation) -> ForeignCommit:
+        return ForeignCommit(f"somebody else has written {operation.path} meanwhile")

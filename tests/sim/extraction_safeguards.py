@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.registry.client import SetData
+from kafka_zk.registry.client import Check, SetData
 from kafka_zk.sim.campaign import Outcome
 from kafka_zk.sim.zookeeper_client import SimClient
 from kafka_zk.spark_jobs.extraction import job
@@ -24,12 +24,16 @@ from tests.sim.memory_lake import MemoryLake
 from tests.sim.taken_out import TakeOut
 
 
+def _at_any_version(operation: Any) -> Any:
+    return operation._replace(version=-1) if isinstance(operation, SetData | Check) else operation
+
+
 def versions_do_not_count(patch: pytest.MonkeyPatch) -> None:
     """Offsets and manifest are written over whatever is there."""
     multi = SimClient.multi
 
     def unconditional(client: SimClient, operations: Any) -> Any:
-        return multi(client, [each._replace(version=-1) if isinstance(each, SetData) else each for each in operations])
+        return multi(client, [_at_any_version(each) for each in operations])
 
     patch.setattr(SimClient, "multi", unconditional)
 
@@ -80,6 +84,14 @@ def attempts_share_their_staging(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RangeFolders, "discard", lambda folders, manifest: None)
 
 
+def claims_are_not_checked(patch: pytest.MonkeyPatch) -> None:
+    """A run judges what others left by the offsets that it claimed, however long ago that was."""
+
+    async def nothing(hold: GroupHold) -> None: ...
+
+    patch.setattr(GroupHold, "_check_claims", nothing)
+
+
 SAFEGUARDS: dict[str, TakeOut] = {
     take_out.__name__: take_out
     for take_out in (
@@ -89,6 +101,7 @@ SAFEGUARDS: dict[str, TakeOut] = {
         planned_ranges_are_forgotten,
         a_lost_answer_is_a_refusal,
         attempts_share_their_staging,
+        claims_are_not_checked,
     )
 }
 

@@ -9,6 +9,8 @@ from tests.sim.memory_lake import faults, gaps
 
 SEEDS = 28
 PER_TEST = 7
+SLEPT_OVER_OTHERS = 722
+"""A seed where a driver stands still between its claim and its look at what was left, and others extract meanwhile."""
 T0 = TopicPartition("t", 0)
 
 
@@ -26,7 +28,14 @@ def test_a_slice_of_seeds(first: int) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("safeguard", SAFEGUARDS)
 def test_a_missing_safeguard_is_found(safeguard: str) -> None:
-    assert any(play_extraction_without(safeguard, seed).violations for seed in range(200))
+    seeds = (*range(200), SLEPT_OVER_OTHERS)
+    assert any(play_extraction_without(safeguard, seed).violations for seed in seeds)
+
+
+def test_a_run_that_slept_over_others_repeats_nothing() -> None:
+    """A table got records twice."""
+    assert not play_extraction(SLEPT_OVER_OTHERS).violations
+    assert play_extraction_without("claims_are_not_checked", SLEPT_OVER_OTHERS).violations
 
 
 def test_a_seed_is_the_same_history_again() -> None:

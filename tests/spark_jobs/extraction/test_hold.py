@@ -168,3 +168,15 @@ def test_it_gives_up_when_there_is_no_connection_in_time(group: Group, broken: A
         group.run(group.hold.commit(COMMITTED))
     done = broken is unanswered
     assert group.left() == ((COMMITTED, {T0: 9, T1: 3}) if done else (MANIFEST, {T0: 0, T1: 0}))
+
+
+def test_a_claim_that_others_have_taken_since_judges_nothing(group: Group) -> None:
+    """The run stood still, its session ended, and others have extracted; it has read nothing of them yet."""
+    slow = GroupHold(group.client, "g", "slow")  # type: ignore[arg-type]
+    group.run(group.hold.commit(COMMITTED))
+    group.run(group.hold.leave())
+    group.run(slow.join(["t"], 0))
+    assert group.run(slow.claim([T0, T1])) == {T0: 9, T1: 3}
+    group.run(group.foreign_commit())
+    with pytest.raises(ForeignCommit, match="somebody else has written /consumers/g/offsets/t/1"):
+        group.run(slow.read_manifest())
