@@ -201,7 +201,13 @@ class Librdkafka:
 
     def send_offsets(self, positions: Mapping[int, int]) -> None:
         group = self._consumer.consumer_group_metadata()
-        self._call(self._producer.send_offsets_to_transaction, self._tps(positions), group, _CALL_S)
+        stuck = threading.Timer(2 * _CALL_S, _die_in_librdkafka)
+        stuck.daemon = True
+        stuck.start()
+        try:
+            self._call(self._producer.send_offsets_to_transaction, self._tps(positions), group, _CALL_S)
+        finally:
+            stuck.cancel()
 
     def commit(self) -> None:
         self._call(self._producer.commit_transaction, _CALL_S)
@@ -224,6 +230,14 @@ class Librdkafka:
             if error.retriable() and not error.fatal():
                 raise Again(str(error)) from failure
             raise
+
+
+def _die_in_librdkafka() -> None:
+    """It waits for ever, whatever the time limit, if the coordinator that it remembers was missing from the metadata
+    once (issues 5456 and 5511 of librdkafka; seen with 2.16.0). A program that nobody answers dies at some time."""
+    print("send_offsets_to_transaction does not return")
+    sys.stdout.flush()
+    os._exit(0)
 
 
 LIBRARIES: Mapping[str, type[Ours] | type[Librdkafka]] = {"ours": Ours, "librdkafka": Librdkafka}
