@@ -17,6 +17,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import request_header
 from kafka_zk.registry.client import RegistryClient, ZnodeStat
+from kafka_zk.registry.errors import NoNode
 from kafka_zk.registry.kazoo_blocking import run_blocking
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.plugin import MakeZkClient
@@ -56,9 +57,10 @@ def znode(make_zk_client: MakeZkClient) -> Callable[[str], tuple[bytes, ZnodeSta
     client: RegistryClient = make_zk_client()
 
     async def look(path: str) -> tuple[bytes, ZnodeStat] | None:
-        if await client.exists(path) is None:
+        try:
+            data, stat = await client.get(path)
+        except NoNode:
             return None
-        data, stat = await client.get(path)
         return data or b"", stat
 
     return lambda path: run_blocking(look(path))
