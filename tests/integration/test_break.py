@@ -14,7 +14,7 @@ from kafka_zk.embedded.ports import free_ports
 from kafka_zk.embedded.probe import ask_broker
 from tests.integration.processes import kafka_zk, kafka_zk_json, running, start, wait_for
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 SESSION_S = 4
 

@@ -13,7 +13,7 @@ from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
 from tests.integration import exactly_once
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 COUNT = 50
 PORTION = 10  # what examples/delivery.py works on at a time

@@ -10,7 +10,7 @@ import pytest
 from tests.integration.processes import kafka_zk, on_terminal
 from tests.integration.transcripts import compare, normalized
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 TIMEOUT_S = 300
 PROMPT = "[q] quit "
 READING_S = 1.5

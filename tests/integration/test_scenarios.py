@@ -19,7 +19,7 @@ from tests.integration.processes import ENVIRON, ROOT
 from tests.integration.transcript import played
 from tests.terminal import COLUMNS
 
-pytestmark = [pytest.mark.integration, pytest.mark.embedded]
+pytestmark = [pytest.mark.integration, pytest.mark.embedded, pytest.mark.long]
 
 SCENARIOS = sorted((ROOT / "tests" / "scenarios").glob("*.txt"))
 
