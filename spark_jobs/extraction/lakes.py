@@ -64,6 +64,10 @@ class Lakes:
         table = self._tables.get(manifest.format)
         return table is not None and table.in_table(manifest)
 
+    def is_fenced(self, manifest: Manifest) -> bool:
+        table = self._tables.get(manifest.format)
+        return table is not None and table.is_fenced(manifest)
+
     def fence(self, manifest: Manifest) -> bool:
         """See to it that no run commits the plan to its table later; True if the table has its records already."""
         table = self._tables.get(manifest.format)

@@ -101,6 +101,9 @@ class TableLake:
     def in_table(self, manifest: Manifest) -> bool:
         return self._tables.commit_of(manifest) == RECORDS
 
+    def is_fenced(self, manifest: Manifest) -> bool:
+        return self._tables.commit_of(manifest) == FENCE
+
     def fence(self, manifest: Manifest) -> bool:
         """Use up the plan's name; True if the table has its records already."""
         if self._tables.location(manifest.target) is None:

@@ -95,6 +95,9 @@ class Disk:
     def in_table(self, manifest: Manifest) -> bool:
         return self.table.get((manifest.writer, manifest.sequence)) is not None
 
+    def is_fenced(self, manifest: Manifest) -> bool:
+        return self.table.get((manifest.writer, manifest.sequence), ()) is None
+
     def fence(self, manifest: Manifest) -> bool:
         if is_table(manifest.format):
             self.table.setdefault((manifest.writer, manifest.sequence), None)
@@ -301,6 +304,16 @@ def test_a_plan_that_was_dropped_cannot_be_committed_by_who_sleeps(table: World)
         table.run(overtaken)
     assert table.disk.records() == [each for each in _until(table.log.ends) if each[0] == T0 or each[1] >= 4]
     assert table.offsets() == table.log.ends
+
+
+def test_a_plan_that_was_fenced_by_a_run_that_died_then_is_planned_anew(table: World) -> None:
+    """Its name is used up, and the manifest does not say so yet: under that name the table takes nothing."""
+    table.killed_at((Step.STAGE, Phase.END))
+    manifest = run_blocking(GroupHold(table.client, table.group, "").read_manifest())
+    assert manifest is not None and not table.disk.fence(manifest)
+    report = table.run()
+    assert report.recovered == "its attempt is forgotten"
+    table.check()
 
 
 def test_offsets_that_somebody_has_set_since_are_left_as_they_are(table: World) -> None:

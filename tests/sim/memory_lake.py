@@ -11,6 +11,7 @@ from typing import Any
 
 from kafka_zk.spark_jobs.extraction import inventory as inventories
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
+from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.manifest import STAGING_FOLDER, Manifest
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
@@ -146,6 +147,8 @@ class MemoryLake:
         files = [path for path, _ in self._files.walk(staged) if inventories.is_data(path)]
         records = [record for path in files for record in records_in(self._store.files[f"{staged}/{path}"])]
         self._store.table.setdefault((manifest.writer, manifest.sequence), records)
+        if self.is_fenced(manifest):
+            raise ExtractionFailed(f"{manifest.target} has no commit of {manifest.name}")
         self._operate()
 
     def discard(self, manifest: Manifest) -> None:
@@ -153,6 +156,9 @@ class MemoryLake:
 
     def in_table(self, manifest: Manifest) -> bool:
         return self._store.table.get((manifest.writer, manifest.sequence)) is not None
+
+    def is_fenced(self, manifest: Manifest) -> bool:
+        return self._store.table.get((manifest.writer, manifest.sequence), ()) is None
 
     def fence(self, manifest: Manifest) -> bool:
         if is_table(manifest.format):
