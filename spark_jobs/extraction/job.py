@@ -336,8 +336,8 @@ class ExtractionRun:
         manifest = await self._hold.read_manifest()
         in_table = manifest is not None and manifest.state is State.PLANNED and self._lake.in_table(manifest)
         left = leftover(manifest, offsets, self._target, self._extraction.format, in_table)
-        if manifest is not None and left is Leftover.REPEAT and self._is_fenced(manifest):
-            left = Leftover.DROP
+        if manifest is not None and left is Leftover.REPEAT and self._lake.is_fenced(manifest):
+            left = Leftover.DROP  # the run that fenced it died then
         if manifest is None or left in (Leftover.NOTHING, Leftover.FOLLOW):
             return manifest, left
         if left is Leftover.PUBLISH:
@@ -349,10 +349,6 @@ class ExtractionRun:
         elif await self._drop(manifest):
             return manifest, Leftover.FOLLOW
         return manifest, left
-
-    def _is_fenced(self, manifest: Manifest) -> bool:
-        """Whether a run that died then has used up the plan's name: its table would take nothing under it."""
-        return self._lake.is_fenced(manifest)
 
     async def _follow(self, manifest: Manifest, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Move the offsets to what the table has; returns them. Raises: ForeignCommit, ExtractionFailed."""

@@ -94,7 +94,7 @@ def claims_are_not_checked(patch: pytest.MonkeyPatch) -> None:
 
 def fenced_plans_are_repeated(patch: pytest.MonkeyPatch) -> None:
     """Nobody looks whether a plan's name is used up before it is repeated."""
-    patch.setattr(job.ExtractionRun, "_is_fenced", lambda run, manifest: False)
+    patch.setattr(MemoryLake, "is_fenced", lambda lake, manifest: False)
 
 
 SAFEGUARDS: dict[str, TakeOut] = {
