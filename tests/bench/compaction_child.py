@@ -1,6 +1,6 @@
 """Clean folders one after the other in a process that has loaded what a broker's helper has, and nothing else.
 
-    python -m tests.bench.compaction_child < pickled (compiled?, works)
+python -m tests.bench.compaction_child < pickled (compiled?, works)
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,13 @@ def commit() -> dict[str, Any]:
         "commit": _output("git", "rev-parse", "HEAD"),
         "changed_files": len(_output("git", "status", "--porcelain", "--untracked-files=no").splitlines()),
     }
+
+
+def trees(folders: Sequence[str]) -> str:
+    """A name of what is in these folders: of the commit, with a ``+`` if files in them differ from it."""
+    named = _output("git", "rev-parse", *(f"HEAD:{folder}" for folder in folders))
+    changed = _output("git", "status", "--porcelain", "--untracked-files=no", "--", *folders)
+    return hashlib.sha256(named.encode()).hexdigest()[:12] + ("+" if changed else "")
 
 
 def describe() -> dict[str, Any]:

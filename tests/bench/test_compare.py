@@ -2,17 +2,21 @@
 
 import json
 import uuid
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
+from typing import Any
 from xml.dom import minidom
 
 import pytest
 from rich.console import Console
 
 from kafka_zk.storage.record_batch import RecordBatchBuilder
-from tests.bench.compare.__main__ import QUICK_SIZES, as_json, steps_for
+from tests.bench.compare import __main__ as command
+from tests.bench.compare.__main__ import QUICK_SIZES, Comparison, steps_for
 from tests.bench.compare.judged import TARGETS, median, verdicts
 from tests.bench.compare.load import Gaps
+from tests.bench.compare.record import CannotResume, Record
 from tests.bench.compare.sent import in_log, in_metrics, since
 from tests.bench.compare.shown import number, ratio, svg, tables
 from tests.bench.compare.systems import KRAFT, NAMES, ON_ZOOKEEPER, OURS, SYSTEMS
@@ -144,11 +148,76 @@ def test_a_quick_run_restarts_all_brokers_with_few_partitions_only() -> None:
     assert "rolling" in steps_for(many, quick=False)
 
 
+def kept(path: Path | None = None, product: str = "aaa") -> Record:
+    made = Record({"rounds": 2, "measured": {"product": product}}, path)
+    for name, by_size in SAMPLES.items():
+        for size, rounds in by_size.items():
+            for figures in rounds:
+                made.add(name, size, figures)
+    return made
+
+
 def test_the_json_has_every_figure_and_every_target() -> None:
-    written = json.loads(json.dumps(as_json({"rounds": 2}, SAMPLES)))
+    written = json.loads(json.dumps(kept().as_json()))
     assert written["samples"][OURS]["100"][0]["start_s"] == 2.0
     start = {"target": "start", "partitions": 100, "wanted": "≤ 0.3 of kafka-4.3-kraft", "found": 0.2, "verdict": "met"}
     assert start in written["targets"]
+
+
+def test_an_interrupted_comparison_is_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "compare.json"
+    before = kept(path)
+    before.add(KRAFT, 2000, {"create_s": 9.0}, "TimeoutError: no leader")
+    resumed = Record.resumed({"rounds": 5, "measured": {"product": "aaa"}}, path)
+    assert resumed.samples == before.samples
+    assert resumed.rounds(KRAFT, 2000) == 2 and resumed.rounds(OURS, 5000) == 0
+    assert resumed.as_json() == before.as_json()
+    assert resumed.failures == [{"system": KRAFT, "partitions": 2000, "round": 2, "what": "TimeoutError: no leader"}]
+    assert Record.resumed({"measured": {}}, tmp_path / "none.json").samples == {}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"samples": {}}'])
+def test_what_is_no_record_is_not_gone_on_with(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "compare.json"
+    path.write_text(text)
+    with pytest.raises(CannotResume, match=f"{path} is not the record of a comparison"):
+        Record.resumed({"measured": {}}, path)
+
+
+def test_figures_of_another_product_are_not_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "compare.json"
+    kept(path)
+    with pytest.raises(CannotResume, match=r"another product \(aaa; now bbb\)"):
+        Record.resumed({"measured": {"product": "bbb"}}, path)
+
+
+class _Life:
+    """In place of a life: fails at the steps of KRaft."""
+
+    def __init__(self, system: Any, partitions: int, steps: Sequence[str]) -> None:
+        self._system = system
+        self.figures = {"start_s": 1.0}
+
+    def run(self) -> None:
+        if self._system.name == KRAFT:
+            raise TimeoutError("no leader")
+        self.figures["create_s"] = 2.0
+
+
+def test_a_system_that_fails_does_not_keep_the_others_from_their_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "Life", _Life)
+    made = Record({}, tmp_path / "compare.json")
+    made.add(OURS, 100, {"start_s": 5.0})
+    comparison = Comparison(tmp_path, NAMES, None, made, lambda text: None)
+    for each in range(2):
+        comparison.round(each, 100, steps_for(100, quick=True))
+    whole = {"start_s": 1.0, "create_s": 2.0}
+    assert made.samples[ON_ZOOKEEPER][100] == [whole, whole]
+    assert made.samples[KRAFT][100] == [{"start_s": 1.0}, {"start_s": 1.0}]
+    assert made.samples[OURS][100] == [{"start_s": 5.0}, whole], "the first round was kept"
+    assert [failure["round"] for failure in made.failures] == [1, 2]
 
 
 def test_each_system_has_its_own_folder_and_ports(tmp_path: Path) -> None:

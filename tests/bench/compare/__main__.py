@@ -17,9 +17,9 @@ from rich.console import Console
 
 from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.registry.errors import RegistryError
-from tests.bench import machine, report
-from tests.bench.compare import shown
-from tests.bench.compare.judged import Samples, verdicts
+from tests.bench import machine
+from tests.bench.compare import record, shown
+from tests.bench.compare.judged import verdicts
 from tests.bench.compare.life import STEPS, Figures, Life
 from tests.bench.compare.systems import BROKERS, NAMES, SESSION_TIMEOUT_MS, SYSTEMS
 from tests.peers import jars, java, requirements
@@ -27,10 +27,7 @@ from tests.peers.processes import ProcessFailed
 
 QUICK_SIZES, QUICK_ROUNDS = (100, 2_000), 1
 FULL_SIZES, FULL_ROUNDS = (100, 1_000, 2_000, 5_000, 10_000), 5
-_FAILURES = (
-    requirements.MissingPeerTools, jars.JarsNotResolved, java.JavaFailed, EmbeddedError, ProcessFailed, KafkaException,
-    RegistryError, TimeoutError, OSError,
-)  # fmt: skip
+_FAILURES = (java.JavaFailed, EmbeddedError, ProcessFailed, KafkaException, RegistryError, TimeoutError, OSError)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -40,7 +37,8 @@ _FAILURES = (
 @click.option("--partitions", "sizes", type=click.IntRange(1), multiple=True, help="Instead of the usual numbers.")
 @click.option("--rounds", type=click.IntRange(1), help=f"[default: {QUICK_ROUNDS}; {FULL_ROUNDS} with --full]")
 @click.option("--pin", "cores", metavar="LIST", help="Cores of brokers and ZooKeeper.  [default: all]")
-@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write all numbers here.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write all numbers here, after each life.")
+@click.option("--resume", is_flag=True, help="Go on where the run that wrote the file of --json was interrupted.")
 @click.option("--svg", "svg_path", type=click.Path(path_type=Path), help="Draw the figures here.")
 def main(
     quick: bool,
@@ -50,30 +48,45 @@ def main(
     rounds: int | None,
     cores: str | None,
     json_path: Path | None,
+    resume: bool,
     svg_path: Path | None,
 ) -> None:
-    """Start, creation, deaths, clean stop, rolling restart, metadata, memory and CPU of three systems."""
+    """Start, creation, deaths, clean stop, rolling restart, metadata, memory and CPU of three systems.
+
+    Exit code 1 if a system failed in a round; the others go on.
+    """
     console = Console(width=max(Console().width, 140))
     folder = jars.REPOSITORY_ROOT / "target" / "bench" / f"compare-{time.time_ns()}"
     rounds = rounds or (QUICK_ROUNDS if quick else FULL_ROUNDS)
-    facts = _facts(rounds, cores)
-    comparison = Comparison(folder, only or NAMES, cores, lambda text: console.print(text, style="dim"))
+    kept = _record(_facts(rounds, cores), json_path, resume=resume)
+    comparison = Comparison(folder, only or NAMES, cores, kept, lambda text: console.print(text, style="dim"))
     try:
         requirements.require(kcat=False)
         for number in range(rounds):
             for size in sizes or (QUICK_SIZES if quick else FULL_SIZES):
                 comparison.round(number, size, steps or steps_for(size, quick=quick))
-                if json_path:
-                    report.write_json(json_path, as_json(facts, comparison.samples))
-    except _FAILURES as failure:
-        raise click.ClickException(f"{type(failure).__name__}: {failure}") from failure
+    except (requirements.MissingPeerTools, jars.JarsNotResolved) as failure:
+        raise click.ClickException(str(failure)) from failure
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        for table in shown.tables(comparison.samples, verdicts(comparison.samples)):
+        for table in shown.tables(kept.samples, verdicts(kept.samples)):
             console.print(table)
     if svg_path:
         svg_path.parent.mkdir(parents=True, exist_ok=True)
-        svg_path.write_text(shown.svg(comparison.samples, f"three brokers, RF 3, medians of {rounds}"))
+        svg_path.write_text(shown.svg(kept.samples, f"three brokers, RF 3, medians of {rounds}"))
+    if kept.failures:
+        raise click.ClickException("\n".join(["in these rounds a system failed:", *record.told(kept.failures)]))
+
+
+def _record(facts: Mapping[str, Any], path: Path | None, *, resume: bool) -> record.Record:
+    if not resume:
+        return record.Record(facts, path)
+    if path is None:
+        raise click.UsageError("--resume needs --json, the file to go on with")
+    try:
+        return record.Record.resumed(facts, path)
+    except (record.CannotResume, OSError) as error:
+        raise click.ClickException(str(error)) from error
 
 
 def steps_for(partitions: int, *, quick: bool) -> Sequence[str]:
@@ -81,49 +94,51 @@ def steps_for(partitions: int, *, quick: bool) -> Sequence[str]:
     return [step for step in STEPS if step != "rolling" or not quick or partitions == min(QUICK_SIZES)]
 
 
-def as_json(facts: Mapping[str, Any], samples: Samples) -> dict[str, Any]:
-    """All figures of all rounds so far, and what they say of the targets."""
-    told = [
-        {"target": each.target.title, "partitions": each.partitions, "wanted": each.target.wanted, "found": each.found,
-         "verdict": each.text}
-        for each in verdicts(samples)
-    ]  # fmt: skip
-    return {**facts, "samples": samples, "targets": told}
-
-
 class Comparison:
-    """``samples``: by system and number of partitions, the figures of each round so far."""
+    """Plays rounds into ``kept``."""
 
     def __init__(
         self,
         folder: Path,
         names: Sequence[str],
         cores: str | None,
+        kept: record.Record,
         progress: Callable[[str], None],
     ) -> None:
         self._folder = folder
         self._names = names
         self._cores = cores
+        self._kept = kept
         self._progress = progress
-        self.samples: dict[str, dict[int, list[Figures]]] = {name: {} for name in names}
 
     def round(self, number: int, partitions: int, steps: Sequence[str]) -> None:
-        """Each system once with so many partitions. Raises: those of ``_FAILURES``."""
+        """Each system once with so many partitions, unless that round of it is kept already."""
         for name in self._names if number % 2 == 0 else reversed(self._names):
+            if self._kept.rounds(name, partitions) > number:
+                continue
             begun_s = time.monotonic()
-            figures = self._live(name, partitions, steps)
-            self.samples[name].setdefault(partitions, []).append(figures)
+            figures, failure = self._lived(name, partitions, steps)
+            self._kept.add(name, partitions, figures, failure)
             texts = ", ".join(f"{key} {shown.number(value)}" for key, value in figures.items())
-            self._progress(f"round {number + 1}, {name}, {partitions:,} in {time.monotonic() - begun_s:.0f} s: {texts}")
+            told = f"round {number + 1}, {name}, {partitions:,} in {time.monotonic() - begun_s:.0f} s: {texts}"
+            self._progress(told if failure is None else f"{told}; FAILED: {failure}")
 
-    def _live(self, name: str, partitions: int, steps: Sequence[str]) -> Figures:
+    def _lived(self, name: str, partitions: int, steps: Sequence[str]) -> tuple[Figures, str | None]:
+        """The figures, and why there are no more if it failed."""
         folder = self._folder / name
         system = SYSTEMS[name](folder, self._cores)
+        life = Life(system, partitions, steps)
+        failure = None
         try:
-            return Life(system, partitions, steps).run()
+            try:
+                life.run()
+            finally:
+                system.stop()
+        except _FAILURES as error:
+            failure = f"{type(error).__name__}: {error}"
         finally:
-            system.stop()
             shutil.rmtree(folder, ignore_errors=True)
+        return life.figures, failure
 
 
 def _facts(rounds: int, cores: str | None) -> Mapping[str, Any]:
@@ -131,6 +146,7 @@ def _facts(rounds: int, cores: str | None) -> Mapping[str, Any]:
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         **machine.commit(),
         "machine": machine.describe(),
+        "measured": record.measured(),
         "rounds": rounds,
         "cores": cores,
         "brokers": BROKERS,

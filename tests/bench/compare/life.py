@@ -30,7 +30,7 @@ TOPIC = "compared"
 LOADED = 12
 """Partitions that a producer writes to meanwhile."""
 STEPS = ("start", "create", "metadata", "kill", "supervised", "stop", "rolling")
-_TIMEOUT_S = 180.0
+_TIMEOUT_S = 600.0
 _POLL_S = 0.05
 _SETTLE_S = 3.0
 _PREFERRED_EVERYWHERE = struct.pack(">bii", 0, -1, 60_000)  # ElectLeaders v1: preferred, all partitions, timeout in ms
@@ -39,16 +39,19 @@ Figures = dict[str, float]
 
 
 class Life:
-    """``steps``: some of ``STEPS``; start and create are always done."""
+    """``steps``: some of ``STEPS``; start and create are always done. ``figures``: what was measured so far."""
 
     def __init__(self, system: System, partitions: int, steps: Iterable[str]) -> None:
         self._system = system
         self._partitions = range(partitions)
         self._steps = [step for step in STEPS if step in steps]
-        self._figures: Figures = {}
+        self.figures: Figures = {}
 
-    def run(self) -> Figures:
-        """Raises: EmbeddedError, ProcessFailed, JavaFailed, KafkaException, TimeoutError, OSError."""
+    def run(self) -> None:
+        """Until the last step is done.
+
+        Raises: EmbeddedError, ProcessFailed, JavaFailed, KafkaException, RegistryError, TimeoutError, OSError.
+        """
         self._system.prepare()
         self._start()
         self._create()
@@ -58,7 +61,6 @@ class Life:
             for step, work in self._broken().items():
                 if step in self._steps:
                     work(load)
-        return self._figures
 
     def _broken(self) -> dict[str, Callable[[Load], None]]:
         steps: dict[str, Callable[[Load], None]] = {"kill": lambda load: self._kill("kill", load, supervised=False)}
@@ -69,9 +71,9 @@ class Life:
     # -- what happens --
 
     def _start(self) -> None:
-        self._figures["start_s"] = self._system.start()
+        self.figures["start_s"] = self._system.start()
         time.sleep(_SETTLE_S)
-        self._figures["empty_memory_mb"] = self._memory_mb()
+        self.figures["empty_memory_mb"] = self._memory_mb()
 
     def _create(self) -> None:
         count = len(self._partitions)
@@ -80,16 +82,16 @@ class Life:
         new = NewTopic(TOPIC, count, BROKERS)
         created = admin.create_topics([new], operation_timeout=_TIMEOUT_S, request_timeout=_TIMEOUT_S)[TOPIC]
         self._until_led(range(BROKERS))
-        self._figures["create_s"] = time.monotonic() - begun_s
+        self.figures["create_s"] = time.monotonic() - begun_s
         created.result(_TIMEOUT_S)
         self._until_in_sync()
-        self._figures["create_cpu_s"] = self._cpu_s() - cpu_s
+        self.figures["create_cpu_s"] = self._cpu_s() - cpu_s
         self._count("create", before)
         time.sleep(_SETTLE_S)
-        self._figures["memory_mb"] = self._memory_mb()
+        self.figures["memory_mb"] = self._memory_mb()
         before_s = self._cpu_s()
         time.sleep(_SETTLE_S)
-        self._figures["idle_cpu_percent"] = (self._cpu_s() - before_s) / _SETTLE_S * 100
+        self.figures["idle_cpu_percent"] = (self._cpu_s() - before_s) / _SETTLE_S * 100
 
     def _metadata(self) -> None:
         with Wire(self._system.ports[0]) as wire:
@@ -98,8 +100,8 @@ class Life:
                 begun_s = time.monotonic()
                 answer = wire.metadata()
                 times.append(time.monotonic() - begun_s)
-        self._figures["metadata_ms"] = statistics.median(times) * 1000
-        self._figures["metadata_kb"] = len(answer) / 1000
+        self.figures["metadata_ms"] = statistics.median(times) * 1000
+        self.figures["metadata_kb"] = len(answer) / 1000
 
     def _kill(self, name: str, load: Load, *, supervised: bool) -> None:
         """The broker that is the controller, and leads a third of the partitions. It is started again afterwards."""
@@ -111,15 +113,15 @@ class Life:
         fenced = self._until_fenced(victim, killed)
         self._until_led(survivors)
         led = time.time()
-        self._figures |= {f"{name}_s": led - killed, f"{name}_beyond_s": max(0.0, led - fenced)}
+        self.figures |= {f"{name}_s": led - killed, f"{name}_beyond_s": max(0.0, led - fenced)}
         time.sleep(_SETTLE_S)
-        self._figures[f"{name}_gap_s"] = load.gap()
+        self.figures[f"{name}_gap_s"] = load.gap()
         self._count(name, before)
         begun_s = time.monotonic()
         system.start_broker(victim)
         self._until_in_sync()
-        self._figures[f"{name}_return_s"] = time.monotonic() - begun_s
-        self._figures[f"{name}_return_gap_s"] = load.calm()
+        self.figures[f"{name}_return_s"] = time.monotonic() - begun_s
+        self.figures[f"{name}_return_gap_s"] = load.calm()
 
     def _stop(self, load: Load) -> None:
         """A broker that is not the controller, and leads many: after the preferred leaders lead again."""
@@ -127,9 +129,9 @@ class Life:
         self._prefer()
         victim, before = (system.controller() + 1) % BROKERS, self._counts()
         load.calm()
-        self._figures["stop_exit_s"] = system.stop_broker(victim)
+        self.figures["stop_exit_s"] = system.stop_broker(victim)
         time.sleep(_SETTLE_S)
-        self._figures["stop_gap_s"] = load.gap()
+        self.figures["stop_gap_s"] = load.gap()
         self._count("stop", before)
         system.start_broker(victim)
         self._until_in_sync()
@@ -147,7 +149,7 @@ class Life:
             started.append(load.gap())
         seconds = time.monotonic() - begun_s
         longest = {"rolling_gap_s": max(stopped + started), "rolling_stop_gap_s": max(stopped)}
-        self._figures |= {"rolling_s": seconds, "rolling_start_gap_s": max(started), **longest}
+        self.figures |= {"rolling_s": seconds, "rolling_start_gap_s": max(started), **longest}
 
     # -- what is waited for --
 
@@ -221,6 +223,6 @@ class Life:
         (written, sent), (written_before, sent_before) = self._counts(), before
         counts = written.since(written_before)
         named = {"writes": counts.writes, "changes": counts.changes, "requests": counts.requests, "bytes": counts.bytes}
-        self._figures |= {f"{name}_{what}": float(count) for what, count in named.items() if count is not None}
+        self.figures |= {f"{name}_{what}": float(count) for what, count in named.items() if count is not None}
         if sent is not None and sent_before is not None:
-            self._figures[f"{name}_sent"] = float(since(sent, sent_before))
+            self.figures[f"{name}_sent"] = float(since(sent, sent_before))

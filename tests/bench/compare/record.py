@@ -1,0 +1,95 @@
+"""What a comparison has measured so far, in a file that a later run goes on with.
+
+A full comparison takes hours. So the file is written after each life of a system, and a run that was interrupted can be
+resumed: on such a machine, with the same product and the same measuring code, so that what is put together can be.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.bench import machine, report
+from tests.bench.compare.judged import verdicts
+from tests.bench.compare.life import Figures
+
+MEASURED = ("kafka_zk", "rebalance", "registry", "storage", "tests/bench/compare", "tests/peers")
+"""The folders that decide what is found."""
+
+
+class CannotResume(Exception):
+    """Why a file cannot be gone on with, as a sentence."""
+
+
+class Record:
+    """``samples``: by system and number of partitions, the figures of each round so far; those of a life that failed
+    are what it had until then, and ``failures`` says why."""
+
+    def __init__(self, facts: Mapping[str, Any], path: Path | None = None) -> None:
+        """Nothing yet; written to ``path``, if there is one, whenever something is added."""
+        self._facts = facts
+        self._path = path
+        self.samples: dict[str, dict[int, list[Figures]]] = {}
+        self.failures: list[dict[str, Any]] = []
+
+    @classmethod
+    def resumed(cls, facts: Mapping[str, Any], path: Path) -> Record:
+        """What is in the file, or nothing if there is none. Raises: CannotResume, OSError."""
+        made = cls(facts, path)
+        if not path.exists():
+            return made
+        try:
+            found = json.loads(path.read_text())
+            samples, failures, before = found["samples"], found["failures"], found["measured"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise CannotResume(f"{path} is not the record of a comparison: {error!r}") from error
+        for what, value in facts["measured"].items():
+            if before.get(what) != value:
+                raise CannotResume(f"{path} was measured with another {what} ({before.get(what)}; now {value})")
+        made._facts = {key: found.get(key, value) for key, value in facts.items()}
+        made.samples = {
+            name: {int(size): rounds for size, rounds in by_size.items()} for name, by_size in samples.items()
+        }
+        made.failures = failures
+        return made
+
+    def rounds(self, system: str, partitions: int) -> int:
+        """How many there are."""
+        return len(self.samples.get(system, {}).get(partitions, ()))
+
+    def add(self, system: str, partitions: int, figures: Figures, failure: str | None = None) -> None:
+        """A life. Raises: OSError."""
+        self.samples.setdefault(system, {}).setdefault(partitions, []).append(figures)
+        if failure is not None:
+            failed_round = self.rounds(system, partitions)
+            self.failures.append({"system": system, "partitions": partitions, "round": failed_round, "what": failure})
+        if self._path is not None:
+            report.write_json(self._path, self.as_json())
+
+    def as_json(self) -> dict[str, Any]:
+        """All figures of all rounds so far, and what they say of the targets."""
+        told = [
+            {"target": each.target.title, "partitions": each.partitions, "wanted": each.target.wanted,
+             "found": each.found, "verdict": each.text}
+            for each in verdicts(self.samples)
+        ]  # fmt: skip
+        return {**self._facts, "samples": self.samples, "failures": self.failures, "targets": told}
+
+
+def measured() -> dict[str, Any]:
+    """What has to be the same for figures that are put together."""
+    described = machine.describe()
+    return {
+        "product": machine.trees(MEASURED),
+        **{key: described[key] for key in ("processor", "usable_cores", "memory_bytes", "python", "java")},
+    }
+
+
+def told(failures: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each."""
+    return [
+        f"{each['system']}, {each['partitions']:,} partitions, round {each['round']}: {each['what']}"
+        for each in failures
+    ]
