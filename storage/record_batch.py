@@ -42,6 +42,8 @@ Buffer = bytes | bytearray | memoryview
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _new_tuple = tuple.__new__  # what ``_make`` calls, without a call of Python around it
+PLACE = Struct(">qii")
+"""Base offset, batch length and leader epoch, with which a batch begins: what its leader fills in."""
 _CRC = Struct(">I")
 _PRODUCER = Struct(">qhi")  # producer id, producer epoch, base sequence
 _PRODUCER_POSITION = 43

@@ -31,7 +31,17 @@ def markers(epoch: int = 1, coordinator_epoch: int = 3) -> list[bytearray]:
 
 
 def together(log: Log, batches: Sequence[bytearray]) -> list[object]:
-    return list(append_markers(log, list(map(MarkerBatch.of, batches)), leader_epoch=2, now_ms=T0 + 5))
+    """What became of each, as ``one_by_one`` has it."""
+    info, refused = append_markers(log, list(map(MarkerBatch.of, batches)), leader_epoch=2, now_ms=T0 + 5)
+    results: list[object] = [refused.get(place) for place in range(len(batches))]
+    if info is not None:
+        assert info.size_bytes == sum(len(batches[place]) for place, found in enumerate(results) if found is None)
+        for offset in range(info.first_offset, info.last_offset + 1):
+            place = results.index(None)
+            size_bytes = len(batches[place])
+            results[place] = info._replace(first_offset=offset, last_offset=offset, size_bytes=size_bytes)
+    assert None not in results
+    return results
 
 
 def one_by_one(log: Log, batches: Sequence[bytearray]) -> list[object]:
