@@ -20,7 +20,7 @@ from kafka_zk.storage.log_segments import LogRead, LogSegments
 from kafka_zk.storage.log_validator import NotConformed, needs_records, refuse_header, stamp_append_time
 from kafka_zk.storage.partition_metadata import write_topic_id
 from kafka_zk.storage.producer_reload import reload_producers
-from kafka_zk.storage.producer_state import ProducedBatch, ProducerState, marker_of
+from kafka_zk.storage.producer_state import ProducerState, marker_of
 from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
@@ -220,8 +220,13 @@ class Log:
         if size_bytes > config.segment_bytes:
             raise RecordBatchTooLarge(f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}")
         if producer_id >= 0:
-            plain = from_client and not attributes & TRANSACTIONAL_FLAG
-            known = self.producers.check(header) if plain else self._check_producer(batch, header, from_client, guard)
+            known = None
+            if not from_client:
+                self._check_own(batch, header, guard)
+            elif attributes & TRANSACTIONAL_FLAG:
+                known = self.producers.check_transactional(header, guard)
+            else:
+                known = self.producers.check(header)
             if known is not None:
                 return LogAppendInfo(known[2], known[3], known[4], self.log_start_offset, 0, True)
         append_time_ms = -1
@@ -236,21 +241,19 @@ class Log:
             self.leader_epochs.assign(leader_epoch, base_offset)
         self.write(batch, size_bytes, base_offset, last_offset, last_offset, max_timestamp_ms, now_ms)
         if producer_id >= 0:
-            self._update_producer(batch, header, base_offset, max_timestamp_ms)
+            if attributes & CONTROL_FLAG:
+                self._end_transaction(batch, header, base_offset, max_timestamp_ms)
+            else:
+                self.producers.update(header, base_offset, max_timestamp_ms)
         return LogAppendInfo(base_offset, last_offset, append_time_ms, self.log_start_offset, size_bytes)
 
-    def _check_producer(
-        self, batch: Buffer, header: BatchHeader, from_client: bool, guard: VerificationStateEntry | None
-    ) -> ProducedBatch | None:
-        """As ``ProducerState.check``, for a batch inside a transaction, of the broker's own, or that ends one."""
-        if from_client:
-            return self.producers.check_transactional(header, guard)
+    def _check_own(self, batch: Buffer, header: BatchHeader, guard: VerificationStateEntry | None) -> None:
+        """As ``ProducerState.check``, for a batch of the broker's own: of a producer, or that ends a transaction."""
         marker = marker_of(batch, header) if header.attributes & CONTROL_FLAG else None
         if marker is None:
             self.producers.check_own(header, guard)
         else:
             self.producers.check_marker(header, marker)
-        return None
 
     def append_as_follower(self, batches: memoryview | bytes, *, now_ms: int) -> LogAppendInfo:
         """Append batches as the leader sent them, offsets and epochs included; a partial one at the end is left out.
@@ -282,7 +285,10 @@ class Log:
         last_offset = header.last_offset
         self.write(batch, len(batch), header.base_offset, last_offset, last_offset, header.max_timestamp, now_ms)
         if header.producer_id >= 0:
-            self._update_producer(batch, header, header.base_offset, header.max_timestamp)
+            if header.attributes & CONTROL_FLAG:
+                self._end_transaction(batch, header, header.base_offset, header.max_timestamp)
+            else:
+                self.producers.update(header, header.base_offset, header.max_timestamp)
 
     def write(
         self,
@@ -316,16 +322,11 @@ class Log:
             if self._on_dirty is not None:
                 self._on_dirty(self.tp)
 
-    def _update_producer(
-        self, batch: bytearray | memoryview | bytes, header: BatchHeader, base_offset: int, max_timestamp_ms: int
-    ) -> None:
-        if header.attributes & CONTROL_FLAG:
-            self.producers.first_unstable_offset(min(base_offset, self.high_watermark))  # forgets what ended
-            aborted = self.producers.apply_marker(batch, header, base_offset, max_timestamp_ms)
-            if aborted is not None:
-                self.segments.add_aborted(aborted)
-        else:
-            self.producers.update(header, base_offset, max_timestamp_ms)
+    def _end_transaction(self, marker: Buffer, header: BatchHeader, offset: int, timestamp_ms: int) -> None:
+        self.producers.first_unstable_offset(min(offset, self.high_watermark))  # forgets what ended
+        aborted = self.producers.apply_marker(marker, header, offset, timestamp_ms)
+        if aborted is not None:
+            self.segments.add_aborted(aborted)
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> None:
         """Close the active segment and begin one at the log end offset (or the given one); an empty one is reused."""
