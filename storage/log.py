@@ -38,7 +38,7 @@ from kafka_zk.storage.retention import count_deletable
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, NEVER_MS, Segment
 from kafka_zk.storage.timestamp_search import Search, search_here
 from kafka_zk.storage.transaction_index import AbortedTransaction
-from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TimestampOffset, TopicPartition
+from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TimestampOffset, TopicPartition, new_tuple
 from kafka_zk.storage.verification_state import VerificationStateEntry
 
 _LOG_END, _TXN_COMMITTED = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
@@ -245,7 +245,9 @@ class Log:
                 self._end_transaction(batch, header, base_offset, max_timestamp_ms)
             else:
                 self.producers.update(header, base_offset, max_timestamp_ms)
-        return LogAppendInfo(base_offset, last_offset, append_time_ms, self.log_start_offset, size_bytes)
+        return new_tuple(
+            LogAppendInfo, (base_offset, last_offset, append_time_ms, self.log_start_offset, size_bytes, False)
+        )
 
     def _check_own(self, batch: Buffer, header: BatchHeader, guard: VerificationStateEntry | None) -> None:
         """As ``ProducerState.check``, for a batch of the broker's own: of a producer, or that ends a transaction."""

@@ -11,7 +11,7 @@ from kafka_zk.storage.errors import InvalidProducerEpoch, RecordBatchTooLarge, T
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_validator import stamp_append_time
 from kafka_zk.storage.record_batch import PLACE
-from kafka_zk.storage.types import LogAppendInfo
+from kafka_zk.storage.types import LogAppendInfo, new_tuple
 
 MOST_TOGETHER = 50
 """Together no larger than a batch that gets an entry of the index by default."""
@@ -58,7 +58,8 @@ def append_markers(log: Log, batches: Sequence[MarkerBatch], *, leader_epoch: in
     log.write(whole, size_bytes, first, last, first, timestamp_ms, now_ms)
     _end_transactions(log, batches, first, timestamp_ms)
     append_time_ms = now_ms if is_stamped else -1
-    return Appended(LogAppendInfo(first, last, append_time_ms, log.log_start_offset, size_bytes), refused)
+    info = new_tuple(LogAppendInfo, (first, last, append_time_ms, log.log_start_offset, size_bytes, False))
+    return new_tuple(Appended, (info, refused))
 
 
 def _refused(log: Log, batches: Sequence[MarkerBatch]) -> dict[int, Refusal]:

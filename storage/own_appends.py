@@ -7,7 +7,7 @@ from kafka_zk.storage.errors import RecordBatchTooLarge, RecordTooLarge
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_validator import stamp_append_time
 from kafka_zk.storage.record_batch import LOG_OVERHEAD, PLACE, read_header
-from kafka_zk.storage.types import LogAppendInfo
+from kafka_zk.storage.types import LogAppendInfo, new_tuple
 
 
 def append_record(log: Log, batch: bytearray, *, leader_epoch: int, now_ms: int) -> LogAppendInfo:
@@ -31,4 +31,4 @@ def append_record(log: Log, batch: bytearray, *, leader_epoch: int, now_ms: int)
     if leader_epoch != log.leader_epochs.written_epoch:
         log.leader_epochs.assign(leader_epoch, offset)
     log.write(batch, size_bytes, offset, offset, offset, now_ms, now_ms)
-    return LogAppendInfo(offset, offset, append_time_ms, log.log_start_offset, size_bytes)
+    return new_tuple(LogAppendInfo, (offset, offset, append_time_ms, log.log_start_offset, size_bytes, False))

@@ -36,6 +36,7 @@ from kafka_zk.protocol.primitives import (
 )
 from kafka_zk.protocol.request import response_header
 from kafka_zk.protocol.request_limits import max_elements
+from kafka_zk.storage.types import new_tuple
 
 FLEXIBLE_SINCE = 9
 _MAX_ELEMENTS = max_elements(ApiKey.PRODUCE)
@@ -46,8 +47,10 @@ _RESULT_V0 = struct.Struct(">ihq")
 _RESULT_V2 = struct.Struct(">ihqq")
 _RESULT_V5 = struct.Struct(">ihqqq")
 _NO_ERRORS = b"\x00\x00\x00\x00\xff\xff"  # version 8: no record errors, no message
-_NO_DETAILS = ((), None, None)  # of a PartitionResult
 _NO_ERRORS_FLEXIBLE = b"\x01\x00\x00"  # the same and no tagged field
+
+NO_DETAILS: tuple[tuple[()], None, None] = ((), None, None)
+"""The last fields of a PartitionResult of what was appended."""
 
 
 class PartitionData(NamedTuple):
@@ -128,7 +131,7 @@ def _read_request(version: int, body: memoryview) -> ProduceRequest:
                 position = end
             if flexible:
                 position = position + 1 if not body[position] else skip_tagged_fields(body, position)
-            partitions.append(PartitionData(partition, records))
+            partitions.append(new_tuple(PartitionData, (partition, records)))
         if flexible:
             position = position + 1 if not body[position] else skip_tagged_fields(body, position)
         topics.append(TopicData(topic, partitions))
@@ -184,7 +187,7 @@ def write_produce_response(version: int, correlation_id: int, response: ProduceR
 
 
 def _result(version: int, result: PartitionResult) -> bytes:
-    if version >= FLEXIBLE_SINCE and result[5:] == _NO_DETAILS:
+    if version >= FLEXIBLE_SINCE and result[5:] == NO_DETAILS:
         return _RESULT_V5.pack(*result[:5]) + _NO_ERRORS_FLEXIBLE
     if version < 5:
         return _RESULT_V0.pack(*result[:3]) if version < 2 else _RESULT_V2.pack(*result[:4])
@@ -192,7 +195,7 @@ def _result(version: int, result: PartitionResult) -> bytes:
     if version < 8:
         return fixed
     flexible = version >= FLEXIBLE_SINCE
-    if result[5:] == _NO_DETAILS:
+    if result[5:] == NO_DETAILS:
         return fixed + _NO_ERRORS
     out = [fixed, length(len(result.record_errors), flexible)]
     for batch_index, message in result.record_errors:

@@ -13,7 +13,7 @@ from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.storage.end_transaction_marker import MarkerBatch, marker_batch
 from kafka_zk.storage.marker_appends import Refusal
 from kafka_zk.storage.marker_appends import append_markers as storage_append
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.storage.types import LogAppendInfo, TopicPartition, new_tuple
 
 _NONE_REFUSED: Mapping[int, Refusal] = {}
 
@@ -63,5 +63,5 @@ def append_markers(
         return MarkersAppended(None, refused)
     begun = replicas.appended(partition, log, info, -1, now_ms)
     if isinstance(begun, LogAppendInfo):
-        return MarkersAppended(begun, refused)
+        return new_tuple(MarkersAppended, (begun, refused))
     return MarkersAppended(ensureDeferred(replicas.committed(tp, begun, timeout_ms)), refused)

@@ -34,6 +34,7 @@ _RECORD_ENDS = b"\0"  # no headers
 _TIMES_POSITION = -len(_RECORD_ENDS) - _TIMES.size  # from a batch's end
 _LONGEST_CACHED = 255  # of a transactional id
 _MOST_CACHED = 16  # partitions of a transaction
+_EMPTY = TransactionState.EMPTY
 _STORED = frozenset(STATES_BY_ID) - {TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE}
 
 
@@ -65,7 +66,7 @@ def encode_value(metadata: TransactionMetadata) -> bytes:
 def encode_batch(transactional_id: str, metadata: TransactionMetadata, now_ms: int) -> bytearray:
     """The batch that says so of a transactional id: each step of each transaction writes one."""
     producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms, _, _ = metadata
-    if state is TransactionState.EMPTY or len(tps) > _MOST_CACHED or len(transactional_id) > _LONGEST_CACHED:
+    if state is _EMPTY or len(tps) > _MOST_CACHED or len(transactional_id) > _LONGEST_CACHED:
         return _assemble(transactional_id, encode_value(metadata), now_ms)
     template, value_position = _template(transactional_id, tps)
     batch = bytearray(template)

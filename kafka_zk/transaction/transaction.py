@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from kafka_zk.coordinator.replies import Reply
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition, new_tuple
 from kafka_zk.transaction.metadata import LAST_EPOCH, NO_PARTITIONS, NO_TIMESTAMP, TransactionMetadata
 from kafka_zk.transaction.requests import (
     NO_PRODUCER_EPOCH,
@@ -269,12 +269,12 @@ class Transaction:
         self.pending = metadata.changed(target, NO_PARTITIONS, metadata.start_ms, now_ms)
         if not metadata.tps:
             return self._completed()
-        producer = ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)
-        return [SendMarkers(producer, metadata.state is TransactionState.PREPARE_COMMIT, metadata.tps)]
+        producer = new_tuple(ProducerIdAndEpoch, metadata[:2])
+        return [new_tuple(SendMarkers, (producer, metadata.state is _PREPARED[0], metadata.tps))]
 
     def _completed(self) -> list[Effect]:
         assert self.pending is not None, "the end was prepared"
-        return [Append(self.pending)]
+        return [new_tuple(Append, (self.pending, False))]
 
     def _fence(self, reply: Reply | None, now_ms: int) -> list[Effect]:
         """Abort the open transaction in an epoch that no producer ever gets. Whoever has the old one is fenced at once:
@@ -294,8 +294,8 @@ class Transaction:
     def _prepare(self, reply: Reply | None, target: TransactionMetadata) -> list[Effect]:
         assert self.pending is None, f"{self.pending} is under way"
         self.pending, self.waiting = target, reply
-        return [Append(target)]
+        return [new_tuple(Append, (target, False))]
 
 
 def _answer(reply: Reply | None, error: ErrorCode) -> list[Effect]:
-    return [Answer(reply, _RESULTS[error])]
+    return [new_tuple(Answer, (reply, _RESULTS[error]))]

@@ -6,7 +6,7 @@ Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handle
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.handlers.error_map import error_code
 from kafka_zk.handlers.services import Services
@@ -15,12 +15,12 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.replica.delayed_produce import AppendResult
+from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult
 from kafka_zk.replica.transaction_markers import MarkersAppended, TransactionMarker, append_markers, batch_of
 from kafka_zk.security.authorizer import CLUSTER, Operation
 from kafka_zk.storage.end_transaction_marker import MARKER_BYTES, MarkerBatch
 from kafka_zk.storage.marker_appends import MOST_TOGETHER
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 
 _TIMEOUT_MS = 30_000  # request.timeout.ms
 
@@ -37,6 +37,7 @@ Written = dict[int, Codes]
 _Part: TypeAlias = tuple[TopicPartition, list[MarkerBatch]]
 """A partition, and markers that are written together into it."""
 
+_SETTLED = (LogAppendInfo, *APPEND_ERRORS)
 _NONE, _UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _MOST_BYTES = MOST_TOGETHER * MARKER_BYTES
 
@@ -70,10 +71,11 @@ def write(
     waiting = []
     for tp, batches in parts:
         appended = append_markers(services.replicas, tp, batches, now_ms, _TIMEOUT_MS)
-        if isinstance(appended.outcome, Deferred):
-            waiting.append((tp, batches, appended))
+        outcome, refused = appended
+        if outcome is None or isinstance(outcome, _SETTLED):
+            _note(services, tp, batches, refused, outcome, written)
         else:
-            _note(services, tp, batches, appended.refused, appended.outcome, written)
+            waiting.append((tp, batches, appended))
     return _noted_later(services, waiting, written) if waiting else written
 
 
@@ -131,7 +133,7 @@ async def _noted(
     services: Services, tp: TopicPartition, batches: list[MarkerBatch], appended: MarkersAppended, written: Written
 ) -> None:
     outcome, refused = appended
-    settled = await outcome if isinstance(outcome, Deferred) else outcome
+    settled = outcome if outcome is None or isinstance(outcome, _SETTLED) else await outcome
     _note(services, tp, batches, refused, settled, written)
 
 
