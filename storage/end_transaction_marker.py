@@ -17,7 +17,6 @@ from kafka_zk.storage.record_batch import (
     BatchHeader,
     Buffer,
     assemble_batch,
-    read_header,
 )
 
 ABORT_MARKER = 0
@@ -84,16 +83,8 @@ def marker_batch(
 
 
 class MarkerBatch(NamedTuple):
-    """What ``marker_batch`` gave, taken apart once for all partitions that it is appended to."""
+    """What ``marker_batch`` gave, and what it says, for all partitions that it is appended to."""
 
     batch: Buffer
     header: BatchHeader
     marker: EndTransactionMarker
-
-    @classmethod
-    def of(cls, batch: Buffer) -> "MarkerBatch":
-        """Of one that the broker has built."""
-        header = read_header(batch)
-        marker = plain_marker(batch, header)
-        assert marker is not None, "the broker has built it"
-        return cls(batch, header, marker)

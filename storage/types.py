@@ -4,8 +4,8 @@ import enum
 from typing import NamedTuple
 
 new_tuple = tuple.__new__
-"""``new_tuple(T, fields)``: a NamedTuple ``T`` with all of its fields, in a third of the time that ``T(...)`` takes. For
-what every request makes."""
+"""``new_tuple(T, fields)``: a NamedTuple ``T`` with all of its fields, in a third of the time of ``T(...)``: for what
+every request makes."""
 
 
 class TopicPartition(NamedTuple):

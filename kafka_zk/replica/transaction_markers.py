@@ -10,9 +10,16 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult
 from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.storage.end_transaction_marker import MarkerBatch, marker_batch
+from kafka_zk.storage.end_transaction_marker import (
+    ABORT_MARKER,
+    COMMIT_MARKER,
+    EndTransactionMarker,
+    MarkerBatch,
+    marker_batch,
+)
 from kafka_zk.storage.marker_appends import Refusal
 from kafka_zk.storage.marker_appends import append_markers as storage_append
+from kafka_zk.storage.record_batch import read_header
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition, new_tuple
 
 _NONE_REFUSED: Mapping[int, Refusal] = {}
@@ -30,9 +37,9 @@ class TransactionMarker(NamedTuple):
 def batch_of(marker: TransactionMarker, now_ms: int) -> MarkerBatch:
     """The batch that has the marker, for ``append_markers``; the same for every partition."""
     producer_id, producer_epoch, coordinator_epoch, is_commit = marker
-    return MarkerBatch.of(
-        marker_batch(producer_id, producer_epoch, coordinator_epoch, is_commit=is_commit, timestamp_ms=now_ms)
-    )
+    batch = marker_batch(producer_id, producer_epoch, coordinator_epoch, is_commit=is_commit, timestamp_ms=now_ms)
+    says = EndTransactionMarker(COMMIT_MARKER if is_commit else ABORT_MARKER, coordinator_epoch)
+    return MarkerBatch(batch, read_header(batch), says)
 
 
 class MarkersAppended(NamedTuple):

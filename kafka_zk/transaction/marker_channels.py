@@ -54,7 +54,7 @@ class TxnMarker(NamedTuple):
     tps: Sequence[TopicPartition]
 
 
-Written = Mapping[int, Mapping[TopicPartition, ErrorCode]]
+Written = dict[int, dict[TopicPartition, ErrorCode]]
 """What became of markers, by producer id."""
 
 WriteMarkers = Callable[[int, Sequence[TxnMarker]], Written | Awaitable[Written]]
@@ -191,11 +191,11 @@ class TransactionMarkerChannels:
         except Exception as error:
             self._not_written(leader, endings, error)
             return False
-        if isinstance(written, Awaitable):
-            ensureDeferred(self._wait(leader, endings, written)).addErrback(_log_bug)
-            return True
-        self._all_answered(leader, endings, written)
-        return False
+        if isinstance(written, dict):
+            self._all_answered(leader, endings, written)
+            return False
+        ensureDeferred(self._wait(leader, endings, written)).addErrback(_log_bug)
+        return True
 
     async def _wait(self, leader: int, endings: list[MarkersToSend], writing: Awaitable[Written]) -> None:
         try:

@@ -29,9 +29,8 @@ from kafka_zk.transaction.states import TRANSITIONS, Event, TransactionState
 _EMPTY, _ONGOING = TransactionState.EMPTY, TransactionState.ONGOING
 _PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 _NONE, _CONCURRENT = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS
-_ADDED, _COMMITTED, _ABORTED, _COMPLETED = (
-    TRANSITIONS[event] for event in (Event.ADD_PARTITIONS, Event.COMMIT, Event.ABORT, Event.MARKERS_WRITTEN)
-)
+_ADD_PARTITIONS, _MARKERS_WRITTEN = Event.ADD_PARTITIONS, Event.MARKERS_WRITTEN
+_COMMIT, _ABORT = Event.COMMIT, Event.ABORT
 _RESULTS = {code: Result(code) for code in ErrorCode}
 
 
@@ -145,7 +144,7 @@ class Transaction:
         refusal = self._refusal_to_change(producer)
         if refusal is not None:
             return _answer(reply, refusal)
-        target = _ADDED[metadata.state]
+        target = TRANSITIONS[_ADD_PARTITIONS][metadata.state]
         if isinstance(target, ErrorCode):
             return _answer(reply, target)
         if metadata.state is not _ONGOING:
@@ -178,7 +177,7 @@ class Transaction:
         refusal = self._refusal_to_change(producer)
         if refusal is not None:
             return _answer(reply, refusal)
-        target = (_COMMITTED if commit else _ABORTED)[metadata.state]
+        target = TRANSITIONS[_COMMIT if commit else _ABORT][metadata.state]
         if target is _NONE:
             return self._prepare(reply, metadata)
         if isinstance(target, ErrorCode):
@@ -264,7 +263,7 @@ class Transaction:
     def _complete(self, now_ms: int) -> list[Effect]:
         """The end of the transaction is in the log: tell its partitions, and nobody changes anything until then."""
         metadata = self.metadata
-        target = _COMPLETED[metadata.state]
+        target = TRANSITIONS[_MARKERS_WRITTEN][metadata.state]
         assert isinstance(target, TransactionState)
         self.pending = metadata.changed(target, NO_PARTITIONS, metadata.start_ms, now_ms)
         if not metadata.tps:

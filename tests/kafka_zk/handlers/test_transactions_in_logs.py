@@ -1,7 +1,7 @@
 """A partition's log under transactions, through the dispatcher: Produce, WriteTxnMarkers, Fetch, ListOffsets,
 DescribeProducers; and the coordinator is asked before a transaction's first batch."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -256,7 +256,7 @@ class Coordinator:
 
     def __init__(self, broker: Harness) -> None:
         self.asked: list[tuple[TransactionToVerify, Sequence[TopicPartition]]] = []
-        self.answers: list[Deferred[Mapping[TopicPartition, ErrorCode]]] = []
+        self.answers: list[Deferred[dict[TopicPartition, ErrorCode]]] = []
         self.is_enabled = True
         replicas = broker.services.replicas
         replicas.verification = TransactionVerification(
@@ -265,7 +265,7 @@ class Coordinator:
 
     def ask(
         self, transaction: TransactionToVerify, tps: Sequence[TopicPartition]
-    ) -> Awaitable[Mapping[TopicPartition, ErrorCode]]:
+    ) -> Awaitable[dict[TopicPartition, ErrorCode]]:
         self.asked.append((transaction, tps))
         self.answers.append(Deferred())
         return self.answers[-1]
