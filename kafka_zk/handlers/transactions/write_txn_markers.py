@@ -146,16 +146,15 @@ def _note(
     written: Written,
 ) -> None:
     """What became of the markers in a partition. Committed offsets of a transaction count from now on, or never."""
-    listeners = services.replicas.marker_listeners
-    for place, (_, header, marker) in enumerate(batches):
-        producer_id = header.producer_id
-        settled = refused.get(place, outcome)
-        if isinstance(settled, Exception):
-            written[producer_id][tp] = error_code(settled)
-            continue
-        written[producer_id][tp] = _NONE
-        for markers_written in listeners:
-            markers_written(producer_id, (tp,), not marker.is_abort)
+    code = error_code(outcome) if isinstance(outcome, Exception) else _NONE
+    for _, header, _ in batches:
+        written[header.producer_id][tp] = code
+    for place, error in refused.items():
+        written[batches[place].header.producer_id][tp] = error_code(error)
+    accepted = [each for place, each in enumerate(batches) if place not in refused] if refused else batches
+    if code is _NONE and accepted:
+        for markers_written in services.replicas.marker_listeners:
+            markers_written(tp, accepted)
 
 
 def _marker(asked: Any) -> TransactionMarker:

@@ -208,13 +208,13 @@ def test_markers_are_answered_for_each_producer_and_partition(harness: Make, ver
     """And who waits for them is told of those that were written."""
     broker = harness()
     broker.lead("t")
-    told: list[tuple[int, list[TopicPartition], bool]] = []
+    told: list[tuple[TopicPartition, int, bool]] = []
     listeners = broker.services.replicas.marker_listeners
-    listeners.append(lambda producer, tps, commit: told.append((producer, [*tps], commit)))
+    listeners.append(lambda tp, ends: told.extend((tp, each.header.producer_id, each.marker.is_abort) for each in ends))
     wanted = markers((7, COMMIT), (8, ABORT), partitions=[0, 5])
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert marked(broker, wanted, version) == {7: [0, missing], 8: [0, missing]}
-    assert told == [(7, [TP], True), (8, [TP], False)]
+    assert told == [(TP, 7, False), (TP, 8, True)]
     assert marked(broker, markers(), version) == {}
 
     class Authorizer:
