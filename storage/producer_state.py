@@ -277,8 +277,7 @@ class ProducerState:
         if entry.producer_epoch != header.producer_epoch:
             entry.producer_epoch = header.producer_epoch
             batches.clear()
-        delta = header.last_offset_delta
-        sequence = header.base_sequence
+        delta, sequence = header.last_offset_delta, header.base_sequence
         last = last_sequence(sequence, delta) if delta else sequence
         batches.append((sequence, last, base_offset, base_offset + delta, max_timestamp_ms))
         if len(batches) > REMEMBERED_BATCHES:

@@ -39,6 +39,7 @@ from kafka_zk.protocol.request_limits import max_elements
 from kafka_zk.storage.types import new_tuple
 
 FLEXIBLE_SINCE = 9
+_PRODUCE = ApiKey.PRODUCE
 _MAX_ELEMENTS = max_elements(ApiKey.PRODUCE)
 
 _ACKS_AND_TIMEOUT = struct.Struct(">hi")
@@ -47,10 +48,8 @@ _RESULT_V0 = struct.Struct(">ihq")
 _RESULT_V2 = struct.Struct(">ihqq")
 _RESULT_V5 = struct.Struct(">ihqqq")
 _NO_ERRORS = b"\x00\x00\x00\x00\xff\xff"  # version 8: no record errors, no message
+_NO_DETAILS = ((), None, None)  # of a PartitionResult
 _NO_ERRORS_FLEXIBLE = b"\x01\x00\x00"  # the same and no tagged field
-
-NO_DETAILS: tuple[tuple[()], None, None] = ((), None, None)
-"""The last fields of a PartitionResult of what was appended."""
 
 
 class PartitionData(NamedTuple):
@@ -134,10 +133,10 @@ def _read_request(version: int, body: memoryview) -> ProduceRequest:
             partitions.append(new_tuple(PartitionData, (partition, records)))
         if flexible:
             position = position + 1 if not body[position] else skip_tagged_fields(body, position)
-        topics.append(TopicData(topic, partitions))
+        topics.append(new_tuple(TopicData, (topic, partitions)))
     if flexible and body[position]:
         skip_tagged_fields(body, position)
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+    return new_tuple(ProduceRequest, (transactional_id, acks, timeout_ms, topics))
 
 
 def write_produce_request(version: int, request: ProduceRequest) -> list[Buffer]:
@@ -170,7 +169,7 @@ def write_produce_request(version: int, request: ProduceRequest) -> list[Buffer]
 def write_produce_response(version: int, correlation_id: int, response: ProduceResponse) -> bytes:
     """Header and body, without the size prefix."""
     flexible = version >= FLEXIBLE_SINCE
-    out = [response_header(ApiKey.PRODUCE, version, correlation_id), length(len(response.topics), flexible)]
+    out = [response_header(_PRODUCE, version, correlation_id), length(len(response.topics), flexible)]
     for topic, partitions in response.topics:
         out += (string(topic, flexible), length(len(partitions), flexible))
         for result in partitions:
@@ -187,7 +186,7 @@ def write_produce_response(version: int, correlation_id: int, response: ProduceR
 
 
 def _result(version: int, result: PartitionResult) -> bytes:
-    if version >= FLEXIBLE_SINCE and result[5:] == NO_DETAILS:
+    if version >= FLEXIBLE_SINCE and result[5:] == _NO_DETAILS:
         return _RESULT_V5.pack(*result[:5]) + _NO_ERRORS_FLEXIBLE
     if version < 5:
         return _RESULT_V0.pack(*result[:3]) if version < 2 else _RESULT_V2.pack(*result[:4])
@@ -195,7 +194,7 @@ def _result(version: int, result: PartitionResult) -> bytes:
     if version < 8:
         return fixed
     flexible = version >= FLEXIBLE_SINCE
-    if result[5:] == NO_DETAILS:
+    if result[5:] == _NO_DETAILS:
         return fixed + _NO_ERRORS
     out = [fixed, length(len(result.record_errors), flexible)]
     for batch_index, message in result.record_errors:

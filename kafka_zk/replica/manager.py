@@ -160,7 +160,7 @@ class ReplicaManager:
         if len(batches) > 1 and (
             len(batches) > _MANY
             or batches[0][0].topic != batches[-1][0].topic
-            or sum(len(records) for _, records in batches) > _MANY_BYTES
+            or sum([len(records) for _, records in batches]) > _MANY_BYTES
         ):
             turns = Turns(self._clock, goes_on=True)
         begun: list[Any] = []

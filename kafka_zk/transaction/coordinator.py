@@ -143,12 +143,14 @@ class TransactionCoordinator:
         if transaction is None or transaction.needs_producer_id:
             if transaction is None and not self._manager.memory.has_room(ID_BYTES + len(transactional_id)):
                 return Result(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            error, (new_producer_id, _) = await self.new_producer_id()
-            if error is not ErrorCode.NONE:
-                return Result(error)
-            if not owned.is_current:
-                return Result(ErrorCode.NOT_COORDINATOR)
-            transaction = owned.transactions.get(transactional_id)
+            new_producer_id = self._producer_ids.at_hand()
+            if new_producer_id is None:
+                error, (new_producer_id, _) = await self.new_producer_id()
+                if error is not ErrorCode.NONE:
+                    return Result(error)
+                if not owned.is_current:
+                    return Result(ErrorCode.NOT_COORDINATOR)
+                transaction = owned.transactions.get(transactional_id)
         now_ms = self._clock.wall_ms()
         if transaction is None:
             assert new_producer_id is not None, "an id that is new needs one"

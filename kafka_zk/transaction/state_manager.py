@@ -21,7 +21,7 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.replica.delayed_produce import APPEND_ERRORS
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.partition import Partition, Role
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition, new_tuple
 from kafka_zk.system.clock import Clock
 from kafka_zk.transaction.appends import TransactionLog
 from kafka_zk.transaction.config import TransactionConfig
@@ -229,7 +229,7 @@ class TransactionStateManager:
                 if effect.reply is not None:
                     self.replies.answer(effect.reply, effect.result)
             elif isinstance(effect, SendMarkers):
-                self._send_markers(MarkersToSend(owned, transaction, effect))
+                self._send_markers(new_tuple(MarkersToSend, (owned, transaction, effect)))
 
     async def _store_later(
         self, owned: CoordinatedPartition, transaction: Transaction, stored: Awaitable[ErrorCode]

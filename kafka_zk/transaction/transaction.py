@@ -56,9 +56,7 @@ class Transaction:
         """An id that nobody has used before."""
         return cls(
             transactional_id,
-            TransactionMetadata(
-                producer_id, NO_PRODUCER_EPOCH, timeout_ms, TransactionState.EMPTY, last_update_ms=now_ms
-            ),
+            TransactionMetadata(producer_id, NO_PRODUCER_EPOCH, timeout_ms, _EMPTY, last_update_ms=now_ms),
         )
 
     @property
@@ -248,7 +246,7 @@ class Transaction:
             answer = _answer(reply, _CONCURRENT if is_fence else _NONE)
             return answer + self._complete(now_ms)
         if pending.state is _EMPTY:
-            return [Answer(reply, Result(_NONE, ProducerIdAndEpoch(*pending[:2])))]
+            return [Answer(reply, Result(_NONE, new_tuple(ProducerIdAndEpoch, pending[:2])))]
         return _answer(reply, _NONE)
 
     def markers_written(self, tps: Collection[TopicPartition], now_ms: int) -> list[Effect]:

@@ -13,7 +13,6 @@ from kafka_zk.network.slices import Turns
 from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.produce import (
-    NO_DETAILS,
     PartitionResult,
     ProduceResponse,
     TopicResult,
@@ -77,7 +76,7 @@ async def handle(
             batches.append((new_tuple(TopicPartition, (name, partition)), records or _NO_RECORDS))
             places.append((results, len(results), partition))
             results.append(_PENDING)
-        topics.append(TopicResult(name, results))
+        topics.append(new_tuple(TopicResult, (name, results)))
     acks = request.acks
     if request.transactional_id is None:
         appended = await services.replicas.append_records(batches, acks)
@@ -89,9 +88,9 @@ async def handle(
         appended = await services.replicas.replicated(appended, timeout_ms)
     for (results, place, partition), info in zip(places, appended, strict=True):
         if isinstance(info, LogAppendInfo):
-            first_offset, _, append_time_ms, start_offset, _, _ = info
             results[place] = new_tuple(
-                PartitionResult, (partition, 0, first_offset, append_time_ms, start_offset, *NO_DETAILS)
+                PartitionResult,
+                (partition, 0, info.first_offset, info.log_append_time_ms, info.log_start_offset, (), None, None),
             )
         else:
             results[place] = _refused(partition, info)

@@ -21,7 +21,7 @@ from kafka_zk.storage.verification_state import Guards
 T = TypeVar("T")
 
 _ABORTABLE_SINCE = 11
-_PRODUCER = slice(BatchHeader._fields.index("producer_id"), BatchHeader._fields.index("producer_epoch") + 1)
+_WRITE = Operation.WRITE
 
 
 async def append(
@@ -40,11 +40,10 @@ async def append(
         return [refused_all for _ in batches]
     verified = None
     if headers and services.replicas.verification is not None:
-        first = next(iter(headers.values()))
-        verified = await services.replicas.verification.verify(
-            TransactionToVerify(wanted, first.producer_id, first.producer_epoch, version >= _ABORTABLE_SINCE),
-            {tp: header.base_sequence for tp, header in headers.items()},
-        )
+        first, knows_abortable = next(iter(headers.values())), version >= _ABORTABLE_SINCE
+        transaction = TransactionToVerify(wanted, first.producer_id, first.producer_epoch, knows_abortable)
+        sequences = {tp: header.base_sequence for tp, header in headers.items()}
+        verified = await services.replicas.verification.verify(transaction, sequences)
     if verified is None:
         guards: Guards = dict.fromkeys(headers)
         return await services.replicas.append_records(batches, request.acks, guards)
@@ -69,9 +68,9 @@ def _refusal(
     services: Services, context: RequestContext, wanted: str, headers: Collection[BatchHeader]
 ) -> ApiError | None:
     """Why nothing of the request is appended, if so."""
-    if headers and not services.authorizer.authorize(context, Operation.WRITE, transactional_id(wanted)):
+    if headers and not services.authorizer.authorize(context, _WRITE, transactional_id(wanted)):
         return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if len(headers) > 1 and len({header[_PRODUCER] for header in headers}) > 1:
+    if len(headers) > 1 and len({(header.producer_id, header.producer_epoch) for header in headers}) > 1:
         reason = "Transactional records contained more than one producer ID"
         return ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, reason)
     return None
