@@ -17,7 +17,6 @@ from kafka_zk.storage.record_batch import (
     BatchHeader,
     Buffer,
     assemble_batch,
-    read_header,
 )
 
 ABORT_MARKER = 0
@@ -29,8 +28,10 @@ _VALUE = Struct(">hi")
 _PLAIN_RECORD = Struct(">5shhchic")
 """A control record as every broker writes it: 16 bytes long, no timestamp delta, a key of 4 bytes, a value of 6."""
 _PLAIN = (b"\x20\0\0\0\x08", b"\x0c", b"\0")
-_PLAIN_SIZE_BYTES = HEADER_SIZE + _PLAIN_RECORD.size
-_PLAIN_LENGTH = _PLAIN_SIZE_BYTES - LOG_OVERHEAD
+MARKER_BYTES = HEADER_SIZE + _PLAIN_RECORD.size
+"""The size of the batch."""
+
+_PLAIN_LENGTH = MARKER_BYTES - LOG_OVERHEAD
 
 
 class EndTransactionMarker(NamedTuple):
@@ -58,7 +59,7 @@ def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker
 
 def plain_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
     """The marker in a control batch that is as brokers write them; None in any other, which may have one too."""
-    is_of_that_size = header.batch_length == _PLAIN_LENGTH and len(batch) >= _PLAIN_SIZE_BYTES
+    is_of_that_size = header.batch_length == _PLAIN_LENGTH and len(batch) >= MARKER_BYTES
     if not is_of_that_size or header.attributes & CODEC_MASK or header.record_count != 1:
         return None
     begin, _, kind, between, _, coordinator_epoch, end = _PLAIN_RECORD.unpack_from(batch, HEADER_SIZE)
@@ -82,16 +83,8 @@ def marker_batch(
 
 
 class MarkerBatch(NamedTuple):
-    """What ``marker_batch`` gave, taken apart once for all partitions that it is appended to."""
+    """What ``marker_batch`` gave, and what it says, for all partitions that it is appended to."""
 
     batch: Buffer
     header: BatchHeader
     marker: EndTransactionMarker
-
-    @classmethod
-    def of(cls, batch: Buffer) -> "MarkerBatch":
-        """Of one that the broker has built."""
-        header = read_header(batch)
-        marker = plain_marker(batch, header)
-        assert marker is not None, "the broker has built it"
-        return cls(batch, header, marker)

@@ -9,7 +9,6 @@ Source: UnifiedLog.scala@3.9. Tests: tests/storage/test_log.py, tests/storage/te
 
 from collections.abc import Callable
 from pathlib import Path
-from struct import Struct
 from typing import NamedTuple
 
 from kafka_zk.storage.errors import InvalidRecord, OffsetOutOfRange, RecordBatchTooLarge, RecordTooLarge
@@ -21,11 +20,12 @@ from kafka_zk.storage.log_segments import LogRead, LogSegments
 from kafka_zk.storage.log_validator import NotConformed, needs_records, refuse_header, stamp_append_time
 from kafka_zk.storage.partition_metadata import write_topic_id
 from kafka_zk.storage.producer_reload import reload_producers
-from kafka_zk.storage.producer_state import ProducedBatch, ProducerState, marker_of
+from kafka_zk.storage.producer_state import ProducerState, marker_of
 from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
     MAX_CODEC,
+    PLACE,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
     BatchHeader,
@@ -38,12 +38,9 @@ from kafka_zk.storage.retention import count_deletable
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, NEVER_MS, Segment
 from kafka_zk.storage.timestamp_search import Search, search_here
 from kafka_zk.storage.transaction_index import AbortedTransaction
-from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TimestampOffset, TopicPartition
+from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TimestampOffset, TopicPartition, new_tuple
 from kafka_zk.storage.verification_state import VerificationStateEntry
 
-_BASE_OFFSET = Struct(">q")
-_LEADER_EPOCH = Struct(">i")
-_LEADER_EPOCH_POSITION = 12
 _LOG_END, _TXN_COMMITTED = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
 
 
@@ -67,7 +64,7 @@ class Log:
 
     __slots__ = (
         "_has_unsynced_id", "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_dirty",
-        "_on_rewind", "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config", "has_unwritten_id",
+        "_on_rewind", "_roll_ms", "cleaned_offset", "commits_appends", "config", "has_unwritten_id",
         "is_being_cleaned", "leader_epochs", "log_end_offset", "log_start_offset", "producers", "recovery_point",
         "segments", "topic_id", "tp", "truncation_count",
     )  # fmt: skip
@@ -97,8 +94,7 @@ class Log:
         self.truncation_count = 0
         self.cleaned_offset: int | None = None
         self.is_being_cleaned = False
-        self._unflushed_count = self.log_end_offset - self.recovery_point
-        self._oldest_unflushed_ms = segments.active.created_ms if self._unflushed_count else -1
+        self._oldest_unflushed_ms = segments.active.created_ms if self.log_end_offset != self.recovery_point else -1
         self._last_append_ms = -1
         self._on_dirty: Callable[[TopicPartition], None] | None = None
         self._on_rewind: Callable[[TopicPartition], None] | None = None
@@ -224,8 +220,13 @@ class Log:
         if size_bytes > config.segment_bytes:
             raise RecordBatchTooLarge(f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}")
         if producer_id >= 0:
-            plain = from_client and not attributes & TRANSACTIONAL_FLAG
-            known = self.producers.check(header) if plain else self._check_producer(batch, header, from_client, guard)
+            known = None
+            if not from_client:
+                self._check_own(batch, header, guard)
+            elif attributes & TRANSACTIONAL_FLAG:
+                known = self.producers.check_transactional(header, guard)
+            else:
+                known = self.producers.check(header)
             if known is not None:
                 return LogAppendInfo(known[2], known[3], known[4], self.log_start_offset, 0, True)
         append_time_ms = -1
@@ -235,27 +236,26 @@ class Log:
             stamp_append_time(batch, header, now_ms)
         base_offset = self.log_end_offset
         last_offset = base_offset + delta
-        _BASE_OFFSET.pack_into(batch, 0, base_offset)
-        _LEADER_EPOCH.pack_into(batch, _LEADER_EPOCH_POSITION, leader_epoch)
+        PLACE.pack_into(batch, 0, base_offset, header.batch_length, leader_epoch)
         if leader_epoch != self.leader_epochs.written_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
-        self.write(batch, size_bytes, base_offset, last_offset, max_timestamp_ms, now_ms)
+        self.write(batch, size_bytes, base_offset, last_offset, last_offset, max_timestamp_ms, now_ms)
         if producer_id >= 0:
-            self._update_producer(batch, header, base_offset, max_timestamp_ms)
-        return LogAppendInfo(base_offset, last_offset, append_time_ms, self.log_start_offset, size_bytes)
+            if attributes & CONTROL_FLAG:
+                self._end_transaction(batch, header, base_offset, max_timestamp_ms)
+            else:
+                self.producers.update(header, base_offset, max_timestamp_ms)
+        return new_tuple(
+            LogAppendInfo, (base_offset, last_offset, append_time_ms, self.log_start_offset, size_bytes, False)
+        )
 
-    def _check_producer(
-        self, batch: Buffer, header: BatchHeader, from_client: bool, guard: VerificationStateEntry | None
-    ) -> ProducedBatch | None:
-        """As ``ProducerState.check``, for a batch inside a transaction, of the broker's own, or that ends one."""
-        if from_client:
-            return self.producers.check_transactional(header, guard)
+    def _check_own(self, batch: Buffer, header: BatchHeader, guard: VerificationStateEntry | None) -> None:
+        """As ``ProducerState.check``, for a batch of the broker's own: of a producer, or that ends a transaction."""
         marker = marker_of(batch, header) if header.attributes & CONTROL_FLAG else None
         if marker is None:
             self.producers.check_own(header, guard)
         else:
             self.producers.check_marker(header, marker)
-        return None
 
     def append_as_follower(self, batches: memoryview | bytes, *, now_ms: int) -> LogAppendInfo:
         """Append batches as the leader sent them, offsets and epochs included; a partial one at the end is left out.
@@ -284,9 +284,13 @@ class Log:
         """Append one checked batch that carries its offsets and epoch."""
         if header.partition_leader_epoch != self.leader_epochs.written_epoch:
             self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
-        self.write(batch, len(batch), header.base_offset, header.last_offset, header.max_timestamp, now_ms)
+        last_offset = header.last_offset
+        self.write(batch, len(batch), header.base_offset, last_offset, last_offset, header.max_timestamp, now_ms)
         if header.producer_id >= 0:
-            self._update_producer(batch, header, header.base_offset, header.max_timestamp)
+            if header.attributes & CONTROL_FLAG:
+                self._end_transaction(batch, header, header.base_offset, header.max_timestamp)
+            else:
+                self.producers.update(header, header.base_offset, header.max_timestamp)
 
     def write(
         self,
@@ -294,12 +298,12 @@ class Log:
         size_bytes: int,
         base_offset: int,
         last_offset: int,
+        indexed_offset: int,
         max_timestamp_ms: int,
         now_ms: int,
-        indexed_offset: int = -1,
     ) -> None:
         """Roll if need be, write what was checked, move the log end offset. ``indexed_offset``: the last one of the
-        first batch where there are several, all with the same timestamp."""
+        first batch; where there are several, all have the same timestamp."""
         if self.has_unwritten_id:
             self.write_topic_id()
         segment = self.segments.active
@@ -312,25 +316,19 @@ class Log:
         ):
             self.roll(now_ms, base_offset)
             segment = self.segments.active
-        segment.append(batch, size_bytes, last_offset if indexed_offset < 0 else indexed_offset, max_timestamp_ms)
+        segment.append(batch, size_bytes, indexed_offset, max_timestamp_ms)
         self.log_end_offset = last_offset + 1
-        self._unflushed_count += last_offset - base_offset + 1
         self._last_append_ms = now_ms
         if self._oldest_unflushed_ms < 0:
             self._oldest_unflushed_ms = now_ms
             if self._on_dirty is not None:
                 self._on_dirty(self.tp)
 
-    def _update_producer(
-        self, batch: bytearray | memoryview | bytes, header: BatchHeader, base_offset: int, max_timestamp_ms: int
-    ) -> None:
-        if header.attributes & CONTROL_FLAG:
-            self.producers.first_unstable_offset(min(base_offset, self.high_watermark))  # forgets what ended
-            aborted = self.producers.apply_marker(batch, header, base_offset, max_timestamp_ms)
-            if aborted is not None:
-                self.segments.add_aborted(aborted)
-        else:
-            self.producers.update(header, base_offset, max_timestamp_ms)
+    def _end_transaction(self, marker: Buffer, header: BatchHeader, offset: int, timestamp_ms: int) -> None:
+        self.producers.first_unstable_offset(min(offset, self.high_watermark))  # forgets what ended
+        aborted = self.producers.apply_marker(marker, header, offset, timestamp_ms)
+        if aborted is not None:
+            self.segments.add_aborted(aborted)
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> None:
         """Close the active segment and begin one at the log end offset (or the given one); an empty one is reused."""
@@ -419,7 +417,8 @@ class Log:
         if self._oldest_unflushed_ms < 0:
             return None
         config = self.config
-        if self._unflushed_count >= config.flush_messages or now_ms - self._oldest_unflushed_ms >= config.flush_ms:
+        unflushed_count = self.log_end_offset - self.recovery_point
+        if unflushed_count >= config.flush_messages or now_ms - self._oldest_unflushed_ms >= config.flush_ms:
             return self.log_end_offset
         rolled_at = self.segments.active.base_offset
         return rolled_at if self.recovery_point < rolled_at else None
@@ -470,8 +469,7 @@ class Log:
     def _mark_flushed(self, offset: int, appended_ms: int) -> None:
         """Everything before ``offset`` is durable; what follows it was appended at ``appended_ms`` or later."""
         self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
-        self._unflushed_count = self.log_end_offset - self.recovery_point
-        if not self._unflushed_count:
+        if self.recovery_point == self.log_end_offset:
             self._oldest_unflushed_ms = -1
         elif offset > self.segments.active.base_offset:
             self._oldest_unflushed_ms = appended_ms

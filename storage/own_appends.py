@@ -3,17 +3,11 @@
 Tests: tests/storage/test_own_appends.py.
 """
 
-from struct import Struct
-
 from kafka_zk.storage.errors import RecordBatchTooLarge, RecordTooLarge
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_validator import stamp_append_time
-from kafka_zk.storage.record_batch import read_header
-from kafka_zk.storage.types import LogAppendInfo
-
-_BASE_OFFSET = Struct(">q")
-_LEADER_EPOCH = Struct(">i")
-_LEADER_EPOCH_POSITION = 12
+from kafka_zk.storage.record_batch import LOG_OVERHEAD, PLACE, read_header
+from kafka_zk.storage.types import LogAppendInfo, new_tuple
 
 
 def append_record(log: Log, batch: bytearray, *, leader_epoch: int, now_ms: int) -> LogAppendInfo:
@@ -33,9 +27,8 @@ def append_record(log: Log, batch: bytearray, *, leader_epoch: int, now_ms: int)
         append_time_ms = now_ms
         stamp_append_time(batch, read_header(batch), now_ms)
     offset = log.log_end_offset
-    _BASE_OFFSET.pack_into(batch, 0, offset)
-    _LEADER_EPOCH.pack_into(batch, _LEADER_EPOCH_POSITION, leader_epoch)
+    PLACE.pack_into(batch, 0, offset, size_bytes - LOG_OVERHEAD, leader_epoch)
     if leader_epoch != log.leader_epochs.written_epoch:
         log.leader_epochs.assign(leader_epoch, offset)
-    log.write(batch, size_bytes, offset, offset, now_ms, now_ms)
-    return LogAppendInfo(offset, offset, append_time_ms, log.log_start_offset, size_bytes)
+    log.write(batch, size_bytes, offset, offset, offset, now_ms, now_ms)
+    return new_tuple(LogAppendInfo, (offset, offset, append_time_ms, log.log_start_offset, size_bytes, False))

@@ -243,13 +243,15 @@ class ProducerState:
     ) -> VerificationStateEntry | None:
         """What is to be shown with a batch once the coordinator has confirmed its transaction; None if that is open
         already, and nobody needs to be asked."""
-        if self.has_open_transaction(producer_id):
+        producer = self.producers.get(producer_id)
+        if producer is not None and producer.current_txn_first_offset != NO_OFFSET:
             return None
-        if self._verifications is None:
-            self._verifications = {}
-        entry = self._verifications.get(producer_id)
+        verifications = self._verifications
+        if verifications is None:
+            verifications = self._verifications = {}
+        entry = verifications.get(producer_id)
         if entry is None:
-            entry = self._verifications[producer_id] = VerificationStateEntry(now_ms, sequence, producer_epoch)
+            entry = verifications[producer_id] = VerificationStateEntry(now_ms, sequence, producer_epoch)
         else:
             entry.meet(sequence, producer_epoch)
         return entry
@@ -275,8 +277,7 @@ class ProducerState:
         if entry.producer_epoch != header.producer_epoch:
             entry.producer_epoch = header.producer_epoch
             batches.clear()
-        delta = header.last_offset_delta
-        sequence = header.base_sequence
+        delta, sequence = header.last_offset_delta, header.base_sequence
         last = last_sequence(sequence, delta) if delta else sequence
         batches.append((sequence, last, base_offset, base_offset + delta, max_timestamp_ms))
         if len(batches) > REMEMBERED_BATCHES:

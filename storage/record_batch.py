@@ -36,12 +36,14 @@ from crc32c import crc32c
 
 from kafka_zk.storage.compression import Compression, compress, decompress
 from kafka_zk.storage.errors import CorruptRecord, InvalidRecord
+from kafka_zk.storage.types import new_tuple
 from kafka_zk.storage.varint import encode_varint, read_varint
 
 Buffer = bytes | bytearray | memoryview
 
 _HEADER = Struct(">qiibIhiqqqhii")
-_new_tuple = tuple.__new__  # what ``_make`` calls, without a call of Python around it
+PLACE = Struct(">qii")
+"""Base offset, batch length and leader epoch, with which a batch begins: what its leader fills in."""
 _CRC = Struct(">I")
 _PRODUCER = Struct(">qhi")  # producer id, producer epoch, base sequence
 _PRODUCER_POSITION = 43
@@ -151,7 +153,7 @@ def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Read one batch header; raises CorruptRecord if fewer than 61 bytes are there. Nothing else is checked."""
     try:
-        return _new_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
+        return new_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
     except StructError:
         raise CorruptRecord(f"{len(buffer) - position} bytes are too few for a batch header") from None
 
@@ -164,7 +166,7 @@ def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     position = 0
     end = len(buffer)
     while end - position >= HEADER_SIZE:
-        header = _new_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
+        header = new_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
         if header.magic != 2:
             raise CorruptRecord(f"magic {header.magic} at position {position}, expected 2")
         if header.batch_length < MIN_BATCH_LENGTH:

@@ -217,13 +217,11 @@ class Segment:
         if files.write(descriptor, batches) != size_bytes:
             self._write_again(descriptor, batches, position)
         self.size_bytes = position + size_bytes
-        known_ms = self._max_timestamp_ms
-        if known_ms == _UNKNOWN:
-            known_ms = self.max_timestamp_ms
         if not position:
             self._first_timestamp_ms = max_timestamp_ms
             self.young_until_ms = NEVER_MS
-        if max_timestamp_ms > known_ms:
+        known_ms = self._max_timestamp_ms
+        if max_timestamp_ms > known_ms and (known_ms != _UNKNOWN or max_timestamp_ms > self.max_timestamp_ms):
             self._max_timestamp_ms = max_timestamp_ms
             self._max_timestamp_offset = last_offset
         if self.bytes_since_index_entry > self.index_interval_bytes:

@@ -1,16 +1,15 @@
 """Puts together what asks the coordinators of transactions before a partition takes the first batch of one."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from kafka_zk.coordinator.keys import partition_for
 from kafka_zk.handlers.services import Services
 from kafka_zk.metadata.cache import MetadataCache
-from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Connection
-from kafka_zk.replica.transaction_verification import TransactionToVerify, TransactionVerification
+from kafka_zk.replica.transaction_verification import Refused, TransactionToVerify, TransactionVerification
 from kafka_zk.storage.log import Log
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition, new_tuple
 from kafka_zk.transaction.requests import ProducerIdAndEpoch
 from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 
@@ -20,9 +19,10 @@ def verify_transactions(
 ) -> AddPartitionsToTxnManager:
     """From now on transactions are verified; ``connect`` is to another broker. The result is to be closed some day."""
 
-    def verify(transaction: TransactionToVerify, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, ErrorCode]:
-        producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
-        return services.transactions.verify(transaction.transactional_id, producer, tps)  # it leads them: they exist
+    def verify(transaction: TransactionToVerify, tps: Sequence[TopicPartition]) -> Refused:
+        transactional_id, producer_id, producer_epoch, _ = transaction
+        producer = new_tuple(ProducerIdAndEpoch, (producer_id, producer_epoch))
+        return services.transactions.verify(transactional_id, producer, tps)  # it leads them: they exist
 
     manager = AddPartitionsToTxnManager(
         services.broker_id, partial(_coordinator_of, services.metadata), connect, verify

@@ -7,7 +7,7 @@ Source: GroupCoordinator.handleTxnCommitOffsets, doTxnCommitOffsets; GroupMetada
 handleTxnCompletion@3.9. Tests: tests/kafka_zk/group/test_transactional_commits.py.
 """
 
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Sequence
 
 from kafka_zk.coordinator.append_errors import COORDINATOR_ERRORS
 from kafka_zk.group.appends import OffsetsWritten
@@ -23,6 +23,7 @@ from kafka_zk.group.transactional_offsets import Producer
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.transaction_verification import TransactionToVerify
+from kafka_zk.storage.end_transaction_marker import MarkerBatch
 from kafka_zk.storage.record_batch import NO_SEQUENCE
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.storage.verification_state import VerificationStateEntry
@@ -102,9 +103,11 @@ class TransactionalCommits:
             offsets.failed_in_transaction(batch.offsets)
         return written.error
 
-    def markers_written(self, producer_id: int, tps: Collection[TopicPartition], is_committed: bool) -> None:
-        """The marker of the producer's transaction is in the logs of these partitions, in all of their in-sync
-        replicas: its offsets count from now on, or never. A second call changes nothing."""
-        for tp in tps:
-            if tp.topic == OFFSETS_TOPIC:
-                self._manager.transaction_ended(tp.partition, producer_id, is_committed=is_committed)
+    def markers_written(self, tp: TopicPartition, markers: Sequence[MarkerBatch]) -> None:
+        """The markers are in the log of the partition, in all of its in-sync replicas: the offsets of their
+        transactions count from now on, or never. A second call changes nothing."""
+        if tp.topic == OFFSETS_TOPIC:
+            for _, header, marker in markers:
+                self._manager.transaction_ended(
+                    tp.partition, header.producer_id, is_committed=not marker.is_abort
+                )

@@ -321,6 +321,9 @@ class FrameTransport(_Base):
         run = list(_bytes_at_head(queue))
         more = socket.MSG_MORE if len(run) < len(queue) else 0
         sent: int = self.socket.sendmsg(run, (), more)
+        if not more and sent == self.queued_size_bytes:
+            queue.clear()
+            return sent
         left = sent
         for item in run:
             if left < len(item):

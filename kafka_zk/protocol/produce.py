@@ -36,8 +36,10 @@ from kafka_zk.protocol.primitives import (
 )
 from kafka_zk.protocol.request import response_header
 from kafka_zk.protocol.request_limits import max_elements
+from kafka_zk.storage.types import new_tuple
 
 FLEXIBLE_SINCE = 9
+_PRODUCE = ApiKey.PRODUCE
 _MAX_ELEMENTS = max_elements(ApiKey.PRODUCE)
 
 _ACKS_AND_TIMEOUT = struct.Struct(">hi")
@@ -128,13 +130,13 @@ def _read_request(version: int, body: memoryview) -> ProduceRequest:
                 position = end
             if flexible:
                 position = position + 1 if not body[position] else skip_tagged_fields(body, position)
-            partitions.append(PartitionData(partition, records))
+            partitions.append(new_tuple(PartitionData, (partition, records)))
         if flexible:
             position = position + 1 if not body[position] else skip_tagged_fields(body, position)
-        topics.append(TopicData(topic, partitions))
+        topics.append(new_tuple(TopicData, (topic, partitions)))
     if flexible and body[position]:
         skip_tagged_fields(body, position)
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+    return new_tuple(ProduceRequest, (transactional_id, acks, timeout_ms, topics))
 
 
 def write_produce_request(version: int, request: ProduceRequest) -> list[Buffer]:
@@ -167,7 +169,7 @@ def write_produce_request(version: int, request: ProduceRequest) -> list[Buffer]
 def write_produce_response(version: int, correlation_id: int, response: ProduceResponse) -> bytes:
     """Header and body, without the size prefix."""
     flexible = version >= FLEXIBLE_SINCE
-    out = [response_header(ApiKey.PRODUCE, version, correlation_id), length(len(response.topics), flexible)]
+    out = [response_header(_PRODUCE, version, correlation_id), length(len(response.topics), flexible)]
     for topic, partitions in response.topics:
         out += (string(topic, flexible), length(len(partitions), flexible))
         for result in partitions:

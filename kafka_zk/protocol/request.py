@@ -16,6 +16,7 @@ from kafka_zk.protocol.api_keys import FLEXIBLE_SINCE, NEVER, ApiKey, is_flexibl
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.memory import UNLIMITED, Memory
 from kafka_zk.protocol.primitives import MALFORMED, skip_tagged_fields, string
+from kafka_zk.storage.types import new_tuple
 
 MAX_TAGGED_BYTES = 64 * 1024
 """Of a header. Kafka's clients send none."""
@@ -68,7 +69,7 @@ def parse_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
             raise ProtocolError(f"a client id of {length} bytes")
         if api_version >= FLEXIBLE_SINCE.get(api_key, NEVER):
             position = position + 1 if not frame[position] else _skip_tagged_fields(frame, position)
-        return RequestHeader(api_key, api_version, correlation_id, client_id), position
+        return new_tuple(RequestHeader, (api_key, api_version, correlation_id, client_id)), position
     except MALFORMED as error:
         raise ProtocolError(f"a malformed request header: {error}") from error
 

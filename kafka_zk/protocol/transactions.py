@@ -25,10 +25,11 @@ from kafka_zk.protocol.primitives import (
 from kafka_zk.protocol.request import response_header
 from kafka_zk.storage.types import TopicPartition
 
-_INIT_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.INIT_PRODUCER_ID]
+_INIT_PRODUCER_ID, _ADD_PARTITIONS, _END_TXN = ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN
+_INIT_FLEXIBLE = FLEXIBLE_SINCE[_INIT_PRODUCER_ID]
 _PRODUCER_SINCE = 3  # in InitProducerId
-_ADD_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.ADD_PARTITIONS_TO_TXN]
-_END_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.END_TXN]
+_ADD_FLEXIBLE = FLEXIBLE_SINCE[_ADD_PARTITIONS]
+_END_FLEXIBLE = FLEXIBLE_SINCE[_END_TXN]
 
 _TIMEOUT = struct.Struct(">i")
 _PRODUCER = struct.Struct(">qh")
@@ -97,7 +98,7 @@ def write_init_producer_id_response(
     body = _NEW_PRODUCER.pack(0, code, producer_id, producer_epoch)
     if version >= _INIT_FLEXIBLE:
         body += _NO_TAGS
-    return response_header(ApiKey.INIT_PRODUCER_ID, version, correlation_id) + body
+    return response_header(_INIT_PRODUCER_ID, version, correlation_id) + body
 
 
 def read_add_partitions_to_txn_request(version: int, body: memoryview) -> AddPartitionsToTxnRequest:
@@ -135,14 +136,14 @@ def write_add_partitions_to_txn_response(
     version: int, correlation_id: int, codes: Mapping[TopicPartition, ErrorCode]
 ) -> bytes:
     """Header and body, without the size prefix: a code for each topic and partition."""
-    return response_header(ApiKey.ADD_PARTITIONS_TO_TXN, version, correlation_id) + _added(version, codes.items())
+    return response_header(_ADD_PARTITIONS, version, correlation_id) + _added(version, codes.items())
 
 
 def write_partitions_added_to_txn(version: int, correlation_id: int, tps: tuple[TopicPartition, ...]) -> bytes:
     """The same where all went well."""
     is_small = len(tps) <= _MOST_PARTITIONS_REMEMBERED
     body = _remembered_all_added(version, tps) if is_small else _all_added(version, tps)
-    return response_header(ApiKey.ADD_PARTITIONS_TO_TXN, version, correlation_id) + body
+    return response_header(_ADD_PARTITIONS, version, correlation_id) + body
 
 
 def _all_added(version: int, tps: tuple[TopicPartition, ...]) -> bytes:
@@ -195,4 +196,4 @@ def write_end_txn_response(version: int, correlation_id: int, code: ErrorCode) -
     body = _END.pack(0, code)
     if version >= _END_FLEXIBLE:
         body += _NO_TAGS
-    return response_header(ApiKey.END_TXN, version, correlation_id) + body
+    return response_header(_END_TXN, version, correlation_id) + body

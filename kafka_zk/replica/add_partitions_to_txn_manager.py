@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.transaction_verification import TransactionToVerify
+from kafka_zk.replica.transaction_verification import Refused, TransactionToVerify
 from kafka_zk.storage.types import TopicPartition
 
 _BETWEEN_BROKERS_SINCE = 4
@@ -28,10 +28,8 @@ _Request: Any = codec.request(ApiKey.ADD_PARTITIONS_TO_TXN)
 _Transaction = _Request.AddPartitionsToTxnTransaction
 _Topic = _Transaction.AddPartitionsToTxnTopic
 
-Codes = Mapping[TopicPartition, ErrorCode]
-Verify = Callable[[TransactionToVerify, Sequence[TopicPartition]], Codes]
+Verify = Callable[[TransactionToVerify, Sequence[TopicPartition]], Refused]
 """The partitions that this broker, as coordinator, does not know to be in the transaction, with the reason."""
-_NONE_REFUSED: Codes = {}
 
 
 class Connection(Protocol):
@@ -51,7 +49,7 @@ class Connection(Protocol):
 class _Question(NamedTuple):
     transaction: TransactionToVerify
     tps: Sequence[TopicPartition]
-    answered: "Deferred[Codes]"
+    answered: "Deferred[Refused]"
 
     def answer_all(self, code: ErrorCode) -> None:
         self.answered.callback(dict.fromkeys(self.tps, code))
@@ -82,8 +80,11 @@ class AddPartitionsToTxnManager:
         self._connections: dict[int, Connection] = {}
         self._is_closed = False
 
-    async def ask(self, transaction: TransactionToVerify, tps: Sequence[TopicPartition]) -> Codes:
-        """Those that are not part of the transaction, with the reason; never fails."""
+    def ask(
+        self, transaction: TransactionToVerify, tps: Sequence[TopicPartition]
+    ) -> Refused | Awaitable[Refused]:
+        """Those that are not part of the transaction, with the reason; nothing to await if that is known here. Never
+        fails."""
         coordinator = self._coordinator_of(transaction.transactional_id)
         if coordinator is None or self._is_closed:
             return dict.fromkeys(tps, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -101,7 +102,7 @@ class AddPartitionsToTxnManager:
         if coordinator not in self._busy:
             self._busy.add(coordinator)
             ensureDeferred(self._run(coordinator))
-        return await question.answered
+        return question.answered
 
     def close(self) -> None:
         """Ask nobody any more: whoever waits is told that there is no coordinator."""
@@ -126,13 +127,13 @@ class AddPartitionsToTxnManager:
                 question.answered.callback(answers.get(transactional_id, unanswered))
         self._busy.discard(broker_id)
 
-    async def _exchange(self, broker_id: int, questions: Mapping[str, _Question]) -> Mapping[str, Codes]:
+    async def _exchange(self, broker_id: int, questions: Mapping[str, _Question]) -> Mapping[str, Refused]:
         connection = await self._connected(broker_id)
         lowest, highest = connection.versions.get(ApiKey.ADD_PARTITIONS_TO_TXN, (0, -1))
         version = min(highest, _HIGHEST_VERSION)
         if version < max(lowest, _BETWEEN_BROKERS_SINCE):
             _log.warn("broker {id} cannot verify transactions: nothing is verified", id=broker_id)
-            return dict.fromkeys(questions, _NONE_REFUSED)
+            return {name: {} for name in questions}
         message = _Request(transactions=[_message(each) for each in questions.values()])
         response = await connection.request(ApiKey.ADD_PARTITIONS_TO_TXN, message, version=version)
         if response.error_code:
@@ -158,7 +159,7 @@ class AddPartitionsToTxnManager:
         return connection
 
 
-def _all_refused(questions: Mapping[str, _Question], code: ErrorCode) -> dict[str, Codes]:
+def _all_refused(questions: Mapping[str, _Question], code: ErrorCode) -> dict[str, Refused]:
     return {name: dict.fromkeys(question.tps, code) for name, question in questions.items()}
 
 
@@ -176,8 +177,8 @@ def _message(question: _Question) -> Any:
     )
 
 
-def _refused(result: Any, transaction: TransactionToVerify) -> Codes:
-    codes: dict[TopicPartition, ErrorCode] = {}
+def _refused(result: Any, transaction: TransactionToVerify) -> Refused:
+    codes: Refused = {}
     for topic in result.topic_results:
         for told in topic.results_by_partition:
             code = ErrorCode.of(told.partition_error_code)
@@ -186,7 +187,7 @@ def _refused(result: Any, transaction: TransactionToVerify) -> Codes:
     return _told(codes, transaction)
 
 
-def _told(refused: Codes, transaction: TransactionToVerify) -> Codes:
+def _told(refused: Refused, transaction: TransactionToVerify) -> Refused:
     return {tp: _as_producers_know_it(code, transaction) for tp, code in refused.items()} if refused else refused
 
 

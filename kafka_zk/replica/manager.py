@@ -32,6 +32,7 @@ from kafka_zk.replica.replication_quota import ReplicationQuotas
 from kafka_zk.replica.topic_ids import TopicIds
 from kafka_zk.replica.transaction_verification import TransactionVerification
 from kafka_zk.storage.config_table import LONG_MAX
+from kafka_zk.storage.end_transaction_marker import MarkerBatch
 from kafka_zk.storage.errors import InvalidConfig
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
@@ -50,9 +51,8 @@ _log = Logger()
 
 REPLICA_LAG_TIME_MAX_MS = 30_000
 
-MarkersWritten: TypeAlias = Callable[[int, Sequence[TopicPartition], bool], None]
-"""Told the producer id, the partitions whose logs have the transaction's marker in all of their in-sync replicas, and
-whether it was committed."""
+MarkersWritten: TypeAlias = Callable[[TopicPartition, Sequence[MarkerBatch]], None]
+"""Told a partition and markers that are in its log, in all of its in-sync replicas."""
 
 Appended: TypeAlias = AppendResult | Unreplicated
 _Standing: TypeAlias = tuple[Role, int, ErrorCode | None]
@@ -160,7 +160,7 @@ class ReplicaManager:
         if len(batches) > 1 and (
             len(batches) > _MANY
             or batches[0][0].topic != batches[-1][0].topic
-            or sum(len(records) for _, records in batches) > _MANY_BYTES
+            or sum([len(records) for _, records in batches]) > _MANY_BYTES
         ):
             turns = Turns(self._clock, goes_on=True)
         begun: list[Any] = []

@@ -3,16 +3,26 @@
 Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred
 
 from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult
 from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.storage.end_transaction_marker import MarkerBatch, marker_batch
+from kafka_zk.storage.end_transaction_marker import (
+    ABORT_MARKER,
+    COMMIT_MARKER,
+    EndTransactionMarker,
+    MarkerBatch,
+    marker_batch,
+)
+from kafka_zk.storage.marker_appends import Refusal
 from kafka_zk.storage.marker_appends import append_markers as storage_append
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.storage.record_batch import read_header
+from kafka_zk.storage.types import LogAppendInfo, TopicPartition, new_tuple
+
+_NONE_REFUSED: Mapping[int, Refusal] = {}
 
 
 class TransactionMarker(NamedTuple):
@@ -27,17 +37,17 @@ class TransactionMarker(NamedTuple):
 def batch_of(marker: TransactionMarker, now_ms: int) -> MarkerBatch:
     """The batch that has the marker, for ``append_markers``; the same for every partition."""
     producer_id, producer_epoch, coordinator_epoch, is_commit = marker
-    return MarkerBatch.of(
-        marker_batch(producer_id, producer_epoch, coordinator_epoch, is_commit=is_commit, timestamp_ms=now_ms)
-    )
+    batch = marker_batch(producer_id, producer_epoch, coordinator_epoch, is_commit=is_commit, timestamp_ms=now_ms)
+    says = EndTransactionMarker(COMMIT_MARKER if is_commit else ABORT_MARKER, coordinator_epoch)
+    return MarkerBatch(batch, read_header(batch), says)
 
 
 class MarkersAppended(NamedTuple):
-    """``results``: where each marker is, or why it was refused. ``outcome``: whether those that are in the log are in
-    all in-sync replicas, too, or something to await that tells; None if none is."""
+    """``outcome``: what became of those that were accepted, once they are in all in-sync replicas, or something to
+    await that tells; None if none was. ``refused``: why others were not, by their places."""
 
-    results: Sequence[LogAppendInfo | Exception]
-    outcome: AppendResult | Awaitable[AppendResult] | None
+    outcome: AppendResult | Deferred[AppendResult] | None
+    refused: Mapping[int, Refusal] = _NONE_REFUSED
 
 
 def append_markers(
@@ -50,19 +60,15 @@ def append_markers(
         if partition.remotes is not None:
             partition.check_enough_replicas()
         try:
-            results = storage_append(log, batches, leader_epoch=partition.leader_epoch, now_ms=now_ms)
+            info, refused = storage_append(log, batches, leader_epoch=partition.leader_epoch, now_ms=now_ms)
         except OSError as error:
             replicas.logs.fail_directory(log, error)
             raise
     except APPEND_ERRORS as error:
-        return MarkersAppended([error.with_traceback(None)] * len(batches), None)
-    written = [result for result in results if isinstance(result, LogAppendInfo)]
-    if not written:
-        return MarkersAppended(results, None)
-    whole = written[0]
-    if len(written) > 1:
-        whole = whole._replace(last_offset=written[-1].last_offset)
-    outcome = replicas.appended(partition, log, whole, -1, now_ms)
-    if isinstance(outcome, LogAppendInfo):
-        return MarkersAppended(results, outcome)
-    return MarkersAppended(results, ensureDeferred(replicas.committed(tp, outcome, timeout_ms)))
+        return MarkersAppended(error.with_traceback(None))
+    if info is None:
+        return MarkersAppended(None, refused)
+    begun = replicas.appended(partition, log, info, -1, now_ms)
+    if isinstance(begun, LogAppendInfo):
+        return new_tuple(MarkersAppended, (begun, refused))
+    return MarkersAppended(ensureDeferred(replicas.committed(tp, begun, timeout_ms)), refused)

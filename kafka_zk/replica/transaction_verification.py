@@ -6,11 +6,11 @@ Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.storage.log import Log
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition, new_tuple
 from kafka_zk.storage.verification_state import VerificationStateEntry
 
 _RETRIED_AS_NOT_ENOUGH_REPLICAS = frozenset((
@@ -32,8 +32,10 @@ class TransactionToVerify(NamedTuple):
     knows_abortable: bool = False
 
 
-Ask = Callable[[TransactionToVerify, Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, ErrorCode]]]
-"""Gives the partitions that the coordinator does not know to be in the transaction, with the reason. Never fails."""
+Refused: TypeAlias = dict[TopicPartition, ErrorCode]
+Ask = Callable[[TransactionToVerify, Sequence[TopicPartition]], Refused | Awaitable[Refused]]
+"""Gives the partitions that the coordinator does not know to be in the transaction, with the reason; nothing to await
+if it is this broker. Never fails."""
 
 
 class Verified(NamedTuple):
@@ -41,7 +43,7 @@ class Verified(NamedTuple):
     not be appended."""
 
     guards: Mapping[TopicPartition, VerificationStateEntry]
-    refused: Mapping[TopicPartition, ErrorCode]
+    refused: Refused
 
 
 class TransactionVerification:
@@ -72,7 +74,7 @@ class TransactionVerification:
         if not self._is_enabled():
             return None
         guards: dict[TopicPartition, VerificationStateEntry] = {}
-        refused: dict[TopicPartition, ErrorCode] = {}
+        refused: Refused = {}
         now_ms = self._wall_ms()
         _, producer_id, producer_epoch, _ = transaction
         for tp, sequence in sequences.items():
@@ -86,8 +88,9 @@ class TransactionVerification:
             if guard is not None:
                 guards[tp] = guard
         if guards:
-            refused.update(await self._ask(transaction, list(guards)))
-        return Verified(guards, refused)
+            found = self._ask(transaction, list(guards))
+            refused |= found if isinstance(found, dict) else await found
+        return new_tuple(Verified, (guards, refused))
 
 
 def refusal(code: ErrorCode) -> ApiError:

@@ -5,6 +5,7 @@ import functools
 from typing import NamedTuple, Protocol
 
 from kafka_zk.protocol.request import RequestContext
+from kafka_zk.storage.types import new_tuple
 
 
 class Operation(enum.Enum):
@@ -37,7 +38,7 @@ def group(name: str) -> Resource:
 
 
 def transactional_id(name: str) -> Resource:
-    return Resource("TransactionalId", name)
+    return new_tuple(Resource, ("TransactionalId", name))
 
 
 @functools.lru_cache(maxsize=1000)

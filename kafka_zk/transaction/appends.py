@@ -19,6 +19,7 @@ from kafka_zk.transaction.records import encode_batch, encode_key
 
 TOMBSTONES_TIMEOUT_MS = 30_000  # request.timeout.ms
 
+_NONE = ErrorCode.NONE
 _ERRORS = {
     **COORDINATOR_ERRORS,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -52,7 +53,7 @@ class TransactionLog:
 
 def _outcome(appended: AppendResult | Awaitable[AppendResult]) -> ErrorCode | Awaitable[ErrorCode]:
     if isinstance(appended, LogAppendInfo):
-        return ErrorCode.NONE
+        return _NONE
     return _error(appended) if isinstance(appended, Exception) else _error_later(appended)
 
 

@@ -6,7 +6,7 @@ out the effects. Nothing here raises for what a client asks; the error codes are
 Source: TransactionCoordinator.scala@3.9. Tests: tests/kafka_zk/transaction/test_coordinator.py.
 """
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
 from typing import NamedTuple
 
 from kafka_zk.metadata.cache import MetadataCache
@@ -143,12 +143,14 @@ class TransactionCoordinator:
         if transaction is None or transaction.needs_producer_id:
             if transaction is None and not self._manager.memory.has_room(ID_BYTES + len(transactional_id)):
                 return Result(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            error, (new_producer_id, _) = await self.new_producer_id()
-            if error is not ErrorCode.NONE:
-                return Result(error)
-            if not owned.is_current:
-                return Result(ErrorCode.NOT_COORDINATOR)
-            transaction = owned.transactions.get(transactional_id)
+            new_producer_id = self._producer_ids.at_hand()
+            if new_producer_id is None:
+                error, (new_producer_id, _) = await self.new_producer_id()
+                if error is not ErrorCode.NONE:
+                    return Result(error)
+                if not owned.is_current:
+                    return Result(ErrorCode.NOT_COORDINATOR)
+                transaction = owned.transactions.get(transactional_id)
         now_ms = self._clock.wall_ms()
         if transaction is None:
             assert new_producer_id is not None, "an id that is new needs one"
@@ -161,24 +163,21 @@ class TransactionCoordinator:
         result: Result = outcome if isinstance(outcome, Result) else await outcome
         return result
 
-    async def add_partitions(
-        self, transactional_id: str, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
-    ) -> ErrorCode:
-        """A producer is going to write to these partitions, which exist. Raises: ClientGone."""
-        found = self._manager.known(transactional_id)
+    def add_partitions(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, tps: frozenset[TopicPartition]
+    ) -> ErrorCode | Awaitable[ErrorCode]:
+        """A producer is going to write to these partitions, which exist. Nothing to await if nobody has to; raises
+        ClientGone then."""
+        manager = self._manager
+        found = manager.known(transactional_id)
         if isinstance(found, ErrorCode):
             return found
         owned, transaction = found
-        added = frozenset(tps)
-        if not self._manager.memory.has_room(len(added - transaction.metadata.tps) * PARTITION_BYTES):
+        if not manager.memory.has_room(len(tps - transaction.metadata.tps) * PARTITION_BYTES):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        reply, now_ms = self._manager.replies.open(), self._clock.wall_ms()
-        self._manager.carry_out(
-            owned, transaction, transaction.add_partitions(reply, producer, added, now_ms), now_ms
-        )
-        outcome = self._manager.replies.outcome(reply)
-        result: Result = outcome if isinstance(outcome, Result) else await outcome
-        return result.error
+        reply, now_ms = manager.replies.open(), self._clock.wall_ms()
+        manager.carry_out(owned, transaction, transaction.add_partitions(reply, producer, tps, now_ms), now_ms)
+        return _error(manager.replies.outcome(reply))
 
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
@@ -189,17 +188,18 @@ class TransactionCoordinator:
             return dict.fromkeys(tps, found)
         return found[1].verify(producer, tps)
 
-    async def end(self, transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool) -> ErrorCode:
-        """A producer commits or aborts; NONE when that is in the log. Raises: ClientGone."""
-        found = self._manager.known(transactional_id)
+    def end(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool
+    ) -> ErrorCode | Awaitable[ErrorCode]:
+        """A producer commits or aborts; NONE when that is in the log. Likewise."""
+        manager = self._manager
+        found = manager.known(transactional_id)
         if isinstance(found, ErrorCode):
             return found
         owned, transaction = found
-        reply, now_ms = self._manager.replies.open(), self._clock.wall_ms()
-        self._manager.carry_out(owned, transaction, transaction.end(reply, producer, now_ms, commit=commit), now_ms)
-        outcome = self._manager.replies.outcome(reply)
-        result: Result = outcome if isinstance(outcome, Result) else await outcome
-        return result.error
+        reply, now_ms = manager.replies.open(), self._clock.wall_ms()
+        manager.carry_out(owned, transaction, transaction.end(reply, producer, now_ms, commit=commit), now_ms)
+        return _error(manager.replies.outcome(reply))
 
     # -- administration -----------------------------------------------------------------------------------------------
 
@@ -245,3 +245,11 @@ class TransactionCoordinator:
     def _find(self, transactional_id: str) -> tuple[CoordinatedPartition, Transaction | None] | ErrorCode:
         owned = self._manager.find(transactional_id)
         return owned if isinstance(owned, ErrorCode) else (owned, owned.transactions.get(transactional_id))
+
+
+def _error(outcome: Result | Awaitable[Result]) -> ErrorCode | Awaitable[ErrorCode]:
+    return outcome.error if isinstance(outcome, Result) else _error_later(outcome)
+
+
+async def _error_later(waiting: Awaitable[Result]) -> ErrorCode:
+    return (await waiting).error

@@ -39,6 +39,7 @@ _PARTITIONS_A_REQUEST = 2_000
 _WRITTEN = frozenset(
     {ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION}
 )  # the producer cannot have written into logs of old formats
+_NONE = ErrorCode.NONE
 _NO_PARTITIONS: Mapping[int, PartitionInfo] = {}
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 
@@ -53,7 +54,7 @@ class TxnMarker(NamedTuple):
     tps: Sequence[TopicPartition]
 
 
-Written = Mapping[int, Mapping[TopicPartition, ErrorCode]]
+Written = dict[int, dict[TopicPartition, ErrorCode]]
 """What became of markers, by producer id."""
 
 WriteMarkers = Callable[[int, Sequence[TxnMarker]], Written | Awaitable[Written]]
@@ -125,7 +126,7 @@ class TransactionMarkerChannels:
         tps = ending.markers.tps
         topics, brokers = self._metadata.topics, self._metadata.brokers
         for tp in sorted(tps):
-            info = topics.get(tp.topic, _NO_PARTITIONS).get(tp.partition)
+            info = topics.get(tp[0], _NO_PARTITIONS).get(tp[1])
             if info is None:
                 (gone if self._is_settled else unknown).append(tp)
             elif info.leader in brokers:
@@ -190,11 +191,11 @@ class TransactionMarkerChannels:
         except Exception as error:
             self._not_written(leader, endings, error)
             return False
-        if isinstance(written, Awaitable):
-            ensureDeferred(self._wait(leader, endings, written)).addErrback(_log_bug)
-            return True
-        self._all_answered(leader, endings, written)
-        return False
+        if isinstance(written, dict):
+            self._all_answered(leader, endings, written)
+            return False
+        ensureDeferred(self._wait(leader, endings, written)).addErrback(_log_bug)
+        return True
 
     async def _wait(self, leader: int, endings: list[MarkersToSend], writing: Awaitable[Written]) -> None:
         try:
@@ -218,7 +219,7 @@ class TransactionMarkerChannels:
 
     def _answered(self, leader: int, ending: MarkersToSend, codes: Mapping[TopicPartition, ErrorCode]) -> None:
         tps = ending.markers.tps
-        if len(codes) == len(tps) and all(code is ErrorCode.NONE for code in codes.values()) and codes.keys() == tps:
+        if len(codes) == len(tps) == [*codes.values()].count(_NONE) and codes.keys() == tps:
             self._tell(ending, tps)
             return
         found = {tp: codes.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR) for tp in tps}

@@ -2,14 +2,13 @@
 
 from typing import NamedTuple
 
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition, new_tuple
 from kafka_zk.transaction.states import TransactionState
 
 NO_TIMESTAMP = -1
 LAST_EPOCH = 2**15 - 2
 """A producer never gets a later epoch: the one after it is left for the coordinator, to fence the producer."""
 
-_new_tuple = tuple.__new__  # what ``_make`` calls, without a call of Python around it
 NO_PARTITIONS: frozenset[TopicPartition] = frozenset()
 
 
@@ -36,7 +35,7 @@ class TransactionMetadata(NamedTuple):
     ) -> "TransactionMetadata":
         """The same producer's; what ``_replace`` gives, in half the time."""
         producer_id, producer_epoch, timeout_ms, _, _, _, _, last_producer_epoch, previous_producer_id = self
-        return _new_tuple(
+        return new_tuple(
             TransactionMetadata,
             (
                 producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms, last_producer_epoch,

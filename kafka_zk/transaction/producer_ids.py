@@ -25,8 +25,14 @@ class ProducerIdManager:
 
     async def next_id(self) -> int:
         """Raises RegistryError when a new block is needed and ZooKeeper does not answer."""
-        while not self._block:
+        while (producer_id := self.at_hand()) is None:
             await self._refill()
+        return producer_id
+
+    def at_hand(self) -> int | None:
+        """As ``next_id``, or None if that would have to wait for a new block."""
+        if not self._block:
+            return None
         producer_id, self._block = self._block[0], self._block[1:]
         return producer_id
 

@@ -34,6 +34,7 @@ _RECORD_ENDS = b"\0"  # no headers
 _TIMES_POSITION = -len(_RECORD_ENDS) - _TIMES.size  # from a batch's end
 _LONGEST_CACHED = 255  # of a transactional id
 _MOST_CACHED = 16  # partitions of a transaction
+_EMPTY = TransactionState.EMPTY
 _STORED = frozenset(STATES_BY_ID) - {TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE}
 
 
@@ -57,7 +58,7 @@ def decode_key(key: Buffer) -> str | None:
 def encode_value(metadata: TransactionMetadata) -> bytes:
     """The value of a transactional id."""
     producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms, _, _ = metadata
-    added = _NO_PARTITIONS if state is TransactionState.EMPTY else _partitions(tps)
+    added = _NO_PARTITIONS if state is _EMPTY else _partitions(tps)
     head = _HEAD.pack(_VALUE_VERSION, producer_id, producer_epoch, timeout_ms, _STATE_IDS[state])
     return b"".join((head, added, _TIMES.pack(last_update_ms, start_ms)))
 
@@ -65,10 +66,16 @@ def encode_value(metadata: TransactionMetadata) -> bytes:
 def encode_batch(transactional_id: str, metadata: TransactionMetadata, now_ms: int) -> bytearray:
     """The batch that says so of a transactional id: each step of each transaction writes one."""
     producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms, _, _ = metadata
-    if state is TransactionState.EMPTY or len(tps) > _MOST_CACHED or len(transactional_id) > _LONGEST_CACHED:
+    if len(tps) > _MOST_CACHED or len(transactional_id) > _LONGEST_CACHED:
         return _assemble(transactional_id, encode_value(metadata), now_ms)
-    template, value_position = _template(transactional_id, tps)
-    batch = bytearray(template)
+    if state is _EMPTY:  # as every id begins: a template for each would be used once
+        name = transactional_id.encode()
+        template, value_position, name_position = _empty_template(len(name))
+        batch = bytearray(template)
+        batch[name_position : name_position + len(name)] = name
+    else:
+        template, value_position = _template(transactional_id, tps)
+        batch = bytearray(template)
     _TIMES.pack_into(batch, BASE_TIMESTAMP_POSITION, now_ms, now_ms)
     _HEAD.pack_into(
         batch, value_position, _VALUE_VERSION, producer_id, producer_epoch, timeout_ms, _STATE_IDS[state]
@@ -84,6 +91,15 @@ def _template(transactional_id: str, tps: frozenset[TopicPartition]) -> tuple[by
     value = encode_value(TransactionMetadata(0, 0, 0, TransactionState.ONGOING, tps))
     batch = _assemble(transactional_id, value, 0)
     return bytes(batch), len(batch) - len(_RECORD_ENDS) - len(value)
+
+
+@lru_cache(maxsize=256)
+def _empty_template(name_bytes: int) -> tuple[bytes, int, int]:
+    """Likewise of an id of that size without a transaction, before its name is filled in, and where that begins."""
+    value = encode_value(TransactionMetadata(0, 0, 0, _EMPTY))
+    batch = _assemble("?" * name_bytes, value, 0)
+    value_position = len(batch) - len(_RECORD_ENDS) - len(value)
+    return bytes(batch), value_position, value_position - len(encode_varint(len(value))) - name_bytes
 
 
 def _assemble(transactional_id: str, value: bytes, now_ms: int) -> bytearray:

@@ -21,7 +21,7 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.replica.delayed_produce import APPEND_ERRORS
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.partition import Partition, Role
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition, new_tuple
 from kafka_zk.system.clock import Clock
 from kafka_zk.transaction.appends import TransactionLog
 from kafka_zk.transaction.config import TransactionConfig
@@ -39,6 +39,7 @@ _log = Logger()
 
 RETRY_S = 0.1
 _MOST_RECENT = 1024
+_NONE, _ONGOING = ErrorCode.NONE, TransactionState.ONGOING
 
 Tell = Callable[[Transaction], None]
 """Told of a transaction whose state in the log is another one now."""
@@ -228,7 +229,7 @@ class TransactionStateManager:
                 if effect.reply is not None:
                     self.replies.answer(effect.reply, effect.result)
             elif isinstance(effect, SendMarkers):
-                self._send_markers(MarkersToSend(owned, transaction, effect))
+                self._send_markers(new_tuple(MarkersToSend, (owned, transaction, effect)))
 
     async def _store_later(
         self, owned: CoordinatedPartition, transaction: Transaction, stored: Awaitable[ErrorCode]
@@ -248,14 +249,13 @@ class TransactionStateManager:
     def _stored(
         self, owned: CoordinatedPartition, transaction: Transaction, error: ErrorCode, now_ms: int
     ) -> list[Effect]:
-        if error is not ErrorCode.NONE:
-            _log.warn(
-                "transactional id {id} cannot be stored: {error}", id=transaction.transactional_id, error=error.name
-            )
         effects = transaction.appended(error, now_ms)
-        if error is ErrorCode.NONE:
+        if error is _NONE:
             self._note_state(owned, transaction)
             self._tell(transaction)
+            self._count(transaction)
+            return effects
+        _log.warn("transactional id {id} cannot be stored: {error}", id=transaction.transactional_id, error=error.name)
         if transaction.is_blank:
             self._forget(owned, transaction)
         else:
@@ -263,7 +263,7 @@ class TransactionStateManager:
         return effects
 
     def _note_state(self, owned: CoordinatedPartition, transaction: Transaction) -> None:
-        if transaction.metadata.state is TransactionState.ONGOING:
+        if transaction.metadata.state is _ONGOING:
             owned.ongoing[transaction.transactional_id] = transaction
         else:
             owned.ongoing.pop(transaction.transactional_id, None)

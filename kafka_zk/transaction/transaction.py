@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from kafka_zk.coordinator.replies import Reply
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition, new_tuple
 from kafka_zk.transaction.metadata import LAST_EPOCH, NO_PARTITIONS, NO_TIMESTAMP, TransactionMetadata
 from kafka_zk.transaction.requests import (
     NO_PRODUCER_EPOCH,
@@ -26,8 +26,12 @@ from kafka_zk.transaction.requests import (
 )
 from kafka_zk.transaction.states import TRANSITIONS, Event, TransactionState
 
+_EMPTY, _ONGOING = TransactionState.EMPTY, TransactionState.ONGOING
 _PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
-_CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
+_NONE, _CONCURRENT = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS
+_ADD_PARTITIONS, _MARKERS_WRITTEN = Event.ADD_PARTITIONS, Event.MARKERS_WRITTEN
+_COMMIT, _ABORT = Event.COMMIT, Event.ABORT
+_RESULTS = {code: Result(code) for code in ErrorCode}
 
 
 class Transaction:
@@ -52,9 +56,7 @@ class Transaction:
         """An id that nobody has used before."""
         return cls(
             transactional_id,
-            TransactionMetadata(
-                producer_id, NO_PRODUCER_EPOCH, timeout_ms, TransactionState.EMPTY, last_update_ms=now_ms
-            ),
+            TransactionMetadata(producer_id, NO_PRODUCER_EPOCH, timeout_ms, _EMPTY, last_update_ms=now_ms),
         )
 
     @property
@@ -140,14 +142,14 @@ class Transaction:
         refusal = self._refusal_to_change(producer)
         if refusal is not None:
             return _answer(reply, refusal)
-        target = TRANSITIONS[Event.ADD_PARTITIONS][metadata.state]
+        target = TRANSITIONS[_ADD_PARTITIONS][metadata.state]
         if isinstance(target, ErrorCode):
             return _answer(reply, target)
-        is_open = metadata.state is TransactionState.ONGOING
-        if is_open and tps <= metadata.tps:
-            return _answer(reply, ErrorCode.NONE)
-        start_ms = metadata.start_ms if is_open else now_ms
-        return self._prepare(reply, metadata.changed(target, metadata.tps | tps, start_ms, now_ms))
+        if metadata.state is not _ONGOING:
+            return self._prepare(reply, metadata.changed(target, tps, now_ms, now_ms))
+        if tps <= metadata.tps:
+            return _answer(reply, _NONE)
+        return self._prepare(reply, metadata.changed(target, metadata.tps | tps, metadata.start_ms, now_ms))
 
     def verify(
         self, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
@@ -173,8 +175,8 @@ class Transaction:
         refusal = self._refusal_to_change(producer)
         if refusal is not None:
             return _answer(reply, refusal)
-        target = TRANSITIONS[Event.COMMIT if commit else Event.ABORT][metadata.state]
-        if target is ErrorCode.NONE:
+        target = TRANSITIONS[_COMMIT if commit else _ABORT][metadata.state]
+        if target is _NONE:
             return self._prepare(reply, metadata)
         if isinstance(target, ErrorCode):
             return _answer(reply, target)
@@ -230,20 +232,22 @@ class Transaction:
         pending = self.pending
         assert pending is not None, "nothing was to be appended"
         if self.metadata.state in _PREPARED:
-            if error is not ErrorCode.NONE:
+            if error is not _NONE:
                 return [Append(pending, is_retry=True)]
             self.pending, self.metadata, self._fence_failed = None, pending, False
             return []
         reply, is_fence = self.waiting, self._is_fence
         self.pending, self.waiting, self._is_fence = None, None, False
-        if error is not ErrorCode.NONE:
+        if error is not _NONE:
             self._fence_failed = self._fence_failed or is_fence
             return _answer(reply, error)
         self.metadata = pending
         if pending.state in _PREPARED:
-            answer = _answer(reply, _CONCURRENT if is_fence else ErrorCode.NONE)
+            answer = _answer(reply, _CONCURRENT if is_fence else _NONE)
             return answer + self._complete(now_ms)
-        return [Answer(reply, Result(ErrorCode.NONE, ProducerIdAndEpoch(*pending[:2])))]
+        if pending.state is _EMPTY:
+            return [Answer(reply, Result(_NONE, new_tuple(ProducerIdAndEpoch, pending[:2])))]
+        return _answer(reply, _NONE)
 
     def markers_written(self, tps: Collection[TopicPartition], now_ms: int) -> list[Effect]:
         """These partitions have their marker, or are gone for good. When all have, the transaction is complete."""
@@ -257,17 +261,17 @@ class Transaction:
     def _complete(self, now_ms: int) -> list[Effect]:
         """The end of the transaction is in the log: tell its partitions, and nobody changes anything until then."""
         metadata = self.metadata
-        target = TRANSITIONS[Event.MARKERS_WRITTEN][metadata.state]
+        target = TRANSITIONS[_MARKERS_WRITTEN][metadata.state]
         assert isinstance(target, TransactionState)
         self.pending = metadata.changed(target, NO_PARTITIONS, metadata.start_ms, now_ms)
         if not metadata.tps:
             return self._completed()
-        producer = ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)
-        return [SendMarkers(producer, metadata.state is TransactionState.PREPARE_COMMIT, metadata.tps)]
+        producer = new_tuple(ProducerIdAndEpoch, metadata[:2])
+        return [new_tuple(SendMarkers, (producer, metadata.state is _PREPARED[0], metadata.tps))]
 
     def _completed(self) -> list[Effect]:
         assert self.pending is not None, "the end was prepared"
-        return [Append(self.pending)]
+        return [new_tuple(Append, (self.pending, False))]
 
     def _fence(self, reply: Reply | None, now_ms: int) -> list[Effect]:
         """Abort the open transaction in an epoch that no producer ever gets. Whoever has the old one is fenced at once:
@@ -287,8 +291,8 @@ class Transaction:
     def _prepare(self, reply: Reply | None, target: TransactionMetadata) -> list[Effect]:
         assert self.pending is None, f"{self.pending} is under way"
         self.pending, self.waiting = target, reply
-        return [Append(target)]
+        return [new_tuple(Append, (target, False))]
 
 
 def _answer(reply: Reply | None, error: ErrorCode) -> list[Effect]:
-    return [Answer(reply, Result(error))]
+    return [new_tuple(Answer, (reply, _RESULTS[error]))]

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.end_transaction_marker import MarkerBatch, marker_batch
+from kafka_zk.storage.end_transaction_marker import MarkerBatch, marker_batch, plain_marker
 from kafka_zk.storage.errors import InvalidProducerEpoch, RecordBatchTooLarge, TransactionCoordinatorFenced
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_validator import validate_batch
 from kafka_zk.storage.marker_appends import append_markers
+from kafka_zk.storage.record_batch import read_header
 from kafka_zk.storage.types import LogAppendInfo
 
 from .helpers import T0, append, batch, new_log, read_offsets, reopen
@@ -30,8 +31,25 @@ def markers(epoch: int = 1, coordinator_epoch: int = 3) -> list[bytearray]:
     ]
 
 
+def taken_apart(batch: bytearray) -> MarkerBatch:
+    header = read_header(batch)
+    marker = plain_marker(batch, header)
+    assert marker is not None
+    return MarkerBatch(batch, header, marker)
+
+
 def together(log: Log, batches: Sequence[bytearray]) -> list[object]:
-    return list(append_markers(log, list(map(MarkerBatch.of, batches)), leader_epoch=2, now_ms=T0 + 5))
+    """What became of each, as ``one_by_one`` has it."""
+    info, refused = append_markers(log, list(map(taken_apart, batches)), leader_epoch=2, now_ms=T0 + 5)
+    results: list[object] = [refused.get(place) for place in range(len(batches))]
+    if info is not None:
+        assert info.size_bytes == sum(len(batches[place]) for place, found in enumerate(results) if found is None)
+        for offset in range(info.first_offset, info.last_offset + 1):
+            place = results.index(None)
+            size_bytes = len(batches[place])
+            results[place] = info._replace(first_offset=offset, last_offset=offset, size_bytes=size_bytes)
+    assert None not in results
+    return results
 
 
 def one_by_one(log: Log, batches: Sequence[bytearray]) -> list[object]:

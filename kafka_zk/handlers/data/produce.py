@@ -26,7 +26,7 @@ from kafka_zk.security.authorizer import Operation, topic
 from kafka_zk.storage.compression import Compression
 from kafka_zk.storage.errors import InvalidRecord, UnsupportedCompression
 from kafka_zk.storage.record_batch import CODEC_MASK, Buffer
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.storage.types import LogAppendInfo, TopicPartition, new_tuple
 
 _ZSTD_SINCE = 7
 _MANY = 100  # partitions of one topic that are looked at in one turn
@@ -35,6 +35,7 @@ _ATTRIBUTES_POSITION = 22  # their lower byte, in a batch
 
 _NO_PARTITIONS: Mapping[int, object] = {}
 _NO_RECORDS = memoryview(b"")
+_WRITE = Operation.WRITE
 _PENDING = PartitionResult(-1)  # holds the place of what is appended
 
 
@@ -58,7 +59,7 @@ async def handle(
             turns = Turns(services.clock, goes_on=True) if turns is None else turns
         refused = None
         known = services.metadata.topics.get(name, _NO_PARTITIONS)
-        if not services.authorizer.authorize(context, Operation.WRITE, topic(name)):
+        if not services.authorizer.authorize(context, _WRITE, topic(name)):
             refused, known = ErrorCode.TOPIC_AUTHORIZATION_FAILED, _NO_PARTITIONS
         elif name in INTERNAL_TOPICS and header.client_id != _ADMIN_CLIENT_ID:  # what brokers keep is not for clients
             refused, known = ErrorCode.INVALID_TOPIC_EXCEPTION, _NO_PARTITIONS
@@ -72,10 +73,10 @@ async def handle(
                 if isinstance(records, PartitionResult):
                     results.append(records)
                     continue
-            batches.append((TopicPartition(name, partition), records or _NO_RECORDS))
+            batches.append((new_tuple(TopicPartition, (name, partition)), records or _NO_RECORDS))
             places.append((results, len(results), partition))
             results.append(_PENDING)
-        topics.append(TopicResult(name, results))
+        topics.append(new_tuple(TopicResult, (name, results)))
     acks = request.acks
     if request.transactional_id is None:
         appended = await services.replicas.append_records(batches, acks)
@@ -87,8 +88,9 @@ async def handle(
         appended = await services.replicas.replicated(appended, timeout_ms)
     for (results, place, partition), info in zip(places, appended, strict=True):
         if isinstance(info, LogAppendInfo):
-            results[place] = PartitionResult(
-                partition, 0, info.first_offset, info.log_append_time_ms, info.log_start_offset
+            results[place] = new_tuple(
+                PartitionResult,
+                (partition, 0, info.first_offset, info.log_append_time_ms, info.log_start_offset, (), None, None),
             )
         else:
             results[place] = _refused(partition, info)

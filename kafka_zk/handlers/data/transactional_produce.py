@@ -14,13 +14,14 @@ from kafka_zk.protocol.request import RequestContext
 from kafka_zk.replica.delayed_produce import AppendResult, DelayedProduce
 from kafka_zk.replica.transaction_verification import TransactionToVerify, refusal
 from kafka_zk.security.authorizer import Operation, transactional_id
-from kafka_zk.storage.record_batch import HEADER_SIZE, BatchHeader, Buffer, read_header
+from kafka_zk.storage.record_batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, Buffer, read_header
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.storage.verification_state import Guards
 
 T = TypeVar("T")
 
 _ABORTABLE_SINCE = 11
+_WRITE = Operation.WRITE
 
 
 async def append(
@@ -39,18 +40,17 @@ async def append(
         return [refused_all for _ in batches]
     verified = None
     if headers and services.replicas.verification is not None:
-        first = next(iter(headers.values()))
-        verified = await services.replicas.verification.verify(
-            TransactionToVerify(wanted, first.producer_id, first.producer_epoch, version >= _ABORTABLE_SINCE),
-            {tp: header.base_sequence for tp, header in headers.items()},
-        )
+        first, knows_abortable = next(iter(headers.values())), version >= _ABORTABLE_SINCE
+        transaction = TransactionToVerify(wanted, first.producer_id, first.producer_epoch, knows_abortable)
+        sequences = {tp: header.base_sequence for tp, header in headers.items()}
+        verified = await services.replicas.verification.verify(transaction, sequences)
     if verified is None:
         guards: Guards = dict.fromkeys(headers)
         return await services.replicas.append_records(batches, request.acks, guards)
+    if not verified.refused:
+        return await services.replicas.append_records(batches, request.acks, verified.guards)
     allowed = [batch for batch in batches if batch[0] not in verified.refused]
     result = await services.replicas.append_records(allowed, request.acks, verified.guards)
-    if not verified.refused:
-        return result
     tps = [tp for tp, _ in batches]
     if isinstance(result, DelayedProduce):
         return DelayedProduce(tps, _with_refused(tps, result.results, verified.refused))
@@ -68,7 +68,7 @@ def _refusal(
     services: Services, context: RequestContext, wanted: str, headers: Collection[BatchHeader]
 ) -> ApiError | None:
     """Why nothing of the request is appended, if so."""
-    if headers and not services.authorizer.authorize(context, Operation.WRITE, transactional_id(wanted)):
+    if headers and not services.authorizer.authorize(context, _WRITE, transactional_id(wanted)):
         return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if len(headers) > 1 and len({(header.producer_id, header.producer_epoch) for header in headers}) > 1:
         reason = "Transactional records contained more than one producer ID"
@@ -81,4 +81,5 @@ def _transactional_header(records: Buffer | None) -> BatchHeader | None:
     if records is None or len(records) < HEADER_SIZE:
         return None
     header = read_header(records)
-    return header if header.magic == 2 and header.is_transactional and header.producer_id >= 0 else None
+    is_one = header.magic == 2 and header.attributes & TRANSACTIONAL_FLAG and header.producer_id >= 0
+    return header if is_one else None

@@ -36,4 +36,5 @@ async def _code(services: Services, context: RequestContext, request: Any) -> Er
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     tp = TopicPartition(OFFSETS_TOPIC, services.coordinator.partition_for(request.group_id))
-    return await services.transactions.add_partitions(wanted, producer, [tp])
+    added = services.transactions.add_partitions(wanted, producer, frozenset([tp]))
+    return added if isinstance(added, ErrorCode) else await added

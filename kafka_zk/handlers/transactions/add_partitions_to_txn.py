@@ -24,12 +24,14 @@ from kafka_zk.protocol.transactions import (
     write_partitions_added_to_txn,
 )
 from kafka_zk.security.authorizer import CLUSTER, Operation, topic, transactional_id
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition, new_tuple
 from kafka_zk.transaction.requests import ProducerIdAndEpoch
 
 _BETWEEN_BROKERS_SINCE = 4
 _FENCED_SINCE = 2
 _ABORTABLE_SINCE = 5
+_WRITE = Operation.WRITE
+_NONE = ErrorCode.NONE
 
 Response = codec.response(ApiKey.ADD_PARTITIONS_TO_TXN)
 Transaction = Response.AddPartitionsToTxnResult
@@ -48,9 +50,9 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         return await answer(services, context, header, body, _large)
     wanted, producer_id, producer_epoch, tps = read_add_partitions_to_txn_request(version, body)
     del body  # it may wait for the log
-    producer = ProducerIdAndEpoch(producer_id, producer_epoch)
+    producer = new_tuple(ProducerIdAndEpoch, (producer_id, producer_epoch))
     codes = await _of_client(services, context, version, wanted, producer, tps)
-    if codes is ErrorCode.NONE:
+    if codes is _NONE:
         return [write_partitions_added_to_txn(version, header.correlation_id, tps)]
     return [write_add_partitions_to_txn_response(version, header.correlation_id, _of_each(tps, codes))]
 
@@ -88,14 +90,10 @@ async def _of_client(
 ) -> ErrorCode | _Codes:
     """What became of all of them together, or of each."""
     authorize = services.authorizer.authorize
-    if not authorize(context, Operation.WRITE, transactional_id(wanted)):
+    if not authorize(context, _WRITE, transactional_id(wanted)):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    forbidden = [
-        name for name in {tp.topic for tp in tps} if not authorize(context, Operation.WRITE, topic(name))
-    ]
-    refused = {}
-    if forbidden:
-        refused = {tp: ErrorCode.TOPIC_AUTHORIZATION_FAILED for tp in tps if tp.topic in forbidden}
+    forbidden = {name for name in {tp[0] for tp in tps} if not authorize(context, _WRITE, topic(name))}
+    refused = {tp: ErrorCode.TOPIC_AUTHORIZATION_FAILED for tp in tps if tp[0] in forbidden} if forbidden else {}
     return await _add(services, version, wanted, producer, tps, refused)
 
 
@@ -130,8 +128,8 @@ async def _add(
     refused.update(_unknown(services, [tp for tp in tps if tp not in refused] if refused else tps))
     if refused:
         return _none_of(tps, refused)
-    code = await services.transactions.add_partitions(wanted, producer, frozenset(tps))
-    return known_since(code, version, _FENCED_SINCE)
+    added = services.transactions.add_partitions(wanted, producer, frozenset(tps))
+    return known_since(added if isinstance(added, ErrorCode) else await added, version, _FENCED_SINCE)
 
 
 def _of_each(tps: Sequence[TopicPartition], codes: ErrorCode | _Codes) -> _Codes:

@@ -7,9 +7,11 @@ from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.transactions import read_end_txn_request, write_end_txn_response
 from kafka_zk.security.authorizer import Operation, transactional_id
+from kafka_zk.storage.types import new_tuple
 from kafka_zk.transaction.requests import ProducerIdAndEpoch
 
 _FENCED_SINCE = 2
+_WRITE = Operation.WRITE
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
@@ -17,9 +19,10 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     version = header.api_version
     wanted, producer_id, producer_epoch, committed = read_end_txn_request(version, body)
     del body  # it may wait for the log
-    if services.authorizer.authorize(context, Operation.WRITE, transactional_id(wanted)):
-        producer = ProducerIdAndEpoch(producer_id, producer_epoch)
-        code = await services.transactions.end(wanted, producer, commit=committed)
+    if services.authorizer.authorize(context, _WRITE, transactional_id(wanted)):
+        producer = new_tuple(ProducerIdAndEpoch, (producer_id, producer_epoch))
+        ended = services.transactions.end(wanted, producer, commit=committed)
+        code = ended if isinstance(ended, ErrorCode) else await ended
     else:
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return [write_end_txn_response(version, header.correlation_id, known_since(code, version, _FENCED_SINCE))]

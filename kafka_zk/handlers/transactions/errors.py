@@ -2,7 +2,9 @@
 
 from kafka_zk.protocol.errors import ErrorCode
 
+_FENCED = ErrorCode.PRODUCER_FENCED
+
 
 def known_since(code: ErrorCode, version: int, since: int) -> ErrorCode:
     """The code as a client of this version knows it: before ``since`` a fenced producer is told of its epoch."""
-    return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED and version < since else code
+    return ErrorCode.INVALID_PRODUCER_EPOCH if code is _FENCED and version < since else code

@@ -17,6 +17,7 @@ from kafka_zk.security.authorizer import CLUSTER, Operation, transactional_id
 from kafka_zk.transaction.requests import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch, Result
 
 _FENCED_SINCE = 4
+_WRITE = Operation.WRITE
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
@@ -34,7 +35,7 @@ async def _result(services: Services, context: RequestContext, request: InitProd
     if wanted is None:
         if not authorize(context, Operation.IDEMPOTENT_WRITE, CLUSTER):
             return Result(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    elif not authorize(context, Operation.WRITE, transactional_id(wanted)):
+    elif not authorize(context, _WRITE, transactional_id(wanted)):
         return Result(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH
     if has_id != has_epoch:

@@ -3,8 +3,8 @@
 Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
 """
 
-from collections.abc import Awaitable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from twisted.internet.defer import ensureDeferred
 
@@ -15,10 +15,10 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.replica.delayed_produce import AppendResult
+from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult
 from kafka_zk.replica.transaction_markers import MarkersAppended, TransactionMarker, append_markers, batch_of
 from kafka_zk.security.authorizer import CLUSTER, Operation
-from kafka_zk.storage.end_transaction_marker import MarkerBatch
+from kafka_zk.storage.end_transaction_marker import MARKER_BYTES, MarkerBatch
 from kafka_zk.storage.marker_appends import MOST_TOGETHER
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 
@@ -34,6 +34,12 @@ AT_ONCE = 64
 
 Codes = dict[TopicPartition, ErrorCode]
 Written = dict[int, Codes]
+_Part: TypeAlias = tuple[TopicPartition, list[MarkerBatch]]
+"""A partition, and markers that are written together into it."""
+
+_SETTLED = (LogAppendInfo, *APPEND_ERRORS)
+_NONE, _UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_MOST_BYTES = MOST_TOGETHER * MARKER_BYTES
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
@@ -58,72 +64,64 @@ def write(
     """Append each marker to its partitions, which this broker leads: what became of it, by producer id. Nothing to
     await if nobody has to."""
     written: Written = {}
-    parts = list(_parts(services, markers, written))
-    if sum(len(part.markers) for part in parts) > AT_ONCE:
+    parts = _parts(services, markers, written)
+    if sum([len(tps) for _, tps in markers]) > AT_ONCE:
         return _write_in_turns(services, parts, written)
-    outcomes = [_append(services, part) for part in parts]
+    now_ms = services.clock.wall_ms()
     waiting = []
-    for part, appended in zip(parts, outcomes, strict=True):
-        if isinstance(appended.outcome, Awaitable):
-            waiting.append((part, appended))
+    for tp, batches in parts:
+        appended = append_markers(services.replicas, tp, batches, now_ms, _TIMEOUT_MS)
+        outcome, refused = appended
+        if outcome is None or isinstance(outcome, _SETTLED):
+            _note(services, tp, batches, refused, outcome, written)
         else:
-            _note(services, part, appended.results, appended.outcome, written)
+            waiting.append((tp, batches, appended))
     return _noted_later(services, waiting, written) if waiting else written
-
-
-class _Part(NamedTuple):
-    """Markers that are written together into one partition."""
-
-    tp: TopicPartition
-    markers: list[TransactionMarker]
-    batches: list[MarkerBatch]
 
 
 def _parts(
     services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]], written: Written
-) -> Iterator[_Part]:
-    """In the order of the markers if a producer has several; of partitions that are not here only ``written`` tells."""
-    now_ms = services.clock.wall_ms()
+) -> list[_Part]:
+    """What is written together, in the order of the markers if a producer has several; of partitions that are not here
+    only ``written`` tells."""
+    now_ms, logs = services.clock.wall_ms(), services.replicas.logs
     most = MOST_TOGETHER if len({marker.producer_id for marker, _ in markers}) == len(markers) else 1
-    parts: dict[TopicPartition, _Part] = {}
+    full: list[_Part] = []
+    parts: dict[TopicPartition, list[MarkerBatch]] = {}
     for marker, tps in markers:
         codes = written.setdefault(marker.producer_id, {})
         batch = batch_of(marker, now_ms)
         for tp in tps:
-            codes[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # unless it is here; answered in the order of the request
-            part = parts.get(tp)
-            if part is not None and len(part.markers) < most:
-                part.markers.append(marker)
-                part.batches.append(batch)
+            codes[tp] = _UNKNOWN  # unless it is here; answered in the order of the request
+            batches = parts.get(tp)
+            if batches is not None and len(batches) < most:
+                batches.append(batch)
                 continue
-            if part is not None:
-                yield part
-            log = services.replicas.logs.get(tp)
+            if batches is not None:
+                full.append((tp, batches))
+            log = logs.get(tp)
             if log is None:
                 continue
-            if log.config.segment_bytes < MOST_TOGETHER * len(batch.batch):
+            if log.config.segment_bytes < _MOST_BYTES:
                 most = 1
-            parts[tp] = _Part(tp, [marker], [batch])
-    yield from parts.values()
-
-
-def _append(services: Services, part: _Part) -> MarkersAppended:
-    return append_markers(services.replicas, part.tp, part.batches, services.clock.wall_ms(), _TIMEOUT_MS)
+            parts[tp] = [batch]
+    return [*full, *parts.items()]
 
 
 async def _write_in_turns(services: Services, parts: list[_Part], written: Written) -> Written:
     """All are appended before one is waited for."""
     turns = Turns(services.clock, goes_on=True)
     begun = []
-    for part in parts:
+    for tp, batches in parts:
         if turns.is_over:
             await turns.next()
-        begun.append((part, _append(services, part)))
+        appended = append_markers(services.replicas, tp, batches, services.clock.wall_ms(), _TIMEOUT_MS)
+        begun.append((tp, batches, appended))
     return await _noted_later(services, begun, written)
 
 
 async def _noted_later(
-    services: Services, begun: Sequence[tuple[_Part, MarkersAppended]], written: Written
+    services: Services, begun: Sequence[tuple[TopicPartition, list[MarkerBatch], MarkersAppended]], written: Written
 ) -> Written:
     """Each as soon as it is settled."""
     for noting in [ensureDeferred(_noted(services, *each, written)) for each in begun]:
@@ -131,28 +129,32 @@ async def _noted_later(
     return written
 
 
-async def _noted(services: Services, part: _Part, appended: MarkersAppended, written: Written) -> None:
-    results, outcome = appended
-    _note(services, part, results, await outcome if isinstance(outcome, Awaitable) else outcome, written)
+async def _noted(
+    services: Services, tp: TopicPartition, batches: list[MarkerBatch], appended: MarkersAppended, written: Written
+) -> None:
+    outcome, refused = appended
+    settled = outcome if outcome is None or isinstance(outcome, _SETTLED) else await outcome
+    _note(services, tp, batches, refused, settled, written)
 
 
 def _note(
     services: Services,
-    part: _Part,
-    results: Sequence[LogAppendInfo | Exception],
+    tp: TopicPartition,
+    batches: list[MarkerBatch],
+    refused: Mapping[int, Exception],
     outcome: AppendResult | None,
     written: Written,
 ) -> None:
     """What became of the markers in a partition. Committed offsets of a transaction count from now on, or never."""
-    tp, listeners = part.tp, services.replicas.marker_listeners
-    for (producer_id, _, _, is_commit), result in zip(part.markers, results, strict=True):
-        settled = outcome if isinstance(result, LogAppendInfo) else result
-        if isinstance(settled, Exception):
-            written[producer_id][tp] = error_code(settled)
-            continue
-        written[producer_id][tp] = ErrorCode.NONE
-        for markers_written in listeners:
-            markers_written(producer_id, (tp,), is_commit)
+    code = error_code(outcome) if isinstance(outcome, Exception) else _NONE
+    for _, header, _ in batches:
+        written[header.producer_id][tp] = code
+    for place, error in refused.items():
+        written[batches[place].header.producer_id][tp] = error_code(error)
+    accepted = [each for place, each in enumerate(batches) if place not in refused] if refused else batches
+    if code is _NONE and accepted:
+        for markers_written in services.replicas.marker_listeners:
+            markers_written(tp, accepted)
 
 
 def _marker(asked: Any) -> TransactionMarker:

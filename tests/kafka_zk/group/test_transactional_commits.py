@@ -16,6 +16,7 @@ from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.records import OffsetAndMetadata
 from kafka_zk.group.transactional_offsets import Producer
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.replica.transaction_markers import TransactionMarker, batch_of
 from kafka_zk.replica.transaction_verification import TransactionToVerify
 from kafka_zk.storage.record_batch import (
     CONTROL_FLAG,
@@ -73,7 +74,8 @@ def write_marker(world: World, producer: Producer = P, *, is_committed: bool) ->
 
 def end(world: World, producer: Producer = P, *, is_committed: bool = True) -> None:
     write_marker(world, producer, is_committed=is_committed)
-    world.coordinator.transactional_commits.markers_written(producer.producer_id, [P0], is_committed)
+    told = TransactionMarker(producer.producer_id, producer.producer_epoch, 0, is_committed)
+    world.coordinator.transactional_commits.markers_written(P0, [batch_of(told, EPOCH_MS)])
 
 
 def fetch(world: World, *wanted: TopicPartition, group: str = "g", stable: bool = False) -> dict[Any, Any]:
@@ -245,8 +247,9 @@ def test_a_marker_that_comes_while_groups_are_loaded_counts(world: World, monkey
 def test_a_marker_of_another_partition_changes_nothing(world: World) -> None:
     """A transaction may have offsets of groups in several partitions; each has its own marker."""
     commit(world, {T0: committed(7)})
-    others = [TopicPartition(OFFSETS_TOPIC, 1), TopicPartition("t", 0)]
-    world.coordinator.transactional_commits.markers_written(7, others, True)
+    for other in (TopicPartition(OFFSETS_TOPIC, 1), TopicPartition("t", 0)):
+        told = batch_of(TransactionMarker(7, 0, 0, True), EPOCH_MS)
+        world.coordinator.transactional_commits.markers_written(other, [told])
     assert fetch(world, T0, stable=True) == {T0: UNSTABLE}
 
 

@@ -1,7 +1,7 @@
 """A partition's log under transactions, through the dispatcher: Produce, WriteTxnMarkers, Fetch, ListOffsets,
 DescribeProducers; and the coordinator is asked before a transaction's first batch."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -208,13 +208,13 @@ def test_markers_are_answered_for_each_producer_and_partition(harness: Make, ver
     """And who waits for them is told of those that were written."""
     broker = harness()
     broker.lead("t")
-    told: list[tuple[int, list[TopicPartition], bool]] = []
+    told: list[tuple[TopicPartition, int, bool]] = []
     listeners = broker.services.replicas.marker_listeners
-    listeners.append(lambda producer, tps, commit: told.append((producer, [*tps], commit)))
+    listeners.append(lambda tp, ends: told.extend((tp, each.header.producer_id, each.marker.is_abort) for each in ends))
     wanted = markers((7, COMMIT), (8, ABORT), partitions=[0, 5])
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert marked(broker, wanted, version) == {7: [0, missing], 8: [0, missing]}
-    assert told == [(7, [TP], True), (8, [TP], False)]
+    assert told == [(TP, 7, False), (TP, 8, True)]
     assert marked(broker, markers(), version) == {}
 
     class Authorizer:
@@ -256,7 +256,7 @@ class Coordinator:
 
     def __init__(self, broker: Harness) -> None:
         self.asked: list[tuple[TransactionToVerify, Sequence[TopicPartition]]] = []
-        self.answers: list[Deferred[Mapping[TopicPartition, ErrorCode]]] = []
+        self.answers: list[Deferred[dict[TopicPartition, ErrorCode]]] = []
         self.is_enabled = True
         replicas = broker.services.replicas
         replicas.verification = TransactionVerification(
@@ -265,7 +265,7 @@ class Coordinator:
 
     def ask(
         self, transaction: TransactionToVerify, tps: Sequence[TopicPartition]
-    ) -> Awaitable[Mapping[TopicPartition, ErrorCode]]:
+    ) -> Awaitable[dict[TopicPartition, ErrorCode]]:
         self.asked.append((transaction, tps))
         self.answers.append(Deferred())
         return self.answers[-1]

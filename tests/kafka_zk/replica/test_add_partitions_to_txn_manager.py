@@ -4,13 +4,13 @@ from collections.abc import Awaitable
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred, ensureDeferred, succeed
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Codes, Connection
-from kafka_zk.replica.transaction_verification import TransactionToVerify
+from kafka_zk.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Connection
+from kafka_zk.replica.transaction_verification import Refused, TransactionToVerify
 from kafka_zk.storage.types import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -66,19 +66,19 @@ class World:
     def __init__(self, broker: Broker | None = None) -> None:
         self.broker = broker or Broker()
         self.coordinator: int | None = 1
-        self.own: Codes = {}
+        self.own: Refused = {}
         self.manager = AddPartitionsToTxnManager(
             0, lambda name: self.coordinator, self._connect, lambda transaction, tps: self.own
         )
-        self.told: dict[str, Codes] = {}
+        self.told: dict[str, Refused] = {}
 
     def _connect(self, broker_id: int) -> Awaitable[Connection]:
         assert broker_id == 1
         return succeed(self.broker)
 
     def ask(self, name: str, *tps: TopicPartition, epoch: int = 0, label: str = "", knows: bool = False) -> None:
-        asking = self.manager.ask(TransactionToVerify(name, 7, epoch, knows), tps or (P0,))
-        ensureDeferred(asking).addCallback(lambda codes: self.told.update({label or name: codes}))
+        asking = maybeDeferred(self.manager.ask, TransactionToVerify(name, 7, epoch, knows), tps or (P0,))
+        asking.addCallback(lambda codes: self.told.update({label or name: codes}))
 
 
 def test_what_comes_while_a_broker_answers_is_asked_together() -> None:
@@ -114,8 +114,8 @@ def test_who_is_told_of_a_newer_question_may_ask_again_at_once() -> None:
     """As the next request of its connection does."""
     world = World()
     world.ask("a", label="under way")
-    asking = world.manager.ask(TransactionToVerify("a", 7, 0), [P0])
-    ensureDeferred(asking).addCallback(lambda codes: world.ask("a", P1, label="next"))
+    asking = maybeDeferred(world.manager.ask, TransactionToVerify("a", 7, 0), [P0])
+    asking.addCallback(lambda codes: world.ask("a", P1, label="next"))
     world.ask("a", label="newer")
     assert world.told == {"newer": {P0: ErrorCode.NETWORK_EXCEPTION}}
     world.broker.answer({"a": {}})

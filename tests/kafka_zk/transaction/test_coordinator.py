@@ -55,10 +55,12 @@ def turn(broker: Harness) -> None:
         broker.clock.advance(0)
 
 
-def asked(coroutine: Any) -> list[Any]:
+def asked(outcome: Any) -> list[Any]:
     """Its result as soon as it has one."""
+    if isinstance(outcome, ErrorCode):
+        return [outcome]
     results: list[Any] = []
-    ensureDeferred(coroutine).addCallback(results.append)
+    ensureDeferred(outcome).addCallback(results.append)
     return results
 
 
@@ -70,7 +72,7 @@ def init(broker: Harness, who: str = "x", timeout_ms: int = 60_000) -> Result:
 
 def begin(broker: Harness, who: str = "x", timeout_ms: int = 60_000) -> ProducerIdAndEpoch:
     producer = init(broker, who, timeout_ms).producer
-    assert asked(broker.services.transactions.add_partitions(who, producer, [T0])) == [NONE]
+    assert asked(broker.services.transactions.add_partitions(who, producer, frozenset([T0]))) == [NONE]
     return producer
 
 
@@ -208,7 +210,7 @@ def test_a_transaction_that_is_asked_for_as_soon_as_it_is_loaded_is_aborted_in_t
     while state_of(broker) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         broker.clock.advance(0.001)
     added = [
-        asked(broker.services.transactions.add_partitions(who, producer, [TopicPartition("t", 1)]))
+        asked(broker.services.transactions.add_partitions(who, producer, frozenset([TopicPartition("t", 1)])))
         for who, producer in producers.items()
     ]
     turn(broker)

@@ -45,7 +45,7 @@ def test_an_empty_one_has_null_for_its_partitions() -> None:
     assert decode_value(encode_value(complete)) == complete
 
 
-@pytest.mark.parametrize("transactional_id", ["a", "ä" * 300])
+@pytest.mark.parametrize("transactional_id", ["a", "ä-ö", "ä" * 300])
 def test_a_batch_has_the_key_and_the_value(transactional_id: str) -> None:
     """As it is built record by record, for every state, also when the id has written to the same partitions before."""
     random = Random(2)

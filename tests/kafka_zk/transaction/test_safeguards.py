@@ -40,8 +40,8 @@ SAFEGUARDS = {
         "_S.ONGOING: _S.EMPTY,\n        _S.PREPARE_COMMIT: _RETRY",
     ),
     "partitions stay in the transaction when others come": (
-        "metadata.tps | tps, start_ms, now_ms",
-        "tps, start_ms, now_ms",
+        "metadata.changed(target, metadata.tps | tps, ",
+        "metadata.changed(target, tps, ",
     ),
     "a transaction is complete when all partitions have their marker": (
         "return [] if left else self._completed()",
@@ -68,7 +68,7 @@ SAFEGUARDS = {
         "return False",
     ),
     "what was ended before is confirmed in the log": (
-        "if target is ErrorCode.NONE:",
+        "if target is _NONE:",
         "if False:",
     ),
 }
