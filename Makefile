@@ -2,7 +2,7 @@
 #   make demo       a real cluster on a real ZooKeeper, 336,776 records in and out again (no Java needed)
 #   make test       the tests that need Python only, ten minutes
 #   make test-fast  unit tests, under a minute
-#   make test-long  the lesson, the scenarios, faults by hand and exactly once, on real clusters: minutes a file
+#   make test-long  the lesson, scenarios, the whole demo, faults by hand, exactly once, on real clusters: minutes a file
 #   make test-spark extraction, source and sink with a real Spark, including killed processes
 #   make test-peers the same scripts against Apache Kafka and foreign clients (Java 17, Maven, kcat, Go, Node.js)
 #   make test-containers  real ZooKeepers and brokers in containers; starts the engine where it can (Debian, root)
@@ -55,7 +55,7 @@ test-fast: $(VENV)/.dev
 
 test-long: WORKERS = $(TEST_WORKERS)
 test-long: $(VENV)/.dev
-	$(BIN)/python -m pytest -q $(BY_FILE) -m long tests/integration $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q $(BY_FILE) -m long tests/integration tests/sim tests/soak $(PYTEST_ARGS)
 
 test-spark: $(VENV)/.dev
 	$(BIN)/python -m pytest -q $(BY_FILE) -m spark tests/integration $(PYTEST_ARGS)

@@ -1,4 +1,4 @@
-"""What a broker's process need not import.
+"""What the process of a broker, or of a command that is a client, need not import.
 
 ``import kafka.protocol`` runs the ``__init__`` of kafka-python, which imports all of its clients: 6 MB and 60 ms of a
 broker's start for nothing. Twisted's TCP imports TLS, and with it OpenSSL's bindings, wherever those are installed:

@@ -5,11 +5,13 @@ project inside its functions.
 """
 
 import importlib
+import sys
 from typing import NamedTuple
 
 import click
 
 from kafka_zk import __version__
+from kafka_zk.broker.lean_imports import import_lean
 from kafka_zk.cli.command_group import CommandGroup, with_narrow_examples
 from kafka_zk.embedded import interrupts
 
@@ -19,6 +21,7 @@ class _Entry(NamedTuple):
 
     module: str
     help: str
+    is_client: bool = False  # of brokers and of ZooKeeper, with TLS for ZooKeeper only
 
 
 COMMANDS = {
@@ -26,23 +29,25 @@ COMMANDS = {
     "break": _Entry("breaking", "Kill, pause, expire or cut off a broker of kafka-zk up."),
     "broker": _Entry("broker", "Run one broker of a server.properties file."),
     "zookeeper": _Entry("zookeeper", "Run one real ZooKeeper server."),
-    "topics": _Entry("topics", "Create, list, describe and delete topics."),
-    "reassign": _Entry("reassign", "Move partitions to other brokers."),
-    "elect-leaders": _Entry("elect_leaders", "Have preferred leaders, or unclean ones, elected."),
-    "compact": _Entry("compact", "Have brokers clean a compacted topic now."),
-    "produce": _Entry("produce", "Write lines of stdin or a file to a topic."),
-    "consume": _Entry("consume", "Read records of partitions, or as a member of a group."),
-    "watch": _Entry("watch", "Follow a group's rebalances live."),
-    "web": _Entry("web", "See in a browser what happens to a cluster, and wind it back."),
-    "offsets": _Entry("offsets", "Show the first and last offsets of partitions, or those at a time."),
-    "groups": _Entry("groups", "Consumer groups, at brokers and in ZooKeeper: show, reset, migrate, remove."),
+    "topics": _Entry("topics", "Create, list, describe and delete topics.", is_client=True),
+    "reassign": _Entry("reassign", "Move partitions to other brokers.", is_client=True),
+    "elect-leaders": _Entry("elect_leaders", "Have preferred leaders, or unclean ones, elected.", is_client=True),
+    "compact": _Entry("compact", "Have brokers clean a compacted topic now.", is_client=True),
+    "produce": _Entry("produce", "Write lines of stdin or a file to a topic.", is_client=True),
+    "consume": _Entry("consume", "Read records of partitions, or as a member of a group.", is_client=True),
+    "watch": _Entry("watch", "Follow a group's rebalances live.", is_client=True),
+    "web": _Entry("web", "See in a browser what happens to a cluster, and wind it back.", is_client=True),
+    "offsets": _Entry("offsets", "Show the first and last offsets of partitions, or those at a time.", is_client=True),
+    "groups": _Entry(
+        "groups", "Consumer groups, at brokers and in ZooKeeper: show, reset, migrate, remove.", is_client=True
+    ),
     "dump-log": _Entry("dump_log", "Show what lies in segment and index files."),
-    "znodes": _Entry("znodes", "Show the znode tree with data and owners."),
+    "znodes": _Entry("znodes", "Show the znode tree with data and owners.", is_client=True),
     "extract": _Entry("kafka_zk.spark_jobs.extract", "What is new of a topic into a folder by Spark, exactly once."),
     "lake": _Entry("kafka_zk.spark_jobs.lake", "Check folders that extract has written: every offset once."),
     "replay": _Entry("replay", "Play famous outages, and scenarios of your own, on a simulated cluster."),
-    "lesson": _Entry("lesson", "How consumer groups work, step by step on a live cluster."),
-    "demo": _Entry("demo", "336,776 flights through a real cluster and back, checked."),
+    "lesson": _Entry("lesson", "How consumer groups work, step by step on a live cluster.", is_client=True),
+    "demo": _Entry("demo", "336,776 flights through a real cluster and back, checked.", is_client=True),
 }
 
 
@@ -51,6 +56,17 @@ class LazyGroup(CommandGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A client's process is made lean, unless only its help is asked for, or the process is not ours."""
+        name, command, rest = super().resolve_command(ctx, args)
+        is_client = name in COMMANDS and COMMANDS[name].is_client and not set(ctx.help_option_names) & set(rest)
+        if is_client and "twisted" not in sys.modules:
+            with interrupts.held():
+                import_lean()
+        return name, command, rest
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = COMMANDS.get(cmd_name)

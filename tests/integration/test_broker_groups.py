@@ -99,7 +99,7 @@ class Ours:
 MEMBERS = [
     pytest.param(Ours, id="kafka-zk"),
     pytest.param(Librdkafka, id="librdkafka"),
-    pytest.param(KafkaPython, id="kafka-python"),
+    pytest.param(KafkaPython, id="kafka-python", marks=pytest.mark.long),
 ]
 
 

@@ -19,6 +19,7 @@ TIMEOUT_S = 1200
 PAGE = re.compile(r"what happens is shown at (http://127\.0\.0\.1:\d+/)")
 
 
+@pytest.mark.long
 def test_all_rows_come_back_and_a_kept_cluster_is_stopped_by_one_signal(tmp_path: Path) -> None:
     done = kafka_zk("demo", "--keep", "--json", "--data", tmp_path, timeout_s=TIMEOUT_S)
     assert done.returncode == 0, done.stderr

@@ -109,6 +109,7 @@ def test_avro_with_a_schema_registry(kafka_zk_cluster: EmbeddedCluster, make_top
     assert done.stdout == "{'id': 1, 'item': 'tea', 'count': 1}\n{'id': 2, 'item': 'milk', 'count': 6}\n"
 
 
+@pytest.mark.long
 def test_the_tests_of_an_example_pass(make_environment: MakeEnvironment) -> None:
     path = make_environment([*NEEDED, "pytest"])
     command = [path / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", EXAMPLES / "test_with_fixtures.py"]

@@ -112,6 +112,7 @@ def on_exit() -> Iterator[ExitStack]:
         yield stack
 
 
+@pytest.mark.long
 def test_a_group_of_processes_survives_whatever_happens(
     process_campaign_seed: int,
     make_zookeeper: Callable[[], EmbeddedZooKeeper],

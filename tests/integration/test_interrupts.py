@@ -82,8 +82,10 @@ def check(ended: Ended) -> None:
 
 @pytest.mark.parametrize(
     ("words", "stride", "at_once"),
-    [(("up", "--brokers", "1", "--port", "0"), 4, 2), (("demo", "--json"), 8, 1)],  # demos want the same ports
-    ids=["up", "demo"],
+    [
+        pytest.param(("up", "--brokers", "1", "--port", "0"), 4, 2, id="up"),
+        pytest.param(("demo", "--json"), 8, 1, id="demo", marks=pytest.mark.long),  # demos want the same ports
+    ],
 )
 def test_an_interrupted_start_leaves_nothing(
     words: tuple[str, ...], stride: int, at_once: int, process_campaign_seed: int, tmp_path: Path

@@ -68,6 +68,7 @@ def test_a_thousand_partitions(make_cluster) -> None:  # type: ignore[no-untyped
     wait_for(lambda: not list(broker.log_dir.glob(left)), "the deletion of all folders", TIMEOUT_S)
 
 
+@pytest.mark.long
 def test_long_work_never_looks_like_a_freeze(make_cluster, make_zk_client) -> None:  # type: ignore[no-untyped-def]
     """5,000 partitions: made, written to, stopped, started, killed, started again, deleted, in a session of 6 s.
 

@@ -31,6 +31,7 @@ def folders_named_like_ours(project: Path) -> None:
     (project / "tests" / "test_names.py").write_text(f"{imports}\n\n\ndef test_names():\n{checks}\n")
 
 
+@pytest.mark.long
 def test_a_project_of_somebody_else_tests_itself_with_what_it_declares(
     tmp_path: Path, make_environment: MakeEnvironment
 ) -> None:

@@ -79,6 +79,7 @@ def test_the_two_commands_are_targets_of_make() -> None:
         subprocess.run([*command, "--dry-run"], cwd=ROOT, capture_output=True, check=True, timeout=TIMEOUT_S)
 
 
+@pytest.mark.long
 def test_what_install_installs_is_an_extra_and_has_the_command(make_environment: MakeEnvironment) -> None:
     [install] = [command for command in block("install").commands if command.startswith("pip install")]
     path = make_environment(Block("", "", "sh", f"# {install}").requirements)
@@ -109,6 +110,7 @@ def test_the_commands_work_on_the_cluster_of_up(running: Running) -> None:
     assert {"en\thello", "fr\tbonjour"} <= set(shown.splitlines())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("running", ["groups"], indirect=True)
 def test_a_group_is_joined_and_watched(running: Running) -> None:
     shown = running.type("groups")

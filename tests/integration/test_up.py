@@ -26,7 +26,6 @@ from tests.integration.processes import (
     wait_for,
     wait_for_end,
 )
-from tests.peers.processes import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -116,6 +115,7 @@ def test_a_closed_terminal_stops_every_process_cleanly(tmp_path: Path, port: int
     assert (tmp_path / "broker-0" / "data" / ".kafka_cleanshutdown").exists()
 
 
+@pytest.mark.long
 def test_a_broker_that_dies_is_told_and_the_others_go_on(up_two: Up) -> None:
     """Without words of its log, which are older, and with the command that starts it again."""
     os.kill(up_two.broker_pids[1], signal.SIGKILL)
@@ -141,6 +141,7 @@ def _brokers(up: Up) -> set[str]:
     return {Path(node["path"]).name for node in nodes}
 
 
+@pytest.mark.long
 def test_partitions_that_no_running_broker_holds_are_told(up_two: Up, tmp_path: Path) -> None:
     where = ("--bootstrap-server", up_two.bootstrap)
     assert kafka_zk("topics", "create", "--topic", "t", "--replica-assignment", "0,1,1", *where).returncode == 0
@@ -159,30 +160,30 @@ def _up_one(data: Path) -> tuple["Popen[str]", int, int]:
 
 def test_a_cluster_that_commands_do_not_find_by_default_says_what_helps(tmp_path: Path) -> None:
     """Another one has ZooKeeper's port."""
-    with _taken(2181):
-        _check_export(tmp_path)
+    _check_export(_up_beside_another(tmp_path))
+
+
+def _up_beside_another(folder: Path) -> Up:
+    """Whoever it is that has the port: this test, or another one or somebody's cluster, which may just be ending."""
+    while True:
+        port = free_ports(1)[0]
+        with _taken(2181):
+            up = read_up(start("up", "--brokers", "1", "--port", str(port), "--data", folder), 1, port)
+        if not up.zookeeper.endswith(":2181"):
+            return up
+        up.end()
 
 
 @contextlib.contextmanager
 def _taken(port: int) -> Iterator[None]:
-    """By this test, as soon as other tests give it back; or by somebody's cluster, for good."""
+    """By this test, unless somebody has it."""
     with contextlib.ExitStack() as held:
-
-        def is_held() -> bool:
-            try:
-                held.enter_context(socket.create_server(("127.0.0.1", port)))
-            except OSError:
-                return False
-            return True
-
-        with contextlib.suppress(TimeoutError):
-            wait_until(is_held, 60, f"port {port}", interval_s=0.05)
+        with contextlib.suppress(OSError):
+            held.enter_context(socket.create_server(("127.0.0.1", port)))
         yield
 
 
-def _check_export(folder: Path) -> None:
-    port = free_ports(1)[0]
-    up = read_up(start("up", "--brokers", "1", "--port", str(port), "--data", folder), 1, port)
+def _check_export(up: Up) -> None:
     try:
         assert up.complaint().startswith("port 2181 is in use, perhaps by another cluster: ")
         assert up.process.stdout
@@ -217,6 +218,7 @@ def test_nothing_outlives_an_up_that_was_killed(up_two: Up) -> None:
     wait_for_end(up_two.zookeeper_pid, *up_two.broker_pids)
 
 
+@pytest.mark.long
 def test_the_same_data_again_continue(tmp_path: Path, port: int) -> None:
     arguments = ("up", "--brokers", "1", "--port", str(port), "--data", tmp_path, "--zookeeper-port",
                  str(free_ports(1)[0]))  # fmt: skip

@@ -68,7 +68,9 @@ def creator_of(variant: Variant, acls: Mapping[str, Acl]) -> str:
     return identity
 
 
-@pytest.mark.parametrize("variant", ["open", "digest", "sasl", "tls", "mtls"])
+@pytest.mark.parametrize(
+    "variant", [*(pytest.param(each, marks=pytest.mark.long) for each in ("open", "digest", "tls")), "sasl", "mtls"]
+)
 def test_complaint_24_every_znode_has_the_acl_of_its_kind(
     variant: Variant, make_zookeeper: MakeZooKeeper, make_cluster: MakeCluster
 ) -> None:
@@ -165,7 +167,7 @@ def test_a_broker_that_is_refused_ends_with_the_reason(
         make_cluster(broker_count=1, zookeeper=server, properties={JAAS_FILE: str(wrong)})
 
 
-@pytest.mark.parametrize("variant", ["sasl", "mtls"])
+@pytest.mark.parametrize("variant", [pytest.param("sasl", marks=pytest.mark.long), "mtls"])
 def test_an_identity_survives_a_reconnect(variant: Variant, make_zookeeper: MakeZooKeeper) -> None:
     """The session goes on over the new connection, and it is let do what it was let do before."""
     server = make_zookeeper(variant)

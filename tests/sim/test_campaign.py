@@ -10,9 +10,9 @@ from kafka_zk.storage import files
 from tests.sim.safeguards import SAFEGUARDS
 from tests.sim.taken_out import play_without
 
-SEEDS = 10
+SEEDS = 4
 """A slice: ``make sim`` plays hundreds."""
-PER_TEST = 5
+PER_TEST = 2
 
 pytestmark = pytest.mark.integration  # a minute of work, if of no process
 

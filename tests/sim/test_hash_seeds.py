@@ -15,12 +15,18 @@ _IN_TESTS = "from tests.sim.{module} import {play}; print({play}({arguments}).hi
 @pytest.mark.parametrize(
     "code",
     [
-        _DIGEST.format(module="campaign", play="play", arguments="3"),
-        _DIGEST.format(module="replicated", play="play_replicated", arguments="0"),
-        _DIGEST.format(module="transactional", play="play_transactional", arguments="206, faults_ms=3_000"),
-        _IN_TESTS.format(module="extraction", play="play_extraction", arguments="1"),
+        pytest.param(_DIGEST.format(module="campaign", play="play", arguments="3"), id="one replica"),
+        pytest.param(
+            _DIGEST.format(module="replicated", play="play_replicated", arguments="0"),
+            id="replicated",
+            marks=pytest.mark.long,  # transactions are replicated as well
+        ),
+        pytest.param(
+            _DIGEST.format(module="transactional", play="play_transactional", arguments="206, faults_ms=3_000"),
+            id="transactions",
+        ),
+        pytest.param(_IN_TESTS.format(module="extraction", play="play_extraction", arguments="1"), id="extraction"),
     ],
-    ids=["one replica", "replicated", "transactions", "extraction"],
 )
 def test_a_seed_is_the_same_history_whatever_the_hash_seed(code: str) -> None:
     processes = [

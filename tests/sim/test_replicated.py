@@ -9,7 +9,7 @@ from kafka_zk.sim.replicated import REPLICATION_FAULTS, play_replicated
 from tests.sim.replication_safeguards import SAFEGUARDS, play_replicated_without
 from tests.sim.taken_out import play_without
 
-SEEDS = 6
+SEEDS = 2
 
 pytestmark = pytest.mark.integration  # half a minute of work, if of no process
 

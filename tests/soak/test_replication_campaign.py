@@ -16,6 +16,7 @@ ROUNDS = 10
 """Of one seed at most: then the next one begins with new brokers."""
 
 
+@pytest.mark.long
 def test_nothing_acknowledged_is_lost_whatever_happens(
     tmp_path: Path, pytestconfig: pytest.Config, process_campaign_seed: int
 ) -> None:

@@ -64,6 +64,15 @@ SAFEGUARDS = {
     ),
 }
 
+FOUND_BY = {
+    "nothing is handed out without a lease": 48,
+    "the lease counts from when the request was sent": 26,
+    "who does not join a rebalance in time has no lease": 48,
+    "what moves goes to nobody before it was given back": 12,
+    "who gave partitions back joins again": 110,
+}
+"""A seed that shows it, where few do: tried before all others."""
+
 
 def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
     """Let the schedules run on the source without it."""
@@ -94,4 +103,4 @@ def is_found(seed: int) -> bool:
 @pytest.mark.parametrize("safeguard", SAFEGUARDS)
 def test_a_missing_safeguard_is_found(safeguard: str, monkeypatch: pytest.MonkeyPatch) -> None:
     without(safeguard, monkeypatch)
-    assert any(is_found(seed) for seed in range(SEEDS))
+    assert any(is_found(seed) for seed in (FOUND_BY.get(safeguard, 0), *range(SEEDS)))

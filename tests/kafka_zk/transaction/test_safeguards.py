@@ -73,6 +73,13 @@ SAFEGUARDS = {
     ),
 }
 
+FOUND_BY = {
+    "who may write is verified": 57,
+    "a transaction without a producer times out": 16,
+    "what was ended before is confirmed in the log": 593,
+}
+"""A seed that shows it, where few do: tried before all others."""
+
 
 def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
     """Let the schedules run on the source without it."""
@@ -107,7 +114,7 @@ def _compiled(module: ModuleType, source: str) -> ModuleType:
 @pytest.mark.parametrize("safeguard", list(SAFEGUARDS))
 def test_without_a_safeguard_some_seed_fails(safeguard: str, monkeypatch: pytest.MonkeyPatch) -> None:
     without(safeguard, monkeypatch)
-    for seed in range(SEEDS):
+    for seed in (FOUND_BY.get(safeguard, 0), *range(SEEDS)):
         world = World(seed)
         try:
             storm(world)
