@@ -26,7 +26,7 @@ from kafka_zk.protocol.primitives import MALFORMED, Buffer
 from kafka_zk.protocol.request import request_header, response_header
 from kafka_zk.protocol.request_limits import MAX_BODY_BYTES, max_elements
 from kafka_zk.protocol.schema_reader import Allowance, Reader, StepReader, compile_reader, compile_step_reader
-from kafka_zk.protocol.schema_writer import Arrays, arrays_of, is_large, write_in_steps
+from kafka_zk.protocol.schema_writer import Arrays, Packer, arrays_of, is_large, row_packer, write_in_steps
 
 Message = Any
 """An instance of one of kafka-python's message classes, or of ours in the same style."""
@@ -133,6 +133,17 @@ def encode_body_in_steps(message: Message, api_key: int, version: int) -> Genera
     yield from write_in_steps(message._struct, message, version, flexible, out)
     body: bytearray = out.result()
     return body
+
+
+@cache
+def response_rows(api_key: int, version: int, *path: str) -> Packer:
+    """What encodes an element of the array that the fields ``path`` lead to; it has numbers and arrays of numbers."""
+    table = _message_class(api_key, "response", version)._struct
+    for name in path:
+        table = table.fields[name].array_of
+    packer = row_packer(table, version, is_flexible(api_key, version))
+    assert packer is not None, f"{path} of {ApiKey(api_key).name} has other fields, too"
+    return packer
 
 
 def is_large_response(api_key: int, version: int, message: Message) -> bool:

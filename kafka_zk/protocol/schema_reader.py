@@ -11,6 +11,7 @@ into generators that do the same in steps, for messages that take long.
 """
 
 import struct
+import sys
 import uuid
 from collections.abc import Callable, Generator
 from typing import Any
@@ -27,18 +28,29 @@ from kafka_zk.protocol.primitives import (
 
 
 class Allowance:
-    """How many elements the rest of a message may have."""
+    """How many elements the rest of a message may have. ``small_bytes``: the memory that arrays of a few numbers have
+    taken since it was told last."""
 
-    __slots__ = ("count",)
+    __slots__ = ("count", "small_bytes")
 
     def __init__(self, count: int) -> None:
         self.count = count
+        self.small_bytes = 0
 
     def take(self, count: int) -> None:
         """Raises ProtocolError when that is too many."""
         self.count -= count
         if self.count < 0:
             raise ProtocolError(f"{-self.count} elements more than such a message needs")
+
+    def told_bytes(self) -> int:
+        """``small_bytes``, which are told now."""
+        told, self.small_bytes = self.small_bytes, 0
+        return told
+
+
+class _ManyNumbers(Exception):
+    """An array has more numbers than are read in one go."""
 
 
 Reader = Callable[[Buffer, int, Allowance], tuple[Any, int]]
@@ -50,8 +62,14 @@ Field = Any  # a field object of kafka-python
 Step = tuple[tuple[str, ...], "struct.Struct | None", Reader | None]
 
 _ELEMENTS_AT_ONCE = 64
+_NUMBERS_AT_ONCE = 128
+"""In an array of an element. Replicas of a partition are a few; to begin a generator for them takes longer than to
+read them."""
 
-_FIXED_FORMATS = {
+_NUMBERS_OF_MOST = 8
+"""Arrays of numbers with fewer have their ``struct`` ready."""
+
+FIXED_FORMATS = {
     "int8": "b",
     "int16": "h",
     "uint16": "H",
@@ -77,8 +95,11 @@ def compile_step_reader(message_class: Any, version: int, flexible: bool) -> Ste
     return _struct_step_reader(message_class._struct, message_class, version, flexible)
 
 
-def _struct_reader(table: Field, data_class: Any, version: int, flexible: bool) -> Reader:
-    steps = _steps(table.untagged_fields(version), version, flexible)
+def _struct_reader(
+    table: Field, data_class: Any, version: int, flexible: bool, most_numbers: int = sys.maxsize
+) -> Reader:
+    """``most_numbers``: in one array; with more _ManyNumbers is raised."""
+    steps = _steps(table.untagged_fields(version), version, flexible, most_numbers)
     tagged = _tagged_readers(table, version, flexible)
 
     def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[Any, int]:
@@ -134,6 +155,9 @@ def _array_step_reader(field: Field, version: int, flexible: bool) -> StepReader
         element, element_bytes = _simple_reader(field.array_of, False, flexible), VALUE_BYTES
     elif any(inner.is_array() or inner.is_struct_array() for inner in field.array_of.untagged_fields(version)):
         element = _struct_step_reader(field.array_of, field.data_class, version, flexible)
+        if _has_only_arrays_of_numbers(field.array_of, version):
+            at_once = _struct_reader(field.array_of, field.data_class, version, flexible, _NUMBERS_AT_ONCE)
+            element = _at_once_or_in_steps(at_once, element)
         element_bytes = OBJECT_BYTES
     else:
         element, element_bytes = _struct_reader(field.array_of, field.data_class, version, flexible), OBJECT_BYTES
@@ -149,8 +173,29 @@ def _array_step_reader(field: Field, version: int, flexible: bool) -> StepReader
             item, position = result if isinstance(result, tuple) else (yield from result)
             items.append(item)
             if number % _ELEMENTS_AT_ONCE == 0:
-                yield 0
+                yield allowance.told_bytes()
         return items, position
+
+    return read
+
+
+def _has_only_arrays_of_numbers(table: Field, version: int) -> bool:
+    fields = table.untagged_fields(version)
+    if any(inner.is_struct_array() or inner.is_struct() for inner in fields):
+        return False
+    return all(inner.array_of.type_str in FIXED_FORMATS for inner in fields if inner.is_array())
+
+
+def _at_once_or_in_steps(at_once: Reader, in_steps: StepReader) -> Callable[[Buffer, int, Allowance], Any]:
+    """A reader that gives its result, or, if an array is long, the steps to it."""
+
+    def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[Any, int] | Steps:
+        count, small_bytes = allowance.count, allowance.small_bytes
+        try:
+            return at_once(buffer, position, allowance)
+        except _ManyNumbers:
+            allowance.count, allowance.small_bytes = count, small_bytes
+            return in_steps(buffer, position, allowance)
 
     return read
 
@@ -163,32 +208,34 @@ def _tagged_readers(table: Field, version: int, flexible: bool) -> dict[int, tup
     }
 
 
-def _steps(fields: list[Field], version: int, flexible: bool) -> list[Step]:
+def _steps(fields: list[Field], version: int, flexible: bool, most_numbers: int) -> list[Step]:
     """Neighbouring fields of fixed size are read by one ``struct``, every other field by its own function."""
     steps: list[Step] = []
     run: list[Field] = []
 
     def end_run() -> None:
         if run:
-            layout = struct.Struct(">" + "".join(_FIXED_FORMATS[field.type_str] for field in run))
+            layout = struct.Struct(">" + "".join(FIXED_FORMATS[field.type_str] for field in run))
             steps.append((tuple(field.name for field in run), layout, None))
             run.clear()
 
     for field in fields:
-        if not field.is_array() and not field.is_struct() and field.type_str in _FIXED_FORMATS:
+        if not field.is_array() and not field.is_struct() and field.type_str in FIXED_FORMATS:
             run.append(field)
         else:
             end_run()
-            steps.append(((field.name,), None, _field_reader(field, version, flexible)))
+            steps.append(((field.name,), None, _field_reader(field, version, flexible, most_numbers)))
     end_run()
     return steps
 
 
-def _field_reader(field: Field, version: int, flexible: bool) -> Reader:
+def _field_reader(field: Field, version: int, flexible: bool, most_numbers: int = sys.maxsize) -> Reader:
     nullable = field.nullable_for_version_q(version)
     if field.is_struct_array():
         element = _struct_reader(field.array_of, field.data_class, version, flexible)
         return _array_reader(field.name, element, nullable, flexible)
+    if field.is_array() and field.array_of.type_str in FIXED_FORMATS:
+        return _numbers_reader(field.name, FIXED_FORMATS[field.array_of.type_str], nullable, flexible, most_numbers)
     if field.is_array():
         return _array_reader(field.name, _simple_reader(field.array_of, False, flexible), nullable, flexible)
     if field.is_struct():
@@ -207,6 +254,23 @@ def _array_reader(name: str, element: Reader, nullable: bool, flexible: bool) ->
             item, position = element(buffer, position, allowance)
             items.append(item)
         return items, position
+
+    return read
+
+
+def _numbers_reader(name: str, format_: str, nullable: bool, flexible: bool, most: int) -> Reader:
+    """All numbers by one ``struct``."""
+    few = [struct.Struct(f">{count}{format_}") for count in range(_NUMBERS_OF_MOST)]
+
+    def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[list[Any] | None, int]:
+        count, position = _read_array_length(name, nullable, flexible, buffer, position, allowance)
+        if count < 0:
+            return None, position
+        if count > most:
+            raise _ManyNumbers
+        allowance.small_bytes += count * VALUE_BYTES
+        layout = few[count] if count < _NUMBERS_OF_MOST else struct.Struct(f">{count}{format_}")
+        return list(layout.unpack_from(buffer, position)), position + layout.size
 
     return read
 
@@ -236,8 +300,8 @@ def _nullable_struct_reader(reader: Reader) -> Reader:
 
 def _simple_reader(field: Field, nullable: bool, flexible: bool) -> Reader:
     type_name = field.type_str
-    if type_name in _FIXED_FORMATS:
-        return _fixed_reader(struct.Struct(">" + _FIXED_FORMATS[type_name]))
+    if type_name in FIXED_FORMATS:
+        return _fixed_reader(struct.Struct(">" + FIXED_FORMATS[type_name]))
     if type_name == "string":
         if nullable:
             return lambda buffer, position, _: read_string(buffer, position, flexible)

@@ -1,30 +1,30 @@
 """Metadata responses put together from encoded topics: byte for byte what the codec makes of the whole."""
 
 import uuid
+from collections.abc import Sequence
 
 import pytest
 
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
-from kafka_zk.protocol.metadata_response import Response, encode_response, encode_topic
+from kafka_zk.protocol.metadata_response import PartitionRow, Response, encode_response, encode_topic
 
 LOWEST, HIGHEST = BROKER_VERSIONS[ApiKey.METADATA]
 Topic = Response.MetadataResponseTopic
 Partition = Topic.MetadataResponsePartition
 
 
-def topic(name: str, partition_count: int):  # type: ignore[no-untyped-def]
+ROWS = [
+    PartitionRow(0, number, number % 3, number, [0, 1, 2][: number % 4], [1] * (number % 3), range(number % 2))
+    for number in range(5)
+] + [PartitionRow(5, 5, -1, 7, range(200), range(130), range(127))]
+"""Some with so many replicas that their count takes two bytes."""
+
+
+def topic(name: str, rows: Sequence[PartitionRow]):  # type: ignore[no-untyped-def]
     partitions = [
-        Partition(
-            error_code=0,
-            partition_index=number,
-            leader_id=number % 3,
-            leader_epoch=number,
-            replica_nodes=[0, 1],
-            isr_nodes=[1],
-            offline_replicas=[0],
-        )
-        for number in range(partition_count)
+        Partition(**{name: list(value) if isinstance(value, Sequence) else value for name, value in fields.items()})
+        for fields in (row._asdict() for row in rows)
     ]
     return Topic(error_code=0, name=name, topic_id=uuid.UUID(int=len(name)), is_internal=False, partitions=partitions)
 
@@ -35,9 +35,14 @@ def response(topics):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("version", range(LOWEST, HIGHEST + 1))
-@pytest.mark.parametrize("partition_counts", [[], [0], [3, 1], [1] * 200], ids=str)
+@pytest.mark.parametrize("partition_counts", [[], [0], [3, 1], [6], [1] * 200], ids=str)
 def test_the_bytes_are_the_codecs(version: int, partition_counts: list[int]) -> None:
     """Also with so many topics that a compact array's length takes two bytes."""
-    topics = [topic(f"t{at}", count) for at, count in enumerate(partition_counts)]
+    names = [f"t{at}" for at in range(len(partition_counts))]
+    topics = [topic(name, ROWS[:count]) for name, count in zip(names, partition_counts, strict=True)]
     whole = codec.encode_body(response(topics), ApiKey.METADATA, version)
-    assert encode_response(response([]), [encode_topic(each, version) for each in topics], version) == whole
+    encoded = [
+        encode_topic(topic(name, []), ROWS[:count], version)
+        for name, count in zip(names, partition_counts, strict=True)
+    ]
+    assert encode_response(response([]), encoded, version) == whole
