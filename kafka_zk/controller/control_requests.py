@@ -11,7 +11,7 @@ Source: ControllerChannelManager.scala@3.9.
 """
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -83,6 +83,40 @@ class PartitionMetadata(NamedTuple):
     offline_replicas: tuple[int, ...]
 
 
+@dataclass(slots=True)
+class LeaderAndIsrState:
+    """A partition as a message names its fields. The codec reads these only; kafka-python's objects take longer to
+    make than to encode."""
+
+    topic_name: str
+    partition_index: int
+    controller_epoch: int
+    leader: int
+    leader_epoch: int
+    isr: Sequence[int]
+    partition_epoch: int
+    replicas: Sequence[int]
+    adding_replicas: Sequence[int]
+    removing_replicas: Sequence[int]
+    is_new: bool
+    leader_recovery_state: int
+
+
+@dataclass(slots=True)
+class MetadataState:
+    """As LeaderAndIsrState, of UpdateMetadata."""
+
+    topic_name: str
+    partition_index: int
+    controller_epoch: int
+    leader: int
+    leader_epoch: int
+    isr: Sequence[int]
+    zk_version: int
+    replicas: Sequence[int]
+    offline_replicas: Sequence[int]
+
+
 class StopPartition(NamedTuple):
     leader_epoch: int
     delete: bool
@@ -144,21 +178,19 @@ class LeaderAndIsrRequest:
         }
         return Answer(response.error_code, errors)
 
-    def _partition_state(self, tp: TopicPartition) -> Any:
+    def _partition_state(self, tp: TopicPartition) -> LeaderAndIsrState:
         info, assignment, is_new = self.partitions[tp]
-        return _LeaderAndIsr.LeaderAndIsrPartitionState(
-            topic_name=tp.topic,
-            partition_index=tp.partition,
-            controller_epoch=info.controller_epoch,
-            leader=info.leader,
-            leader_epoch=info.leader_epoch,
-            isr=info.isr,
-            partition_epoch=info.zk_version,
-            replicas=list(assignment.replicas),
-            adding_replicas=list(assignment.adding),
-            removing_replicas=list(assignment.removing),
-            is_new=is_new,
-            leader_recovery_state=info.leader_recovery_state,
+        return LeaderAndIsrState(
+            tp.topic,
+            tp.partition,
+            info.controller_epoch,
+            info.leader,
+            info.leader_epoch,
+            info.isr,
+            info.zk_version,
+            *assignment,
+            is_new,
+            info.leader_recovery_state,
         )
 
 
@@ -169,7 +201,7 @@ class ClusterUpdate:
     partitions: Mapping[TopicPartition, PartitionMetadata]
     topic_ids: Mapping[str, str]
     brokers: tuple[BrokerInfo, ...]
-    _states: dict[TopicPartition, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _states: dict[TopicPartition, MetadataState] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def prepare(self) -> Iterator[int]:
         """Make ``topic_states`` step by step, for whoever comes first; each step tells how many partitions it took."""
@@ -178,7 +210,7 @@ class ClusterUpdate:
             yield len(portion)
 
     @property
-    def partition_states(self) -> list[Any]:
+    def partition_states(self) -> list[MetadataState]:
         """As before version 5: each names its topic."""
         for _ in self.prepare():
             pass
@@ -211,18 +243,18 @@ class ClusterUpdate:
             {**self.partitions, **newer.partitions}, {**self.topic_ids, **newer.topic_ids}, newer.brokers
         )
 
-    def _partition_state(self, tp: TopicPartition) -> Any:
+    def _partition_state(self, tp: TopicPartition) -> MetadataState:
         info, replicas, offline_replicas = self.partitions[tp]
-        return _UpdateMetadata.UpdateMetadataPartitionState(
-            topic_name=tp.topic,
-            partition_index=tp.partition,
-            controller_epoch=info.controller_epoch,
-            leader=info.leader,
-            leader_epoch=info.leader_epoch,
-            isr=info.isr,
-            zk_version=info.zk_version,
-            replicas=list(replicas),
-            offline_replicas=list(offline_replicas),
+        return MetadataState(
+            tp.topic,
+            tp.partition,
+            info.controller_epoch,
+            info.leader,
+            info.leader_epoch,
+            info.isr,
+            info.zk_version,
+            replicas,
+            offline_replicas,
         )
 
 

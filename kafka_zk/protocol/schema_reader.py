@@ -263,11 +263,16 @@ def _numbers_reader(name: str, format_: str, nullable: bool, flexible: bool, mos
     few = [struct.Struct(f">{count}{format_}") for count in range(_NUMBERS_OF_MOST)]
 
     def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[list[Any] | None, int]:
-        count, position = _read_array_length(name, nullable, flexible, buffer, position, allowance)
-        if count < 0:
-            return None, position
-        if count > most:
-            raise _ManyNumbers
+        if flexible and 0 < buffer[position] <= _NUMBERS_OF_MOST:  # as ``read_length``, which takes longer
+            count = buffer[position] - 1
+            position += 1
+            allowance.take(count)
+        else:
+            count, position = _read_array_length(name, nullable, flexible, buffer, position, allowance)
+            if count < 0:
+                return None, position
+            if count > most:
+                raise _ManyNumbers
         allowance.small_bytes += count * VALUE_BYTES
         layout = few[count] if count < _NUMBERS_OF_MOST else struct.Struct(f">{count}{format_}")
         return list(layout.unpack_from(buffer, position)), position + layout.size
