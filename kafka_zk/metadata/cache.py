@@ -133,12 +133,13 @@ class MetadataCache:
     def new_leader(self, topic: str, topic_id: uuid.UUID, partition: int, info: PartitionInfo) -> None:
         """LeaderAndIsr told of this, but for the offline replicas. Counts if the leader epoch is newer than what is
         known of the partition; one that is not known is for UpdateMetadata to tell of."""
-        known = self.partition(topic, partition)
+        partitions = self.topics.get(topic, {})
+        known = partitions.get(partition)
         if known is None or info.leader_epoch <= known.leader_epoch:
             return
         if self.topic_ids.get(topic, uuids.ZERO) != topic_id:
             return
-        self.topics[topic][partition] = info._replace(offline_replicas=known.offline_replicas)
+        partitions[partition] = info._replace(offline_replicas=known.offline_replicas)
         self.encoded.pop(topic, None)
 
     def partition(self, topic: str, partition: int) -> PartitionInfo | None:

@@ -2,6 +2,7 @@
 
 import base64
 import uuid
+from functools import lru_cache
 from random import Random
 
 from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
@@ -17,6 +18,7 @@ def random_topic_id(random: Random = SYSTEM_RANDOM) -> uuid.UUID:
             return topic_id
 
 
+@lru_cache(maxsize=1000)
 def to_text(topic_id: uuid.UUID) -> str:
     return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 

@@ -19,8 +19,9 @@ class TopicIds:
 
     def give(self, partition: Partition, topic_id: uuid.UUID) -> None:
         """The partition's topic has this id from now on; zero: none."""
-        if partition.topic_id != topic_id:
-            self.forget(partition)
+        if partition.topic_id == topic_id:
+            return
+        self.forget(partition)
         partition.topic_id = topic_id
         if topic_id != uuids.ZERO:
             self._topics.setdefault(topic_id, (partition.tp.topic, set()))[1].add(partition.tp.partition)
