@@ -174,6 +174,8 @@ def _array_step_reader(field: Field, version: int, flexible: bool) -> StepReader
             items.append(item)
             if number % _ELEMENTS_AT_ONCE == 0:
                 yield allowance.told_bytes()
+        if allowance.small_bytes:
+            yield allowance.told_bytes()
         return items, position
 
     return read

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, FLEXIBLE_SINCE, ApiKey, is_flexible
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
+from kafka_zk.protocol.memory import OBJECT_BYTES, VALUE_BYTES
 from kafka_zk.protocol.request_limits import max_elements
 from tests.kafka_zk.protocol.oracles import through_kafka_python, through_kio
 
@@ -149,6 +150,49 @@ def test_elements_are_counted_before_they_are_made(in_steps: bool) -> None:
     for topics, partitions in ((1, most), (most // 100, 100)):
         with pytest.raises(ProtocolError, match="elements more"):
             decode(ApiKey.OFFSET_FETCH, 0, body(topics, partitions))
+
+
+def _isrs(*sizes: int) -> bytes:
+    request = codec.request(ApiKey.LEADER_AND_ISR)
+    states = [
+        request.LeaderAndIsrPartitionState(
+            partition_index=number, controller_epoch=1, leader=1, leader_epoch=1, partition_epoch=1, is_new=False,
+            isr=list(range(size)), replicas=[], adding_replicas=[], removing_replicas=[], leader_recovery_state=0,
+        )
+        for number, size in enumerate(sizes)
+    ]  # fmt: skip
+    topic = request.LeaderAndIsrTopicState(topic_name="t", topic_id=uuid.UUID(int=1), partition_states=states)
+    message = request(
+        controller_id=1, controller_epoch=1, broker_epoch=1, type=0, is_k_raft_controller=False,
+        ungrouped_partition_states=[], topic_states=[topic], live_leaders=[],
+    )  # fmt: skip
+    return bytes(codec.encode_body(message, ApiKey.LEADER_AND_ISR, 7))
+
+
+def test_an_element_with_many_numbers_is_read_in_steps() -> None:
+    """One with few is read in one go, with the same result and the same memory told."""
+    sizes = [3] * 1000 + [5000] * 2 + [3] * 1000 + [0, 1, 7, 8, 127, 128, 129]
+    body = _isrs(*sizes)
+    steps = codec.decode_request_in_steps(ApiKey.LEADER_AND_ISR, 7, memoryview(body))
+    told = []
+    try:
+        while True:
+            told.append(next(steps))
+    except StopIteration as end:
+        message = end.value
+    assert message == codec.decode_request(ApiKey.LEADER_AND_ISR, 7, body)
+    assert [len(state.isr) for state in message.topic_states[0].partition_states] == sizes
+    assert len(told) > sum(sizes) / 100
+    few = sum(size for size in sizes if size < 1000)
+    assert sum(told) >= (len(sizes) + 1) * OBJECT_BYTES + (2 * 5000 + few // 2) * VALUE_BYTES
+
+
+def test_numbers_are_counted_whether_they_are_few_or_many() -> None:
+    most = max_elements(ApiKey.LEADER_AND_ISR)
+    for sizes in ([3] * (most // 4 + 1), [most]):
+        for decode in (_in_steps, codec.decode_request):
+            with pytest.raises(ProtocolError, match="elements more"):
+                decode(ApiKey.LEADER_AND_ISR, 7, _isrs(*sizes))
 
 
 @given(st.sampled_from(MESSAGES), st.data())

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.controller.control_requests import LeaderAndIsrState
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 
@@ -76,6 +77,34 @@ def test_the_bytes_are_those_of_one_go(api_key: ApiKey, make: Any, versions: ran
         assert encoded == codec.encode_response(api_key, version, 7, message)
         assert sum(yielded) <= len(encoded)
         assert max(yielded, default=0) < 16 * 1024
+
+
+@pytest.mark.parametrize("partitions", [0, 1, 15, 16, 63, 64, 1000])
+@pytest.mark.parametrize("topics", [1, 3])
+def test_rows_have_the_bytes_of_one_go(topics: int, partitions: int) -> None:
+    """With arrays of all lengths; in versions before 2 a row has a name, too."""
+    request = codec.request(ApiKey.LEADER_AND_ISR)
+
+    def state(number: int) -> LeaderAndIsrState:
+        few, many = range(number % 9), range(number % 7 * 30)
+        return LeaderAndIsrState("t", number, 1, 2, 3, few, 4, many, [], [1], number % 2 == 0, 1)
+
+    states = [state(number) for number in range(partitions)]
+    message = request(
+        controller_id=1, controller_epoch=1, broker_epoch=1, type=0, is_k_raft_controller=False, live_leaders=[],
+        ungrouped_partition_states=states,
+        topic_states=[
+            request.LeaderAndIsrTopicState(topic_name=f"t{number}", topic_id=None, partition_states=states)
+            for number in range(topics)
+        ],
+    )  # fmt: skip
+    for version in range(8):
+        steps = codec.encode_body_in_steps(message, ApiKey.LEADER_AND_ISR, version)
+        try:
+            while True:
+                assert next(steps) < 16 * 1024
+        except StopIteration as end:
+            assert end.value == codec.encode_body(message, ApiKey.LEADER_AND_ISR, version)
 
 
 @pytest.mark.parametrize(
