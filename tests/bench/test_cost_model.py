@@ -29,7 +29,7 @@ def test_what_is_written_and_sent_is_predicted(monkeypatch: pytest.MonkeyPatch) 
     """For twice as many partitions as the model has seen."""
     changes = {name: cost_model.CHANGES[name] for name in ("creation", "a clean stop")}
     monkeypatch.setattr(cost_model, "CHANGES", changes)
-    predicted = predictions((50, 600, 1_600), 3_200, COUNTED)
+    predicted = predictions((50, 600, 1_100), 2_200, COUNTED)
     assert len(predicted) == len(changes) * len(COUNTED)
     assert [each for each in predicted if each.error > TOLERANCE] == []
 

@@ -69,6 +69,7 @@ def resident_bytes(pid: int) -> int:
     return total
 
 
+@pytest.mark.long
 def test_a_batch_that_is_huge_to_take_apart_keeps_nobody_else(make_cluster, make_topic) -> None:  # type: ignore[no-untyped-def]
     """Produced, looked up, converted; the broker and its helpers stay small."""
     cluster = make_cluster(1, {"max.message.bytes": "10000000", "message.max.bytes": "10000000"})

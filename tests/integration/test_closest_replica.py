@@ -18,7 +18,7 @@ from tests.integration.processes import wait_for
 from tests.integration.rack_cluster import RACKS, RackCluster
 from tests.integration.test_replication import create, leader, quiet
 
-pytestmark = [pytest.mark.integration, pytest.mark.embedded]
+pytestmark = [pytest.mark.integration, pytest.mark.embedded, pytest.mark.long]
 
 COUNT = 500
 VALUE = bytes(1000)

@@ -91,6 +91,7 @@ def test_a_topic_is_compacted_while_it_is_written_and_read(cluster: EmbeddedClus
     wait_for(lambda: check(cluster, tp, last) < 400, "fewer records")
 
 
+@pytest.mark.long
 def test_a_broker_that_is_killed_while_it_compacts_keeps_the_last_values(
     cluster: EmbeddedCluster, make_topic: MakeTopic
 ) -> None:

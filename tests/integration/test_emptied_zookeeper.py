@@ -26,6 +26,7 @@ def children(client: RegistryClient, path: str) -> list[str]:
     return run_blocking(look())
 
 
+@pytest.mark.long
 def test_brokers_wait_for_their_own_data(
     make_cluster: MakeCluster,
     make_zookeeper: MakeZooKeeper,

@@ -139,6 +139,7 @@ def test_garbage_in_a_topics_config_is_told_once_and_the_topic_goes_on(
     assert len(errors) == 2  # one by each of the two processes
 
 
+@pytest.mark.long
 def test_real_brokers_under_hostile_znodes(
     make_cluster: MakeCluster, look: Callable[[EmbeddedCluster], RegistryClient], process_campaign_seed: int
 ) -> None:

@@ -88,6 +88,7 @@ def is_settled(admin: AdminClient, group: str, count: int) -> bool:
     return found.state.name == "STABLE" and len(found.members) == count and assigned == list(range(PARTITIONS))
 
 
+@pytest.mark.long
 def test_everything_is_read_and_no_offset_goes_back(
     cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path, process_campaign_seed: int
 ) -> None:
