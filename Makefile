@@ -15,7 +15,7 @@
 #   make bench-rebalance   how groups rebalance: ours, Kafka's old consumer, kafka-python
 #   make bench-consumer    Python consumers: records read and offsets committed a second
 #   make bench-groups      what groups of the broker cost: joins, commits, heartbeats, loads
-#   make bench-cluster     three brokers each, every partition on all: produce, latency, a follower's return
+#   make bench-cluster     three brokers each, every partition on all: produce, consume from followers, a follower's return
 #   make bench-transactions  transactions a second and what one takes, readers of them, memory of their ids
 #   make bench-compaction  the log cleaners of both on the same folders, and producers beside them
 #   make compare    Kafka on ZooKeeper, Kafka with KRaft and ours: what the control plane takes; COMPARE_ARGS=--full

@@ -14,11 +14,12 @@ from kafka_zk.client.config import ClientConfig
 from kafka_zk.client.connections import Connections
 from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaTimeoutError, NoBrokersAvailable, broker_error
 from kafka_zk.client.metadata import ClusterMetadata, Node, TopicMetadata
-from kafka_zk.client.waiting import Reactor, run, sleep
+from kafka_zk.client.waiting import Reactor, Signal, run, sleep
 from kafka_zk.network.client import Connect, KafkaConnection, connect
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 _MetadataRequest = codec.request(ApiKey.METADATA)
@@ -64,6 +65,7 @@ class Cluster:
         self._update_pending = False
         self._age_timer: Any = None
         self._closed = False
+        self._updated = Signal(reactor)
         self.metadata = ClusterMetadata()
         self.on_update: list[Callable[[], None]] = []  # each is called after every fetch of metadata
 
@@ -112,9 +114,10 @@ class Cluster:
 
     async def _update_in_background(self) -> None:
         while not self._closed:
-            pause_s = self._last_fetch_s + self._config.retry_backoff_ms / 1000 - self._reactor.seconds()
-            if pause_s > 0:
-                await sleep(self._reactor, pause_s)
+            # Without a pause in the reactor's next round, too, so that signs that come together share a fetch.
+            await sleep(
+                self._reactor, self._last_fetch_s + self._config.retry_backoff_ms / 1000 - self._reactor.seconds()
+            )
             self._update_pending = False  # signs that come from here on are newer than what is fetched now
             try:
                 await self.refresh()
@@ -149,10 +152,30 @@ class Cluster:
             except NoBrokersAvailable as error:
                 cause = str(error)
             if self.metadata.topic(name) is None:
-                pause_s = self._config.retry_backoff_ms / 1000
-                if self._reactor.seconds() + pause_s >= deadline_s:
+                left_s = deadline_s - self._reactor.seconds()
+                if left_s <= 0:
                     raise KafkaTimeoutError(f"topic {name} not in the metadata after {timeout_ms} ms; last: {cause}")
-                await sleep(self._reactor, pause_s)
+                await sleep(self._reactor, min(self._config.retry_backoff_ms / 1000, left_s))
+
+    async def until_partition(self, tp: TopicPartition, timeout_ms: int) -> bool:
+        """Wait until the topic is not known any more to lack a partition; False: it still is after ``timeout_ms``.
+
+        Asks for metadata at once, then less and less often up to ``retry.backoff.max.ms``. Also True when the topic
+        itself is gone: ``topic`` waits for that. Raises: ClientClosed.
+        """
+        deadline_s = self._reactor.seconds() + timeout_ms / 1000
+        pause_s = self._config.retry_backoff_ms / 1000
+        while self.metadata.lacks(tp):
+            if self._closed:
+                raise ClientClosed("the client was closed")
+            self.request_update()
+            if not await self._updated.wait_until(deadline_s):
+                return False
+            ask_s = min(self._reactor.seconds() + pause_s, deadline_s)
+            while self.metadata.lacks(tp) and await self._updated.wait_until(ask_s):
+                pass  # somebody else asked for metadata; ours are due later
+            pause_s = min(2 * pause_s, max(pause_s, self._config.retry_backoff_max_ms / 1000))
+        return True
 
     async def _fetch(self) -> None:
         asked = None if self._track_all else tuple(self._topics)
@@ -163,6 +186,7 @@ class Cluster:
         )
         self.metadata = self.metadata.updated(response, asked)
         self._schedule_by_age()
+        self._updated.fire()
         for listener in self.on_update:
             listener()
 
@@ -255,6 +279,7 @@ class Cluster:
         self._closed = True
         if self._age_timer is not None and self._age_timer.active():
             self._age_timer.cancel()
+        self._updated.fire()
         self._connections.close()
 
 

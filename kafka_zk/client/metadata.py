@@ -64,6 +64,11 @@ class ClusterMetadata:
         found = self.topics.get(name)
         return found if found is not None and found.error_code == ErrorCode.NONE and found.partitions else None
 
+    def lacks(self, tp: TopicPartition) -> bool:
+        """Whether the topic is known, but without this partition."""
+        found = self.topics.get(tp.topic)
+        return found is not None and 0 < len(found.partitions) <= tp.partition
+
     def leader_id(self, tp: TopicPartition) -> int | None:
         """The broker that leads ``tp``, None when unknown or leaderless."""
         found = self.topics.get(tp.topic)

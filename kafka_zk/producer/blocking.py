@@ -13,7 +13,7 @@ from kafka_zk.producer.config import ProducerConfig
 from kafka_zk.producer.future import RecordFuture
 from kafka_zk.producer.intake import Missing
 from kafka_zk.producer.prepared_transaction import PreparedTransaction
-from kafka_zk.producer.producer import Producer
+from kafka_zk.producer.producer import Producer, ProducerRecord
 from kafka_zk.producer.transaction_scope import BlockingTransactionScope
 from kafka_zk.storage.record_batch import Header
 from kafka_zk.storage.types import TopicPartition
@@ -23,9 +23,10 @@ from kafka_zk.system.clock import monotonic_s
 class BlockingProducer:
     """Sends records in batches from any number of threads.
 
-    ``send`` puts the record into its batch and returns a future at once; it waits only for a topic's first metadata
-    and when ``buffer.memory`` is full. Its future, or ``flush``, tells whether it was delivered. As a context
-    manager it delivers everything at the end of the block, or gives up at once after an exception.
+    ``send`` puts the record into its batch and returns a future at once; it waits only for a topic's first metadata,
+    for a partition that they do not have yet, and when ``buffer.memory`` is full. Its future, or ``flush``, tells
+    whether it was delivered. As a context manager it delivers everything at the end of the block, or gives up at once
+    after an exception.
 
     Takes Kafka's keys with ``.`` as ``_`` (``bootstrap_servers="h:9092", linger_ms=5``), or a ready ProducerConfig.
 
@@ -54,14 +55,14 @@ class BlockingProducer:
     ) -> RecordFuture:
         """Take a record; ``future.result()`` tells where it was written. Order per partition is that of the calls.
 
-        Raises: KafkaTimeoutError (no metadata) or BufferExhausted after ``max.block.ms``; RecordTooLargeError;
-        KafkaError for what the checks refuse; ClientClosed.
+        Raises: KafkaTimeoutError (no metadata, no such partition) or BufferExhausted after ``max.block.ms``;
+        RecordTooLargeError; KafkaError for what the checks refuse; ClientClosed.
         """
         if self._closed:
             raise ClientClosed("the producer was closed")
         taken = self._intake.offer(topic, value, key, partition, timestamp_ms, headers)
         if not isinstance(taken, RecordFuture):
-            return self._wait_and_send(taken, topic, value, key, partition, timestamp_ms, headers)
+            return self._wait_and_send(taken, topic, ProducerRecord(value, key, partition, timestamp_ms, headers))
         return taken
 
     def flush(self, timeout_s: float | None = None) -> None:
@@ -124,12 +125,13 @@ class BlockingProducer:
     ) -> None:
         self.close(None if error is None else 0.0)
 
-    def _wait_and_send(self, missing: Missing, topic: str, *record: Any) -> RecordFuture:
+    def _wait_and_send(self, missing: Missing, topic: str, record: ProducerRecord) -> RecordFuture:
         deadline_s = monotonic_s() + self.config.max_block_ms / 1000
         taken: RecordFuture | Missing = missing
         while True:
-            if taken is Missing.METADATA:
-                self._thread.call(self._producer.partitions_for, topic)
+            if taken is not Missing.ROOM:
+                left_s = deadline_s - monotonic_s()
+                self._thread.call(self._producer.wait_for, taken, topic, record.partition, left_s)
             with self._room:
                 # Offered under the condition's lock, so that room made between the refusal and the wait is not missed.
                 taken = self._intake.offer(topic, *record)

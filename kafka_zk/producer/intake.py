@@ -8,12 +8,11 @@ from enum import Enum
 from typing import Any
 
 from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.errors import KafkaError, broker_error
+from kafka_zk.client.errors import KafkaError
 from kafka_zk.producer.config import ProducerConfig
 from kafka_zk.producer.future import RecordFuture
 from kafka_zk.producer.partitioners import make_partitioner
 from kafka_zk.producer.record_accumulator import RecordAccumulator
-from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.record_batch import Header
 from kafka_zk.system.clock import Clock
 
@@ -22,6 +21,7 @@ class Missing(Enum):
     """Why a record cannot be taken yet."""
 
     METADATA = "the topic's metadata are not known"
+    PARTITION = "the topic has no such partition in the metadata"
     ROOM = "buffer.memory is full"
 
 
@@ -51,14 +51,18 @@ class RecordIntake:
         """Take a record, or say what is missing; a record that is not taken leaves no trace.
 
         Args: ``value``, ``key``: what the serializers take; bytes or None without any.
-        Raises: KafkaError (closed, no such partition, too large), TypeError, ValueError for what is no record,
-        SerializationError.
+        Raises: KafkaError (closed, too large), TypeError, ValueError for what is no record, SerializationError.
         """
         if self.refusal is not None:
             raise self.refusal
         known = self._cluster.metadata.topics.get(topic)
         if known is None or not known.partitions:
             return Missing.METADATA
+        count = len(known.partitions)
+        if partition is not None and not 0 <= partition < count:
+            if partition < 0:
+                raise ValueError(f"partition must not be negative, got {partition}")
+            return Missing.PARTITION
         if self._key_serializer is not None:
             key = self._key_serializer.serialize(topic, key, headers)
         if self._value_serializer is not None:
@@ -67,13 +71,8 @@ class RecordIntake:
             value = _to_bytes("value", value)
         if key is not None and type(key) is not bytes:
             key = _to_bytes("key", key)
-        count = len(known.partitions)
         if partition is None:
             partition = self._partitioner.partition(topic, key, value, count, known.available)
-        elif not 0 <= partition < count:
-            raise broker_error(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {partition} of {topic}, which has 0..{count - 1}"
-            )
         if timestamp_ms is None:
             timestamp_ms = self._wall_ns() // 1_000_000
         elif timestamp_ms < 0:

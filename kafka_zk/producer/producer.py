@@ -1,13 +1,13 @@
 """The producer for Twisted programs. For plain threads there is ``kafka_zk.producer.blocking``."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import ceil
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, fail
 
 from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.errors import BufferExhausted, ClientClosed, KafkaError
+from kafka_zk.client.errors import BufferExhausted, ClientClosed, KafkaError, KafkaTimeoutError
 from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.client.metadata import TopicMetadata
 from kafka_zk.client.waiting import Reactor, Signal, run, sleep
@@ -23,6 +23,7 @@ from kafka_zk.producer.sender import Sender
 from kafka_zk.producer.transaction_manager import Batches, TransactionManager
 from kafka_zk.producer.transaction_scope import TransactionScope
 from kafka_zk.producer.transaction_state import State, TransactionState
+from kafka_zk.producer.waiting_records import WaitingRecords
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.record_batch import Header
 from kafka_zk.storage.types import TopicPartition
@@ -41,18 +42,6 @@ class ProducerRecord(NamedTuple):
     headers: Sequence[Header] = ()
 
 
-class _Waiting(NamedTuple):
-    record: ProducerRecord
-    deadline_s: float
-    result: "Deferred[RecordMetadata]"
-
-
-class _Taken(NamedTuple):
-    """Wraps a Deferred so that a coroutine can return it without waiting for it."""
-
-    delivered: "Deferred[RecordMetadata]"
-
-
 class Producer:
     """Sends records to a cluster in batches; all methods on the reactor's thread.
 
@@ -62,7 +51,7 @@ class Producer:
 
     Three ways to send, by their guarantees:
 
-    - ``send`` returns a Deferred for each record and waits for metadata and room (``max.block.ms``);
+    - ``send`` returns a Deferred for each record and waits for metadata, its partition and room (``max.block.ms``);
     - ``send_nowait`` accepts a record at once or raises; its future costs next to nothing;
     - ``send_all`` takes an iterable, respects ``buffer.memory``, yields to the reactor, and returns once.
 
@@ -102,7 +91,7 @@ class Producer:
         self.accumulator.on_work = self.sender.wake
         self._cluster.on_update.append(self.sender.wake)
         self._room = Signal(reactor)
-        self._waiting: dict[str, deque[_Waiting]] = {}
+        self._waiting = WaitingRecords(reactor, self.config.max_block_ms, self._try, self.wait_for, self._not_taken)
         self._closing = False
         self._failure: KafkaError | None = None
         self.on_progress: list[Callable[[], None]] = []  # each is called after every answer of a broker
@@ -120,22 +109,20 @@ class Producer:
     ) -> "Deferred[RecordMetadata]":
         """Send one record; the Deferred tells where it was written, once the broker has acknowledged it.
 
-        Records of a topic that wait here for metadata or room keep their order. Fails with KafkaTimeoutError or
-        BufferExhausted after ``max.block.ms``, with KafkaError for what the broker or a check refuses.
+        Records of a topic that wait here for metadata or room keep their order; those for a partition that the topic
+        does not have (yet) hold up no others. Fails with KafkaTimeoutError or BufferExhausted after ``max.block.ms``,
+        with KafkaError for what the broker or a check refuses. A transaction with such a record can only be aborted.
         """
         if self._closing:
             return fail(ClientClosed("the producer was closed"))
+        if self.intake.refusal is not None:
+            return fail(self.intake.refusal)
         record = ProducerRecord(value, key, partition, timestamp_ms, headers)
-        waiting = self._waiting.get(topic)
-        if waiting is None:
+        if not self._waiting.has_queue(topic):
             taken = self._try(topic, record)
             if isinstance(taken, Deferred):
                 return taken
-            waiting = self._waiting[topic] = deque()
-            run(self._serve_waiting(topic))
-        result: Deferred[RecordMetadata] = Deferred()
-        waiting.append(_Waiting(record, self._reactor.seconds() + self.config.max_block_ms / 1000, result))
-        return result
+        return self._waiting.add(topic, record)
 
     def send_nowait(
         self,
@@ -149,17 +136,21 @@ class Producer:
         """Take one record now; await the future, ask it later, or drop it and ``flush()``.
 
         Raises: BufferExhausted when ``buffer.memory`` is full (``await ready(topic)``, then again); KafkaError when the
-        topic's metadata are not known yet (``await ready(topic)`` before the first record) or the record is refused.
+        topic's metadata are not known yet (``await ready(topic)`` before the first record), do not have the partition
+        (they are asked for again then) or the record is refused.
         """
         if self._closing:
             raise ClientClosed("the producer was closed")
-        if topic in self._waiting:
+        if self._waiting.has_queue(topic):
             raise BufferExhausted(f"records of {topic} are waiting already; await ready({topic!r}) first")
         taken = self.intake.offer(topic, value, key, partition, timestamp_ms, headers)
         if isinstance(taken, RecordFuture):
             return taken
         if taken is Missing.ROOM:
             raise BufferExhausted(f"buffer.memory ({self.config.buffer_memory} bytes) is full")
+        if taken is Missing.PARTITION:
+            self._cluster.request_update()
+            raise KafkaError(f"{taken.value}: {topic}-{partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         raise KafkaError(f"{taken.value}: {topic}", ErrorCode.LEADER_NOT_AVAILABLE)
 
     async def ready(self, topic: str) -> TopicMetadata:
@@ -172,12 +163,30 @@ class Producer:
         found = await self._cluster.topic(topic, self.config.max_block_ms)
         while self.accumulator.exhausted:
             await self._wait_for_room(deadline_s)
+            self._check_open()
         return found
+
+    async def wait_for(self, missing: Missing, topic: str, partition: int | None, timeout_s: float) -> None:
+        """Wait until a record that could not be taken may be offered again, at most so long.
+
+        Raises: KafkaTimeoutError, BufferExhausted; BrokerError at once for a topic that brokers refuse; ClientClosed.
+        """
+        timeout_ms = max(0, ceil(timeout_s * 1000))
+        if missing is Missing.METADATA:
+            await self._cluster.topic(topic, timeout_ms)
+        elif missing is Missing.ROOM:
+            await self._wait_for_room(self._reactor.seconds() + timeout_s)
+        else:
+            assert partition is not None, "only a partition that was asked for can be missing"
+            tp = TopicPartition(topic, partition)
+            if not await self._cluster.until_partition(tp, timeout_ms):
+                raise self._no_partition(tp)
 
     async def send_all(self, topic: str, records: Iterable[ProducerRecord]) -> int:
         """Send every record of an iterable, wait for all acknowledgements, and return how many there were.
 
-        Waits for room without a limit of its own: ``delivery.timeout.ms`` bounds the batches before it.
+        Waits for room without a limit of its own: ``delivery.timeout.ms`` bounds the batches before it. For a partition
+        that the topic does not have (yet) it waits ``max.block.ms``.
 
         Raises: the first KafkaError that a record met; records after a refused batch may have been written.
         """
@@ -189,7 +198,7 @@ class Producer:
         for value, key, partition, timestamp_ms, headers in records:
             taken = offer(topic, value, key, partition, timestamp_ms, headers)
             while not isinstance(taken, RecordFuture):
-                await self._until_there(topic, taken)
+                await self._until_there(topic, partition, taken)
                 taken = offer(topic, value, key, partition, timestamp_ms, headers)
             count += 1
             if taken.batch not in batches:
@@ -204,8 +213,7 @@ class Producer:
 
     async def flush(self) -> None:
         """Send everything now and wait until each record accepted before is acknowledged or has failed."""
-        while self._waiting:
-            await self._room.wait()
+        await self._waiting.until_gone()
         batches = self.accumulator.begin_flush()
         self.sender.wake()
         try:
@@ -295,6 +303,7 @@ class Producer:
         flushed.addErrback(lambda _: None)  # timed out: stop() below fails what is left
         await flushed
         self.intake.refusal = error
+        self._waiting.fail_all(error)
         self.sender.stop(error)
         self._room.fire()
         if self._transactions is not None:
@@ -307,7 +316,7 @@ class Producer:
         assert self.sender.idempotence is not None, "the configuration sees to that"
 
         def drop_unsent() -> None:
-            self.sender.drop_unsent(TransactionAborted("not sent: its transaction is aborted"))
+            self._drop_unsent(TransactionAborted("not sent: its transaction is aborted"))
 
         batches = Batches(self.flush, drop_unsent, self.sender.wake, self._transaction_changed)
         manager = TransactionManager(
@@ -336,7 +345,17 @@ class Producer:
             is_open = state.state is State.IN_TRANSACTION
             self.intake.refusal = None if is_open else state.error or IllegalTransactionState(state.refusal)
             if state.state is State.ABORTABLE:
-                self.sender.drop_unsent(TransactionAborted(f"not sent: {state.error}"))
+                self._drop_unsent(TransactionAborted(f"not sent: {state.error}"))
+
+    def _drop_unsent(self, error: KafkaError) -> None:
+        self._waiting.fail_all(error)
+        self.sender.drop_unsent(error)
+
+    def _not_taken(self, error: Exception) -> None:
+        """A transaction without one of its records must not count, also if nobody looks at what ``send`` returned."""
+        manager = self._transactions
+        if manager is not None and manager.state.state is State.IN_TRANSACTION and isinstance(error, KafkaError):
+            manager.not_sent(error)
 
     async def _abort_open(self, timeout_s: float | None) -> None:
         """As Kafka's, a producer that is closed aborts what it has not committed, if there is time for that."""
@@ -364,6 +383,7 @@ class Producer:
         try:
             taken = self.intake.offer(topic, *record)
         except Exception as error:
+            self._not_taken(error)
             result.errback(error)
             return result
         if isinstance(taken, Missing):
@@ -371,40 +391,20 @@ class Producer:
         taken.add_done_callback(lambda future: _settle(result, future))
         return result
 
-    async def _serve_waiting(self, topic: str) -> None:
-        """Take the waiting records of one topic in order, then go away."""
-        await sleep(self._reactor, 0)
-        waiting = self._waiting[topic]
-        while waiting:
-            record, deadline_s, result = waiting[0]
-            try:
-                taken = await self._take(topic, record, deadline_s)
-            except Exception as error:
-                waiting.popleft()
-                result.errback(error)
-                continue
-            waiting.popleft()
-            taken.delivered.chainDeferred(result)
-        del self._waiting[topic]
-        self._room.fire()
-
-    async def _take(self, topic: str, record: ProducerRecord, deadline_s: float) -> "_Taken":
-        while True:
-            taken = self._try(topic, record)
-            if isinstance(taken, Deferred):
-                return _Taken(taken)
-            if taken is Missing.METADATA:
-                left_ms = int((deadline_s - self._reactor.seconds()) * 1000)
-                await self._cluster.topic(topic, max(left_ms, 0))
-            else:
-                await self._wait_for_room(deadline_s)
-
-    async def _until_there(self, topic: str, missing: Missing) -> None:
-        if missing is Missing.METADATA:
-            await self._cluster.topic(topic, self.config.max_block_ms)
-        else:
+    async def _until_there(self, topic: str, partition: int | None, missing: Missing) -> None:
+        if missing is Missing.ROOM:
             self.sender.wake()
             await self._room.wait()
+        else:
+            await self.wait_for(missing, topic, partition, self.config.max_block_ms / 1000)
+
+    def _no_partition(self, tp: TopicPartition) -> KafkaTimeoutError:
+        count = len(self._cluster.metadata.topics[tp.topic].partitions)
+        return KafkaTimeoutError(
+            f"partition {tp.partition} of topic {tp.topic} with {count} partition(s) is not in the metadata "
+            f"after {self.config.max_block_ms} ms (max.block.ms)",
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
 
     async def _wait_for_room(self, deadline_s: float) -> None:
         self.sender.wake()
@@ -412,7 +412,6 @@ class Producer:
             raise BufferExhausted(
                 f"buffer.memory ({self.config.buffer_memory} bytes) had no room for {self.config.max_block_ms} ms"
             )
-        self._check_open()
 
     @staticmethod
     async def _all_done(batches: Sequence[ProducerBatch]) -> None:
@@ -439,6 +438,7 @@ class Producer:
     def _on_fatal(self, error: KafkaError) -> None:
         if self._failure is None:
             self._failure = self.intake.refusal = error
+        self._waiting.fail_all(error)
         self.sender.stop(error)
 
 

@@ -160,6 +160,11 @@ class TransactionManager:
         self.state.batch_failed(error)
         self._tell()
 
+    def not_sent(self, error: KafkaError) -> None:
+        """A record of the transaction came into no batch."""
+        self.state.fail(Outcome.ABORTABLE, error)
+        self._tell()
+
     def close(self) -> None:
         """Ask for nothing more."""
         self._closed = True

@@ -95,6 +95,7 @@ def await_records(target: Target, topic: str, partitions: int, records: int) -> 
 
 def _consume_by_kcat(workload: Workload, target: Target, topic: str, records: int, cores: str | None) -> Outcome:
     where = ["-b", target.bootstrap, "-t", topic, "-o", "beginning", "-e"]
+    where += [f"-X{key}={value}" for key, value in workload.config.items()]
     outputs, seconds = _kcats(
         [["kcat", "-C", "-q", *where, "-p", str(number), "-f%o\n"] for number in range(workload.partitions)], cores
     )

@@ -19,14 +19,14 @@ from rich.table import Table
 
 from tests.bench import machine, report
 from tests.bench.cluster_life import ClusterLife, Measured
-from tests.bench.cluster_rows import BROKERS, END_TO_END, FIGURES, OVERRIDES, PRODUCERS
+from tests.bench.cluster_rows import BROKERS, CONSUMERS, END_TO_END, FIGURES, OVERRIDES, PRODUCERS, RACKS
 from tests.bench.partitions import ratio_text
 from tests.bench.workloads import BenchFailed
 from tests.peers import apache_kafka, jars, java, requirements, targets
 from tests.peers.processes import ProcessFailed
 from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK, Target
 
-PARTS = ("produce", "latency", "catch-up", "memory")
+PARTS = ("produce", "followers", "latency", "catch-up", "memory")
 
 Samples = dict[tuple[str, str], dict[str, list[float]]]
 """By row and name of a figure, then by target, in the order of the rounds."""
@@ -39,7 +39,7 @@ _FAILURES = (
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Pairs of measured runs.")
 @click.option("--parts", type=click.Choice(PARTS), multiple=True, help="Only this part; may be repeated.")
-@click.option("--rows", metavar="TEXT", help="Only rows of producers whose name has this in it.")
+@click.option("--rows", metavar="TEXT", help="Only rows of producers and consumers whose name has this.")
 @click.option("--target", "names", type=click.Choice(targets.NAMES), multiple=True, help="Only these brokers.")
 @click.option("--pin", "cores", metavar="LIST", default="0,1", show_default=True, help="Cores of the brokers.")
 @click.option("--scale", type=click.FloatRange(0.01, 100), default=1.0, show_default=True, help="Times the records.")
@@ -55,7 +55,7 @@ def main(
     away_mb: int,
     json_path: Path | None,
 ) -> None:
-    """Compare replicated produce, end-to-end latency, a follower's return, and memory."""
+    """Compare replicated produce, consume from followers, end-to-end latency, a follower's return, and memory."""
     console = Console(width=max(Console().width, 120))
     folder = jars.REPOSITORY_ROOT / "target" / "bench" / f"cluster-{time.time_ns()}"
     jobs = dict(_jobs(parts or PARTS, rows, away_mb))
@@ -87,6 +87,10 @@ def _jobs(parts: Sequence[str], rows: str | None, away_mb: int) -> Iterator[tupl
         for workload in PRODUCERS:
             if rows is None or rows in workload.name:
                 yield workload.title, lambda life, workload=workload: life.run(workload)  # type: ignore[misc]
+    if "followers" in parts:
+        for reading in CONSUMERS:
+            if rows is None or rows in reading.workload.name:
+                yield reading.workload.title, lambda life, reading=reading: life.read(reading)  # type: ignore[misc]
     if "latency" in parts:
         yield END_TO_END.title, lambda life: life.run(END_TO_END)
     if "catch-up" in parts:
@@ -121,7 +125,7 @@ class Bench:
             for name in self._names:
                 up[name] = targets.start(
                     name, zookeeper.connect_string, self._folder / name,
-                    broker_count=BROKERS, overrides=OVERRIDES, cores=self._cores,
+                    broker_count=BROKERS, overrides=OVERRIDES, racks=RACKS, cores=self._cores,
                 )  # fmt: skip
             lives = {name: ClusterLife(target, self._cores, scale) for name, target in up.items()}
             for name, life in lives.items():

@@ -1,4 +1,4 @@
-"""One cluster of three brokers under measurement: what it takes from producers, and how a follower returns."""
+"""One cluster of three brokers under measurement: what clients write and read, and how a follower returns."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ from tests.bench.cluster_rows import (
     BROKERS,
     CPU_PER_GB,
     CPU_SECONDS,
+    FILLED,
     FILLING,
+    LEADER,
     MB_PER_S,
     MEMORY,
     P50,
     P99,
     SECONDS,
     Figure,
+    Reading,
+    check_server,
 )
-from tests.bench.workloads import Kind, Workload
+from tests.bench.workloads import MANY, Kind, Outcome, Workload
 from tests.peers.processes import wait_until
 from tests.peers.targets import Target
 
@@ -41,6 +45,7 @@ class ClusterLife:
         self._cores = cores
         self._scale = scale
         self._topics = 0
+        self._filled: str | None = None
         self._admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": target.bootstrap, "log_level": 0})
 
     def run(self, workload: Workload) -> Measured:
@@ -55,10 +60,30 @@ class ClusterLife:
         self._target.delete_topic(topic)
         if workload.kind is Kind.LATENCY and outcome.p99_latency_ms is not None:
             return {P50: outcome.p50_latency_ms or 0.0, P99: outcome.p99_latency_ms}
-        return {
-            MB_PER_S: outcome.payload_bytes / outcome.seconds / _BYTES_PER_MB,
-            CPU_PER_GB: cpu_s / (outcome.payload_bytes / 1e9),
-        }
+        return _throughput(outcome, cpu_s)
+
+    def read(self, reading: Reading) -> Measured:
+        """One row of consumers, on a topic that is filled once. Raises: BenchFailed, also if records came from another
+        broker; TimeoutError."""
+        if self._filled is None:
+            self._filled = self._fill()
+        before, before_s = self._written_bytes(), self._cpu_s()
+        outcome = run(reading.workload, self._target, self._filled, self._records(FILLED.records or 0, MANY))
+        cpu_s = self._cpu_s() - before_s
+        sent = [now - earlier for now, earlier in zip(self._written_bytes(), before, strict=True)]
+        check_server(reading, sent, outcome.payload_bytes)
+        return _throughput(outcome, cpu_s)
+
+    def _fill(self) -> str:
+        topic = "bench-filled"
+        others = [broker for broker in range(BROKERS) if broker != LEADER]
+        self._target.create_assigned_topic(topic, [[LEADER, *others]] * MANY)
+        self._await_full_isr(topic, MANY)
+        records = self._records(FILLED.records or 0, MANY)
+        run(FILLED, self._target, topic, records)
+        await_records(self._target, topic, MANY, records)
+        time.sleep(_SETTLE_S)  # until followers have the high watermark too
+        return topic
 
     def catch_up(self, size_mb: int) -> Measured:
         """A broker stops, the others take so much, it starts again: from the start of its process until it is in every
@@ -88,6 +113,9 @@ class ClusterLife:
     def _cpu_s(self) -> float:
         return sum(measure.cpu_seconds(broker.pid) for broker in self._target.brokers)
 
+    def _written_bytes(self) -> list[int]:
+        return [measure.written_bytes(broker.pid) for broker in self._target.brokers]
+
     def _create(self, partitions: int) -> str:
         self._topics += 1
         topic = f"bench-{self._topics}"
@@ -104,3 +132,10 @@ class ClusterLife:
             return len(found) == partitions and all(len(each.isrs) == BROKERS for each in found.values())
 
         return is_in_sync
+
+
+def _throughput(outcome: Outcome, cpu_s: float) -> Measured:
+    return {
+        MB_PER_S: outcome.payload_bytes / outcome.seconds / _BYTES_PER_MB,
+        CPU_PER_GB: cpu_s / (outcome.payload_bytes / 1e9),
+    }

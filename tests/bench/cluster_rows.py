@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from tests.bench.workloads import MANY, Client, Kind, Workload
+from tests.bench.workloads import MANY, BenchFailed, Client, Kind, Workload
 
 BROKERS = 3
+RACKS = tuple(f"rack-{broker}" for broker in range(BROKERS))
+"""Each broker has its own. Clients are in none, but for the consumers of `CONSUMERS`."""
 
 #: Beyond Kafka's config/server.properties.
 OVERRIDES = {
@@ -15,6 +18,7 @@ OVERRIDES = {
     "default.replication.factor": str(BROKERS),
     "log.segment.delete.delay.ms": "1000",
     "min.insync.replicas": "2",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
 
 _BYTES = 20_000_000
@@ -76,3 +80,48 @@ FILLING = Workload(
     config={**_BATCHES["256k"], "acks": "all", "buffer.memory": "67108864"},
 )  # fmt: skip
 """What the other brokers take while one is away."""
+
+
+FILLED = replace(FILLING, name="filled", title="filled", records=500_000, partitions=MANY)
+"""What consumers read."""
+
+
+class Reading(NamedTuple):
+    """A row of consumers, all in the rack of one broker."""
+
+    workload: Workload
+    server: int
+
+
+LEADER, FOLLOWER = 0, 2
+"""The first one leads all partitions that consumers read."""
+_STRAY_SHARE = 0.05
+
+
+def _consumers() -> Iterator[Reading]:
+    for client, count in ((Client.JAVA_CONSUMER, 1), (Client.LIBRDKAFKA_CONSUMERS, MANY)):
+        for broker, kind in ((LEADER, "leader"), (FOLLOWER, "follower")):
+            workload = Workload(
+                f"consume-{kind}-{count}",
+                f"consume from the {kind}, {count} consumer{'s'[: count > 1]}",
+                client,
+                FILLED.record_size_bytes,
+                records=FILLED.records,
+                partitions=MANY,
+                config={"client.rack": RACKS[broker]},
+            )
+            yield Reading(workload, broker)
+
+
+CONSUMERS = tuple(_consumers())
+"""One consumer (Java) reads sixteen partitions; sixteen (kcat) read one each."""
+
+
+def check_server(reading: Reading, sent_bytes: Sequence[int], payload_bytes: int) -> None:
+    """See that the records came from that broker. Args: what each broker has sent. Raises: BenchFailed."""
+    others = max(sent for broker, sent in enumerate(sent_bytes) if broker != reading.server)
+    if sent_bytes[reading.server] < payload_bytes or others > _STRAY_SHARE * payload_bytes:
+        raise BenchFailed(
+            f"{reading.workload.name}: {payload_bytes} bytes should have come from broker {reading.server}, "
+            f"but the brokers have sent {list(sent_bytes)}"
+        )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.client.errors import BufferExhausted, KafkaError, KafkaTimeoutError, NoBrokersAvailable
 from kafka_zk.client.reactor_thread import reactor_thread
 from kafka_zk.consumer.blocking_reader import BlockingReader
@@ -154,6 +155,59 @@ def test_unreachable_cluster_is_one_sentence_in_bounded_time() -> None:
             producer.send("t", b"v")
         assert time.monotonic() - started_s < 5
         producer.flush(1)
+
+
+def test_a_partition_is_sent_to_once_it_is_added(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:
+    """By both producers, whose metadata are from before."""
+    topic = make_topic(partitions=2)
+    thread = reactor_thread()
+    with (
+        BlockingProducer(bootstrap_servers=kafka_zk_cluster.bootstrap) as blocking,
+        BlockingAdmin(bootstrap_servers=kafka_zk_cluster.bootstrap) as admin,
+    ):
+
+        async def make() -> Producer:
+            producer = Producer(thread.reactor, bootstrap_servers=kafka_zk_cluster.bootstrap)
+            await producer.send(topic, b"before", partition=0)
+            return producer
+
+        twisted = thread.call(make, timeout_s=10)
+        blocking.send(topic, b"before", partition=1).result(10)
+        admin.create_partitions(topic, 4)
+
+        async def send() -> int:
+            written = await twisted.send(topic, b"after", partition=2)
+            await twisted.close()
+            return written.partition
+
+        assert thread.call(send, timeout_s=10) == 2
+        assert blocking.send(topic, b"after", partition=3).result(10).partition == 3
+
+
+def test_a_thread_that_waits_for_a_wrong_partition_holds_up_no_other(
+    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(partitions=2)
+    errors: list[KafkaError] = []
+
+    def send_wrong() -> None:
+        try:
+            producer.send(topic, b"v", partition=7)
+        except KafkaError as error:
+            errors.append(error)
+
+    with BlockingProducer(bootstrap_servers=kafka_zk_cluster.bootstrap, max_block_ms=1_500) as producer:
+        producer.send(topic, b"v", partition=0).result(10)
+        waiting = threading.Thread(target=send_wrong)
+        waiting.start()
+        for _ in range(20):
+            producer.send(topic, b"v", partition=1).result(10)
+        assert not errors
+        waiting.join(20)
+    assert isinstance(errors[0], KafkaTimeoutError)
+    assert str(errors[0]) == (
+        f"partition 7 of topic {topic} with 2 partition(s) is not in the metadata after 1500 ms (max.block.ms)"
+    )
 
 
 def test_paused_broker_exhausts_the_buffer_then_delivers(make_cluster: MakeCluster, make_topic: MakeTopic) -> None:

@@ -50,6 +50,11 @@ class Target:
         """Create a topic, through librdkafka. Raises: KafkaException."""
         self._create([NewTopic(topic, partitions, replication_factor, config=dict(config or {}))], timeout_s)
 
+    def create_assigned_topic(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
+        """Create a topic with the brokers of each partition, the leader first. Raises: KafkaException."""
+        assignment = [list(each) for each in replicas]
+        self._create([NewTopic(topic, len(assignment), replica_assignment=assignment)])
+
     def create_topics(self, topics: Sequence[str]) -> None:
         """Create topics of one partition in one request. Raises: KafkaException."""
         self._create([NewTopic(topic, 1, 1) for topic in topics])

@@ -216,7 +216,7 @@ def test_producer_id_is_asked_again_while_the_broker_loads(clock: Clock, brokers
     [
         ({"value": "text"}, TypeError),
         ({"value": b"v", "key": 5}, TypeError),
-        ({"value": b"v", "partition": 3}, KafkaError),
+        ({"value": b"v", "partition": -1}, ValueError),
         ({"value": b"v", "timestamp_ms": -5}, ValueError),
         ({"value": b"x" * 2_000_000}, RecordTooLargeError),
     ],
