@@ -219,18 +219,14 @@ class Log:
             raise NotConformed(header, config)
         if size_bytes > config.segment_bytes:
             raise RecordBatchTooLarge(f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}")
-        if producer_id >= 0:
-            known = None
-            if not from_client:
-                self._check_own(batch, header, guard)
-            elif attributes & TRANSACTIONAL_FLAG:
-                known = self.producers.check_transactional(header, guard)
-            else:
-                known = self.producers.check(header)
+        if producer_id >= 0 and not from_client:
+            self._check_own(batch, header, guard)
+        elif producer_id >= 0:
+            is_open = attributes & TRANSACTIONAL_FLAG
+            known = self.producers.check_transactional(header, guard) if is_open else self.producers.check(header)
             if known is not None:
                 return LogAppendInfo(known[2], known[3], known[4], self.log_start_offset, 0, True)
-        append_time_ms = -1
-        max_timestamp_ms = header.max_timestamp
+        append_time_ms, max_timestamp_ms = -1, header.max_timestamp
         if config.message_timestamp_type != "CreateTime":
             append_time_ms = max_timestamp_ms = now_ms
             stamp_append_time(batch, header, now_ms)
@@ -240,14 +236,12 @@ class Log:
         if leader_epoch != self.leader_epochs.written_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
         self.write(batch, size_bytes, base_offset, last_offset, last_offset, max_timestamp_ms, now_ms)
-        if producer_id >= 0:
-            if attributes & CONTROL_FLAG:
-                self._end_transaction(batch, header, base_offset, max_timestamp_ms)
-            else:
-                self.producers.update(header, base_offset, max_timestamp_ms)
-        return new_tuple(
-            LogAppendInfo, (base_offset, last_offset, append_time_ms, self.log_start_offset, size_bytes, False)
-        )
+        if producer_id >= 0 and attributes & CONTROL_FLAG:
+            self._end_transaction(batch, header, base_offset, max_timestamp_ms)
+        elif producer_id >= 0:
+            self.producers.update(header, base_offset, max_timestamp_ms)
+        info = (base_offset, last_offset, append_time_ms, self.log_start_offset, size_bytes, False)
+        return new_tuple(LogAppendInfo, info)
 
     def _check_own(self, batch: Buffer, header: BatchHeader, guard: VerificationStateEntry | None) -> None:
         """As ``ProducerState.check``, for a batch of the broker's own: of a producer, or that ends a transaction."""
