@@ -179,6 +179,7 @@ class World:
         self.graves: list[object] = []  # what killed processes had: kept until the end, see Process.kill
         self.notes: list[str] = []
         self._observe = observe
+        self._is_over = False
         self._stack = ExitStack()
 
     def __enter__(self) -> "World":
@@ -199,6 +200,7 @@ class World:
     ) -> None:
         coroutines = [each for each in gc.get_objects() if isinstance(each, CoroutineType)]
         gc.collect()  # errors in Deferreds that nobody looked at come to light; the coroutines do not end by it
+        self._is_over = True  # what they do when they end, as soon as the collector may run, is no part of it
         self._stack.close()
         self.end()
         del coroutines
@@ -262,11 +264,13 @@ class World:
         self.notes.append(f"{self.scheduler.now_ms:.3f} {text}")
 
     def observed(self, event: Event) -> None:
-        self._observe(event)
+        if not self._is_over:
+            self._observe(event)
 
     def failed(self, failure: Failure) -> None:
-        """Something was raised that nobody caught."""
-        self.failures.append(f"{self.scheduler.now_ms:.3f} {failure.getTraceback()}")
+        """Something was raised that nobody caught, while the world was played."""
+        if not self._is_over:
+            self.failures.append(f"{self.scheduler.now_ms:.3f} {failure.getTraceback()}")
 
     def _logged(self, event: LogEvent) -> None:
         failure = event.get("log_failure")

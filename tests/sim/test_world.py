@@ -34,6 +34,27 @@ def test_what_a_killed_process_awaited_does_not_go_on_when_it_is_collected() -> 
     assert len(ended) >= 2
 
 
+def test_what_ends_after_a_world_is_no_failure_of_it() -> None:
+    """Whoever reads its failures a little later reads the same, whether the collector has run meanwhile or not."""
+
+    async def later(signal: "Deferred[None]") -> None:
+        await signal
+
+    async def holder(lost: "Deferred[None]", signal: "Deferred[None]") -> None:
+        try:
+            await lost
+        finally:
+            signal.errback(ValueError("it ends"))
+
+    with World(1) as world:
+        signal: Deferred[None] = Deferred()
+        ensureDeferred(later(signal)).addErrback(world.failed)
+        ensureDeferred(holder(Deferred(), signal)).addErrback(world.failed)
+        del signal
+    gc.collect()
+    assert not world.failures
+
+
 def test_errors_that_nobody_looked_at_are_failures_of_their_world() -> None:
     with World(1) as world:
         forgotten: Deferred[None] = Deferred()
