@@ -30,6 +30,9 @@ MIN_EVICTION_MS = 120_000
 EVERYTHING_MS = 500
 """Partitions without traffic are fetched as often anyway, by Kafka's default of ``replica.fetch.wait.max.ms``."""
 
+_MOST_EVERYTHING_MS = 5_000
+_SHARE_OF_LAG = 6
+
 _NEVER_MS = -(2**62)
 
 PARTITION_BYTES = 512
@@ -40,6 +43,12 @@ PartitionKey = tuple[TopicKey, int]
 Wanted = dict[PartitionKey, FetchPartition]
 Fetched = list[tuple[TopicKey, FetchedPartition]]
 IsKnown = Callable[[TopicKey, int], bool]
+
+
+def everything_ms_for(max_lag_ms: int) -> int:
+    """In how long a follower's partitions are looked at once, though nothing happens to them. Only then it is noted
+    that the follower was caught up; it has ``replica.lag.time.max.ms`` from there on, when records come again."""
+    return min(_MOST_EVERYTHING_MS, max(EVERYTHING_MS, max_lag_ms // _SHARE_OF_LAG))
 
 
 class FetchContext(NamedTuple):
@@ -63,14 +72,23 @@ class FetchSession:
 
     A follower's fetch looks at those that are ``due`` only: a leader of a thousand partitions would else look at all of
     them for each record that one of them gets. ``seen_count``: which ``partition_changes`` the last look knew of.
+    ``everything_ms``: in how long it looks at each, by and by: all of ten thousand at once take a fetch 0.1 s, and on a
+    busy machine the next one would have to look at all of them again.
     """
 
     __slots__ = (
-        "_everything_ms", "_told", "_unfinished",
+        "_everything_ms", "_looked_count", "_round", "_round_ms", "_told", "_unfinished",
         "last_used_ms", "next_epoch", "seen_count", "session_id", "uses_topic_ids", "wanted",
     )  # fmt: skip
 
-    def __init__(self, session_id: int, wanted: Wanted, uses_topic_ids: bool, now_ms: int) -> None:
+    def __init__(
+        self,
+        session_id: int,
+        wanted: Wanted,
+        uses_topic_ids: bool,
+        now_ms: int,
+        everything_ms: int = EVERYTHING_MS,
+    ) -> None:
         self.session_id = session_id
         self.next_epoch = 1
         self.uses_topic_ids = uses_topic_ids
@@ -79,7 +97,10 @@ class FetchSession:
         self._told: dict[PartitionKey, tuple[int, int]] = {}  # high watermark, log start offset
         self.seen_count = 0
         self._unfinished: set[PartitionKey] = set()
-        self._everything_ms = _NEVER_MS
+        self._everything_ms = everything_ms
+        self._round: list[PartitionKey] = []  # what is looked at since _round_ms, whatever happens
+        self._round_ms = _NEVER_MS
+        self._looked_count = 0
 
     def apply(self, changed: Wanted, request: FetchRequest) -> None:
         """Take over what an incremental request adds or moves (``changed``), and what it forgets."""
@@ -92,15 +113,28 @@ class FetchSession:
 
     def due(self, request: FetchRequest, changed: set[PartitionKey] | None, now_ms: int) -> Wanted:
         """What to look at for the request, in order: what it asks for anew, what has ``changed`` since ``seen_count``
-        (None: that is not known), what was not finished last time, and everything EVERYTHING_MS after it was last.
+        (None: that is not known), what was not finished last time, and whose turn it is.
 
         For the others only times have changed (when the follower was caught up), and maybe the log start offset.
         """
-        if changed is None or now_ms - self._everything_ms >= EVERYTHING_MS:
-            self._everything_ms = now_ms
+        if changed is None:
+            self._begin_round(now_ms)
             return self.wanted
-        due = changed.union(_wanted(request), self._unfinished)
+        due = changed.union(_wanted(request), self._unfinished, self._in_turn(now_ms))
         return {key: fetch for key, fetch in self.wanted.items() if key in due}
+
+    def _in_turn(self, now_ms: int) -> list[PartitionKey]:
+        """As many as there is time gone; everything was looked at when the session began."""
+        passed_ms = now_ms - self._round_ms
+        done = min(len(self._round), len(self._round) * passed_ms // self._everything_ms)
+        turn = self._round[self._looked_count : done]
+        self._looked_count = done
+        if passed_ms >= self._everything_ms:
+            self._begin_round(now_ms)
+        return turn
+
+    def _begin_round(self, now_ms: int) -> None:
+        self._round, self._round_ms, self._looked_count = list(self.wanted), now_ms, 0
 
     def answered(self, unfinished: Iterable[PartitionKey], seen_count: int) -> None:
         """The answer leaves. ``unfinished``: with errors, with more in the log than the follower has, or where it is
@@ -136,7 +170,7 @@ class FetchSession:
 class FetchSessions:
     """The sessions of a broker, at most ``slots`` of them, and as many partitions as ``memory`` has room to keep.
 
-    ``is_known``: whether the broker knows a partition.
+    ``is_known``: whether the broker knows a partition. ``everything_ms``: see FetchSession.
     """
 
     def __init__(
@@ -145,11 +179,13 @@ class FetchSessions:
         new_id: Callable[[], int],
         memory: MemoryPool = UNBOUNDED,
         is_known: IsKnown = lambda topic, partition: True,
+        everything_ms: int = EVERYTHING_MS,
     ) -> None:
         self._slots = slots
         self._new_id = new_id
         self._memory = memory
         self._is_known = is_known
+        self._everything_ms = everything_ms
         self._sessions: dict[int, FetchSession] = {}  # least recently used first
 
     def __len__(self) -> int:
@@ -189,7 +225,7 @@ class FetchSessions:
         session_id = self._new_id()
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._new_id()
-        session = FetchSession(session_id, wanted, uses_topic_ids, now_ms)
+        session = FetchSession(session_id, wanted, uses_topic_ids, now_ms, self._everything_ms)
         self._sessions[session_id] = session
         return session
 

@@ -75,10 +75,10 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         return write_fetch_response(version, header.correlation_id, FetchResponse([], error_code=error.code))
     is_follower = request.replica_id >= 0
     seen_count = services.replicas.changes.count
+    asked = _due(services, request, fetching) if is_follower else fetching.wanted
     if is_large:
-        wanted = await _resolve_in_turns(services, context, request, fetching)
+        wanted = await _resolve_in_turns(services, context, request, asked)
     else:
-        asked = _due(services, request, fetching) if is_follower else fetching.wanted
         wanted = _resolve(services, context, request, asked.items())
     if version < _ZSTD_SINCE:
         wanted = [_without_zstd(services, entry) for entry in wanted]
@@ -157,13 +157,13 @@ def _count_replication(services: Services, wanted: list[_Wanted], fetched: Fetch
 
 
 async def _resolve_in_turns(
-    services: Services, context: RequestContext, request: FetchRequest, fetching: FetchContext
+    services: Services, context: RequestContext, request: FetchRequest, asked: Wanted
 ) -> list[_Wanted]:
     """For many partitions."""
-    asked = iter(list(fetching.wanted.items()))  # of a session, which may change between two turns
+    remaining = iter(list(asked.items()))  # of a session, which may change between two turns
     turns = Turns(services.clock)
     wanted: list[_Wanted] = []
-    while some := _resolve(services, context, request, islice(asked, _AT_ONCE)):
+    while some := _resolve(services, context, request, islice(remaining, _AT_ONCE)):
         wanted += some
         if turns.is_over:
             await turns.next()

@@ -543,6 +543,7 @@ def test_a_follower_that_waited_is_told_of_every_partition_that_has_news(make: M
     partition = leader.broker.services.replicas.partition(TopicPartition("other", 1))
     partition.remotes.followers[2].log_end_offset = 1  # type: ignore[union-attr]
     assert partition.advance_high_watermark(0) and not answers
+    leader.broker.services.replicas.changes.note(partition.tp)
     leader.append(b"b")
     [answer] = answers
     told = {(topic.topic_id, each.partition): each for topic in answer.topics for each in topic.partitions}
