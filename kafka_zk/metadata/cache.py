@@ -10,7 +10,7 @@ Source: ZkMetadataCache.scala@3.9.
 """
 
 import uuid
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import DeferredLock
@@ -54,6 +54,26 @@ class PartitionChange(NamedTuple):
     info: PartitionInfo | None
 
 
+PARTITIONS_OF_CHUNK = 256
+"""Of neighbouring numbers: what is told of one takes away what was encoded of these."""
+
+
+class EncodedTopic:
+    """What readers answer with for a topic: ``parts``, None after news of it. ``chunks`` are what is left of those for
+    partitions, by the numbers of these divided by PARTITIONS_OF_CHUNK."""
+
+    __slots__ = ("chunks", "parts")
+
+    def __init__(self) -> None:
+        self.parts: tuple[bytes, ...] | None = None
+        self.chunks: dict[int, bytes] = {}
+
+    def forget(self, partition: int) -> None:
+        """There are news of it."""
+        self.parts = None
+        self.chunks.pop(partition // PARTITIONS_OF_CHUNK, None)
+
+
 _Untold = tuple[uuid.UUID | None, dict[int, PartitionInfo]]
 """Id and partitions of a topic."""
 
@@ -62,9 +82,9 @@ class MetadataCache:
     """The cluster as of the last UpdateMetadata, and newer leaders.
 
     ``encoded`` is for readers: by topic what they answer with, by whatever the bytes depend on beside this state. News
-    of a topic, or of the live brokers, take it away. ``broker_epoch`` is that of this broker's registration, of which
-    the last update knew. Whoever prepares an update in turns holds ``updates`` from before it begins until it is taken
-    over, so that nothing older overwrites what is newer.
+    take away what they concern: a chunk of a topic, those of live brokers everything. ``broker_epoch`` is that of this
+    broker's registration, of which the last update knew. Whoever prepares an update in turns holds ``updates`` from
+    before it begins until it is taken over, so that nothing older overwrites what is newer.
 
     A broker that registers again begins anew with the first update: the controller tells everything again, but not what
     was deleted meanwhile. It need not tell a whole topic at once, though. Kafka's controller does, in one request
@@ -86,7 +106,7 @@ class MetadataCache:
         self.topics: dict[str, dict[int, PartitionInfo]] = {}
         self.topic_ids: dict[str, uuid.UUID] = {}
         self.topic_names: dict[uuid.UUID, str] = {}
-        self.encoded: dict[str, dict[Hashable, bytes]] = {}
+        self.encoded: dict[str, dict[Hashable, EncodedTopic]] = {}
         self._before: dict[str, _Untold] = {}  # known before this registration, not told of again
         self._long_before: dict[str, _Untold] = {}  # nor in the registration before this one
         self._waiting: dict[str, dict[int, PartitionInfo]] = {}  # in ``topics``, not told again; topics without an id
@@ -111,6 +131,7 @@ class MetadataCache:
             self.brokers = brokers
             self.encoded.clear()
         last: str | None = None
+        encoded: Sequence[EncodedTopic] = ()
         partitions: dict[int, PartitionInfo] = {}
         waiting: dict[int, PartitionInfo] | None = None
         for topic, topic_id, partition, info in partition_changes(request) if changes is None else changes:
@@ -120,15 +141,21 @@ class MetadataCache:
                 last = None
             else:
                 if topic is not last:  # once for all partitions of a topic, of which there are thousands
-                    self.encoded.pop(topic, None)
+                    before = self.topics.get(topic)
                     partitions = self._partitions(topic, topic_id)
+                    if partitions is not before:
+                        self.encoded.pop(topic, None)
+                    encoded = list(self.encoded.get(topic, {}).values())
                     waiting = self._waiting.get(topic)
                     last = topic
                 if waiting and _may_be_made_anew(info, waiting.pop(partition, None)):
                     for number in waiting:
                         del partitions[number]
                     waiting.clear()
+                    self.encoded.pop(topic, None)
                 partitions[partition] = info
+                for each in encoded:
+                    each.forget(partition)
 
     def new_leader(self, topic: str, topic_id: uuid.UUID, partition: int, info: PartitionInfo) -> None:
         """LeaderAndIsr told of this, but for the offline replicas. Counts if the leader epoch is newer than what is
@@ -140,7 +167,8 @@ class MetadataCache:
         if self.topic_ids.get(topic, uuids.ZERO) != topic_id:
             return
         partitions[partition] = info._replace(offline_replicas=known.offline_replicas)
-        self.encoded.pop(topic, None)
+        for each in self.encoded.get(topic, {}).values():
+            each.forget(partition)
 
     def partition(self, topic: str, partition: int) -> PartitionInfo | None:
         return self.topics.get(topic, {}).get(partition)

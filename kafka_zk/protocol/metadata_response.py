@@ -6,8 +6,9 @@ Source: MetadataResponse.json@3.9 (where the arrays of topics and partitions beg
 Tests: tests/kafka_zk/protocol/test_metadata_response.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from kafka_zk.protocol import codec
@@ -32,21 +33,26 @@ class PartitionRow(NamedTuple):
     offline_replicas: Sequence[int]
 
 
-def encode_topic(topic: Any, partitions: Sequence[PartitionRow], version: int) -> bytes:
-    """One topic, whose own array of partitions is empty, as it stands in a response."""
+def encode_topic(topic: Any, partition_count: int, partitions: Iterable[bytes], version: int) -> tuple[bytes, ...]:
+    """One topic as it stands in a response, in parts. Its own array of partitions is empty; ``partitions`` are encoded,
+    any number of them in a part."""
     front_size, tail_size = _sizes_without_brokers(version)
     body = codec.encode_body(_response([topic]), ApiKey.METADATA, version)
     encoded = bytes(body[front_size : len(body) - tail_size])
     end = len(encoded) - (4 if version >= _TOPIC_OPERATIONS_SINCE else 0) - is_flexible(ApiKey.METADATA, version)
     before, after = encoded[: end - len(_count(0, version))], encoded[end:]
-    pack = codec.response_rows(ApiKey.METADATA, version, "topics", "partitions")
-    return b"".join((before, _count(len(partitions), version), *map(pack, partitions), after))
+    return (before + _count(partition_count, version), *partitions, after)
 
 
-def encode_response(response: Any, topics: Sequence[bytes], version: int) -> bytes:
+def encode_partitions(partitions: Iterable[PartitionRow], version: int) -> bytes:
+    """As they stand in a topic."""
+    return b"".join(map(codec.response_rows(ApiKey.METADATA, version, "topics", "partitions"), partitions))
+
+
+def encode_response(response: Any, topics: Sequence[Sequence[bytes]], version: int) -> bytes:
     """The body of a response whose own array of topics is empty, with encoded topics in it."""
     before, after = _around_topics(response, version)
-    return b"".join((before, _count(len(topics), version), *topics, after))
+    return b"".join((before, _count(len(topics), version), *chain.from_iterable(topics), after))
 
 
 @cache

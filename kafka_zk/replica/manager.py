@@ -453,10 +453,12 @@ class ReplicaManager:
             self._tell_listeners(partition)
 
     def _wake(self, tp: TopicPartition) -> None:
-        """Whoever waits for anything of a partition looks again."""
+        """Whoever waits for anything of a partition looks again, followers' fetches once for all that change in a
+        turn."""
         self.changes.note(tp)
-        for key in (tp, FOLLOWER_FETCHES, LogStart(tp)):
-            self.purgatory.check(key)
+        self.purgatory.check(tp)
+        self.purgatory.check(LogStart(tp))
+        self.purgatory.check_later(FOLLOWER_FETCHES)
 
     def _isr_changed(self, key: TopicPartition | LogStart) -> None:
         """The high watermark has moved, or where the followers' logs begin."""

@@ -4,13 +4,13 @@ Source: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getPartitionMetada
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafka_zk.handlers.error_map import EXPECTED, error_code
 from kafka_zk.handlers.services import Services
 from kafka_zk.metadata import topic_creation
-from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.metadata.cache import PARTITIONS_OF_CHUNK, EncodedTopic, MetadataCache, PartitionInfo
 from kafka_zk.network.memory_pool import FREE_BYTES
 from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec, metadata_response, topic_names, uuids
@@ -33,7 +33,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     """The cluster as this broker knows it, with the addresses of the listener that the request came through."""
     version = header.api_version
     may_create = header.api_version < 4 or request.allow_auto_topic_creation
-    topics = []
+    topics: list[Sequence[bytes]] = []
     if request.topics is None or (header.api_version == 0 and not request.topics):
         async for name in in_turns(services.clock, sorted(services.metadata.topics)):
             if name not in services.metadata.topics:  # deleted between two turns
@@ -60,7 +60,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         controller_id=_controller_id(services),
         topics=[],
     )
-    size_bytes = sum(map(len, topics))
+    size_bytes = sum(len(part) for parts in topics for part in parts)
     if size_bytes > FREE_BYTES:
         await context.memory.reserve(size_bytes)
     return metadata_response.encode_response(response, topics, version)
@@ -74,7 +74,7 @@ def _controller_id(services: Services) -> int:
 
 async def _wanted_topic(
     services: Services, context: RequestContext, version: int, wanted: Any, may_create: bool
-) -> bytes:
+) -> Sequence[bytes]:
     topic_id = wanted.topic_id or uuids.ZERO
     name = wanted.name
     try:
@@ -94,7 +94,7 @@ async def _wanted_topic(
             is_internal=name in INTERNAL_TOPICS,
             partitions=[],
         )
-        return metadata_response.encode_topic(failed, [], version)
+        return metadata_response.encode_topic(failed, 0, [], version)
     return _encoded_topic(services, context, version, name)
 
 
@@ -123,11 +123,12 @@ async def _create_unknown(services: Services, name: str, may_create: bool) -> No
     raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def _encoded_topic(services: Services, context: RequestContext, version: int, name: str) -> bytes:
+def _encoded_topic(services: Services, context: RequestContext, version: int, name: str) -> Sequence[bytes]:
     """Encoded once for all who ask: thousands of partitions take some 2 us each."""
-    known = services.metadata.encoded.setdefault(name, {})
-    key = (version, context.listener_name)
-    if key not in known:
+    listener = context.listener_name
+    known = services.metadata.encoded.setdefault(name, {}).setdefault((version, listener), EncodedTopic())
+    if known.parts is None:
+        partitions = services.metadata.topics[name]
         topic = Topic(
             error_code=0,
             name=name,
@@ -135,15 +136,39 @@ def _encoded_topic(services: Services, context: RequestContext, version: int, na
             is_internal=name in INTERNAL_TOPICS,
             partitions=[],
         )
-        partitions = list(_partitions(services.metadata, context.listener_name, version, name))
-        known[key] = metadata_response.encode_topic(topic, partitions, version)
-    return known[key]
+        chunks = _chunks(services.metadata, listener, version, partitions, known.chunks)
+        known.parts = metadata_response.encode_topic(topic, len(partitions), chunks, version)
+        if len(chunks) == 1:  # no use in keeping them apart
+            known.parts = (b"".join(known.parts),)
+            known.chunks.clear()
+    return known.parts
 
 
-def _partitions(metadata: MetadataCache, listener: str, version: int, name: str) -> Iterator[PartitionRow]:
+def _chunks(
+    metadata: MetadataCache,
+    listener: str,
+    version: int,
+    partitions: Mapping[int, PartitionInfo],
+    known: dict[int, bytes],
+) -> list[bytes]:
+    """All partitions; those that are not ``known`` are encoded, and are so afterwards."""
+    numbers = sorted({number // PARTITIONS_OF_CHUNK for number in partitions})
+    for number in numbers:
+        if number in known:
+            continue
+        first = number * PARTITIONS_OF_CHUNK
+        some = [each for each in range(first, first + PARTITIONS_OF_CHUNK) if each in partitions]
+        rows = _rows(metadata, listener, version, [(each, partitions[each]) for each in some])
+        known[number] = metadata_response.encode_partitions(rows, version)
+    return [known[number] for number in numbers]
+
+
+def _rows(
+    metadata: MetadataCache, listener: str, version: int, partitions: Iterable[tuple[int, PartitionInfo]]
+) -> Iterator[PartitionRow]:
     alive = set(metadata.brokers)
     reachable = {broker_id for broker_id, broker in metadata.brokers.items() if listener in broker.endpoints}
-    for partition, info in sorted(metadata.topics[name].items()):
+    for partition, info in partitions:
         error, leader = ErrorCode.NONE, info.leader
         replicas, isr = info.replicas, info.isr
         if leader not in reachable:

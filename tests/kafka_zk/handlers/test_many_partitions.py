@@ -1,6 +1,7 @@
 """Requests about many partitions or topics: others get their turn, and nothing older overwrites what is newer."""
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -104,13 +105,33 @@ def test_a_topic_is_encoded_once_until_there_is_news(harness: Make) -> None:
     broker.lead("t", 2)
     broker.lead("u", 1)
     assert partition_counts() == {"t": 2, "u": 1}
-    encoded = broker.services.metadata.encoded
-    (first,) = encoded["t"].values()
+    (encoded,) = broker.services.metadata.encoded["t"].values()
+    parts = encoded.parts
+    assert parts is not None
     broker.lead("u", 3)
-    assert list(encoded) == ["t"]
     assert partition_counts() == {"t": 2, "u": 3}
-    (again,) = encoded["t"].values()
-    assert again is first
+    assert encoded.parts is parts
+
+
+def test_answers_about_a_large_topic_follow_its_leaders(harness: Make) -> None:
+    """Only chunks with news are encoded anew: an answer is that of a broker which was never asked before."""
+    broker = harness()
+    metadata = broker.services.metadata
+    topic_id = broker.lead("t", 600)
+    request = codec.request(ApiKey.METADATA)(topics=None, allow_auto_topic_creation=False)
+    random = Random(1)
+    for _ in range(60):
+        first, leader, version = random.randrange(800), random.choice([0, 1]), random.choice([1, 12])
+        fields = {**FIELDS, "leader": leader, "replicas": [0, leader]}
+        update = update_metadata("t", topic_id, first + random.randrange(1, 300), fields)
+        del update.topic_states[0].partition_states[:first]
+        broker.ask(ApiKey.UPDATE_METADATA, 8, update)
+        answer = broker.ask(ApiKey.METADATA, version, request)
+        kept, metadata.encoded = metadata.encoded, {}
+        assert broker.ask(ApiKey.METADATA, version, request) == answer
+        metadata.encoded = kept
+        found = {each.partition_index: each.leader_id for each in answer.topics[0].partitions}
+        assert found == {number: -1 if info.leader else 0 for number, info in metadata.topics["t"].items()}
 
 
 def test_topics_are_encoded_anew_when_other_brokers_are_alive(harness: Make) -> None:

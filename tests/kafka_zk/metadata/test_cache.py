@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.metadata.cache import MetadataCache, PartitionInfo
+from kafka_zk.metadata.cache import EncodedTopic, MetadataCache, PartitionInfo
 from kafka_zk.protocol import uuids
 from tests.kafka_zk.handlers.conftest import update_metadata
 
@@ -164,9 +164,12 @@ def test_a_newer_leader_counts_before_the_update(topic: str, leader_epoch: int, 
     topic_id = uuids.random_topic_id()
     cache.update(update_metadata("t", topic_id, 1, {**LED, "replicas": [0, 1, 2]}))
     cache.topics["t"][0].offline_replicas.append(2)
-    cache.encoded["t"] = {"key": b"leader 0"}
+    cache.encoded["t"] = {"key": EncodedTopic()}
+    [encoded] = cache.encoded["t"].values()
+    encoded.parts, encoded.chunks = (b"leader 0", b"others"), {0: b"leader 0", 1: b"others"}
     told = PartitionInfo(1, 1, leader_epoch, [0, 1], 7, [0, 1, 2], [])
     cache.new_leader(topic, topic_id if same_id else uuids.random_topic_id(), 0, told)
     assert (cache.partition("t", 0) == told._replace(offline_replicas=[2])) is is_taken
-    assert ("t" in cache.encoded) is not is_taken
+    assert (encoded.parts is None) is is_taken
+    assert list(encoded.chunks) == ([1] if is_taken else [0, 1])
     assert list(cache.topics) == ["t"]

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
-from kafka_zk.protocol.metadata_response import PartitionRow, Response, encode_response, encode_topic
+from kafka_zk.protocol.metadata_response import PartitionRow, Response, encode_partitions, encode_response, encode_topic
 
 LOWEST, HIGHEST = BROKER_VERSIONS[ApiKey.METADATA]
 Topic = Response.MetadataResponseTopic
@@ -42,7 +42,9 @@ def test_the_bytes_are_the_codecs(version: int, partition_counts: list[int]) -> 
     topics = [topic(name, ROWS[:count]) for name, count in zip(names, partition_counts, strict=True)]
     whole = codec.encode_body(response(topics), ApiKey.METADATA, version)
     encoded = [
-        encode_topic(topic(name, []), ROWS[:count], version)
+        encode_topic(
+            topic(name, []), count, [encode_partitions([row], version) for row in ROWS[:count]], version
+        )
         for name, count in zip(names, partition_counts, strict=True)
     ]
     assert encode_response(response([]), encoded, version) == whole
