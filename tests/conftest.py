@@ -18,6 +18,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from twisted.logger import globalLogPublisher
 
+from tests.fresh_environment import TEMPORARY_ROOT
+
 # How fast a busy machine makes up examples says nothing about what is tested.
 settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fast", settings.get_profile("busy machine"), max_examples=25)
@@ -113,6 +115,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if SEED_FIXTURES.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker("campaign")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def pytests_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a pytest that a test starts keeps is in a folder of its own. Where all others keep theirs, it would remove
+    the folders of earlier runs before its summary, which takes minutes after ``make test``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(TEMPORARY_ROOT, str(tmp_path_factory.mktemp("pytests")))
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

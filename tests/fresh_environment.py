@@ -27,11 +27,14 @@ TIMEOUT_S = 300
 MakeEnvironment = Callable[[Iterable[str]], Path]
 """The fixture ``make_environment``."""
 HIDDEN = ("PYTHON", "PYTEST", "VIRTUAL_ENV")
+TEMPORARY_ROOT = "PYTEST_DEBUG_TEMPROOT"
+"""pytest's variable for where it keeps temporary folders."""
 
 
 def clean_environ() -> dict[str, str]:
-    """The environment of a person's shell: without the variables that lead to this tree or to the tests."""
-    return {key: value for key, value in os.environ.items() if not key.startswith(HIDDEN)}
+    """The environment of a person's shell: without the variables that lead to this tree or to the tests. Only where
+    pytest keeps temporary folders is as it is here."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(HIDDEN) or key == TEMPORARY_ROOT}
 
 
 def run(*command: str | Path, cwd: Path) -> str:
