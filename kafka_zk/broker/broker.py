@@ -61,7 +61,7 @@ from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
 from kafka_zk.replica.alter_partition_manager import AlterPartitionManager
 from kafka_zk.replica.batch_helpers import BatchHelpers
-from kafka_zk.replica.fetch_session import FetchSessions, everything_ms_for
+from kafka_zk.replica.fetch_session import FetchSessions
 from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings, StartHelper, WhenReadable
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
@@ -218,14 +218,9 @@ class Broker:
             end_of_turn(self._reactor),
         )  # fmt: skip
         self.log_cleaner = LogCleaner(
-            self._clock,
-            self._run_in_thread,
-            self._when_readable,
-            self._logs,
-            LogCleanerSettings.of(config),
-            replicas.standing_of,
-            self._start_helper,
-        )
+            self._clock, self._run_in_thread, self._when_readable, self._logs, LogCleanerSettings.of(config),
+            replicas.standing_of, self._start_helper,
+        )  # fmt: skip
         self.services = Services(
             broker_id=self.broker_id,
             cluster_id=cluster,
@@ -240,7 +235,7 @@ class Broker:
                 lambda: self._random.randrange(1, 2**31),
                 self._memory,
                 lambda topic, partition: metadata.knows(topic, partition) or replicas.hosts(topic, partition),
-                everything_ms_for(config.replica_lag_time_max_ms),
+                config.replica_lag_time_max_ms,
             ),
             metadata_purgatory=Purgatory(self._clock),
             controller=self._controller,

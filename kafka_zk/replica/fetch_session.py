@@ -170,7 +170,7 @@ class FetchSession:
 class FetchSessions:
     """The sessions of a broker, at most ``slots`` of them, and as many partitions as ``memory`` has room to keep.
 
-    ``is_known``: whether the broker knows a partition. ``everything_ms``: see FetchSession.
+    ``is_known``: whether the broker knows a partition. ``max_lag_ms``: replica.lag.time.max.ms.
     """
 
     def __init__(
@@ -179,13 +179,13 @@ class FetchSessions:
         new_id: Callable[[], int],
         memory: MemoryPool = UNBOUNDED,
         is_known: IsKnown = lambda topic, partition: True,
-        everything_ms: int = EVERYTHING_MS,
+        max_lag_ms: int = 0,
     ) -> None:
         self._slots = slots
         self._new_id = new_id
         self._memory = memory
         self._is_known = is_known
-        self._everything_ms = everything_ms
+        self._everything_ms = everything_ms_for(max_lag_ms)
         self._sessions: dict[int, FetchSession] = {}  # least recently used first
 
     def __len__(self) -> int:
