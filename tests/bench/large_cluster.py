@@ -18,6 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kafka_zk.embedded.probe import ask_leaders
 from tests.bench import measure
+from tests.bench.compare.life import FAILURES
 from tests.bench.compare.systems import BROKERS, HOST, OURS, SYSTEMS, System
 from tests.peers import jars
 from tests.peers.processes import wait_until
@@ -111,6 +112,8 @@ def main(topics: int, partitions: int, replication_factor: int, cores: str | Non
     system = SYSTEMS[OURS](folder, cores)
     try:
         LargeCluster(system, topics, partitions, replication_factor, click.echo).run()
+    except (*FAILURES, jars.JarsNotResolved) as failure:
+        raise click.ClickException(f"{type(failure).__name__}: {failure}") from failure
     finally:
         system.stop()
         shutil.rmtree(folder, ignore_errors=True)

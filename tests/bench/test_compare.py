@@ -12,11 +12,12 @@ import pytest
 from rich.console import Console
 
 from kafka_zk.storage.record_batch import RecordBatchBuilder
+from tests.bench import machine
 from tests.bench.compare import __main__ as command
 from tests.bench.compare.__main__ import QUICK_SIZES, Comparison, steps_for
 from tests.bench.compare.judged import TARGETS, median, verdicts
 from tests.bench.compare.load import Gaps
-from tests.bench.compare.record import CannotResume, Record
+from tests.bench.compare.record import CannotResume, Record, measured
 from tests.bench.compare.sent import in_log, in_metrics, since
 from tests.bench.compare.shown import number, ratio, svg, tables
 from tests.bench.compare.systems import KRAFT, NAMES, ON_ZOOKEEPER, OURS, SYSTEMS
@@ -187,8 +188,22 @@ def test_what_is_no_record_is_not_gone_on_with(tmp_path: Path, text: str) -> Non
 def test_figures_of_another_product_are_not_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "compare.json"
     kept(path)
-    with pytest.raises(CannotResume, match=r"another product \(aaa; now bbb\)"):
+    with pytest.raises(CannotResume, match=r"other product \(aaa; now bbb\)"):
         Record.resumed({"measured": {"product": "bbb"}}, path)
+
+
+def test_a_quick_run_is_not_the_first_round_of_a_full_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lacks steps."""
+    described = {"processor": "p", "usable_cores": [0, 1], "memory_bytes": 1, "python": "3", "java": "17"}
+    monkeypatch.setattr(machine, "describe", lambda: described)
+    path = tmp_path / "compare.json"
+    quick, full = (
+        {"measured": measured(None, {2000: steps_for(2000, quick=is_quick)})} for is_quick in (True, False)
+    )
+    Record(quick, path).add(OURS, 2000, {"start_s": 1.0})
+    with pytest.raises(CannotResume, match="other steps"):
+        Record.resumed(full, path)
+    assert Record.resumed(quick, path).rounds(OURS, 2000) == 1
 
 
 class _Life:

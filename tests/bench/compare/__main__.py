@@ -12,22 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import click
-from confluent_kafka import KafkaException
 from rich.console import Console
 
-from kafka_zk.embedded.errors import EmbeddedError
-from kafka_zk.registry.errors import RegistryError
 from tests.bench import machine
 from tests.bench.compare import record, shown
 from tests.bench.compare.judged import verdicts
-from tests.bench.compare.life import STEPS, Figures, Life
+from tests.bench.compare.life import FAILURES, STEPS, Figures, Life
 from tests.bench.compare.systems import BROKERS, NAMES, SESSION_TIMEOUT_MS, SYSTEMS
-from tests.peers import jars, java, requirements
-from tests.peers.processes import ProcessFailed
+from tests.peers import jars, requirements
 
 QUICK_SIZES, QUICK_ROUNDS = (100, 2_000), 1
 FULL_SIZES, FULL_ROUNDS = (100, 1_000, 2_000, 5_000, 10_000), 5
-_FAILURES = (java.JavaFailed, EmbeddedError, ProcessFailed, KafkaException, RegistryError, TimeoutError, OSError)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -57,15 +52,16 @@ def main(
     """
     console = Console(width=max(Console().width, 140))
     folder = jars.REPOSITORY_ROOT / "target" / "bench" / f"compare-{time.time_ns()}"
-    rounds = rounds or (QUICK_ROUNDS if quick else FULL_ROUNDS)
-    kept = _record(_facts(rounds, cores), json_path, resume=resume)
+    sizes, rounds = sizes or (QUICK_SIZES if quick else FULL_SIZES), rounds or (QUICK_ROUNDS if quick else FULL_ROUNDS)
+    played = {size: steps or steps_for(size, quick=quick) for size in sizes}
+    kept = _record(_facts(rounds, cores, played), json_path, resume=resume)
     comparison = Comparison(folder, only or NAMES, cores, kept, lambda text: console.print(text, style="dim"))
     try:
         requirements.require(kcat=False)
         for number in range(rounds):
-            for size in sizes or (QUICK_SIZES if quick else FULL_SIZES):
-                comparison.round(number, size, steps or steps_for(size, quick=quick))
-    except (requirements.MissingPeerTools, jars.JarsNotResolved) as failure:
+            for size in sizes:
+                comparison.round(number, size, played[size])
+    except (requirements.MissingPeerTools, jars.JarsNotResolved, OSError) as failure:  # a full disk, too
         raise click.ClickException(str(failure)) from failure
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -134,19 +130,19 @@ class Comparison:
                 life.run()
             finally:
                 system.stop()
-        except _FAILURES as error:
+        except FAILURES as error:
             failure = f"{type(error).__name__}: {error}"
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return life.figures, failure
 
 
-def _facts(rounds: int, cores: str | None) -> Mapping[str, Any]:
+def _facts(rounds: int, cores: str | None, played: Mapping[int, Sequence[str]]) -> Mapping[str, Any]:
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         **machine.commit(),
         "machine": machine.describe(),
-        "measured": record.measured(),
+        "measured": record.measured(cores, played),
         "rounds": rounds,
         "cores": cores,
         "brokers": BROKERS,

@@ -12,11 +12,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.embedded.probe import ask_unserved
 from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.registry.errors import RegistryError
 from kafka_zk.storage.types import TopicPartition
 from tests.bench import measure
 from tests.bench.compare.load import Load
@@ -24,7 +27,8 @@ from tests.bench.compare.sent import since
 from tests.bench.compare.systems import BROKERS, HOST, System
 from tests.bench.compare.written import Written
 from tests.bench.partition_wire import Wire
-from tests.peers.processes import wait_until
+from tests.peers import java
+from tests.peers.processes import ProcessFailed, wait_until
 
 TOPIC = "compared"
 LOADED = 12
@@ -36,6 +40,8 @@ _SETTLE_S = 3.0
 _PREFERRED_EVERYWHERE = struct.pack(">bii", 0, -1, 60_000)  # ElectLeaders v1: preferred, all partitions, timeout in ms
 
 Figures = dict[str, float]
+FAILURES = (java.JavaFailed, EmbeddedError, ProcessFailed, KafkaException, RegistryError, TimeoutError, OSError)
+"""What a life ends with if its system fails."""
 
 
 class Life:
@@ -48,10 +54,7 @@ class Life:
         self.figures: Figures = {}
 
     def run(self) -> None:
-        """Until the last step is done.
-
-        Raises: EmbeddedError, ProcessFailed, JavaFailed, KafkaException, RegistryError, TimeoutError, OSError.
-        """
+        """Until the last step is done. Raises: those of ``FAILURES``; JarsNotResolved."""
         self._system.prepare()
         self._start()
         self._create()

@@ -47,7 +47,7 @@ class Record:
             raise CannotResume(f"{path} is not the record of a comparison: {error!r}") from error
         for what, value in facts["measured"].items():
             if before.get(what) != value:
-                raise CannotResume(f"{path} was measured with another {what} ({before.get(what)}; now {value})")
+                raise CannotResume(f"{path} was measured with other {what} ({before.get(what)}; now {value})")
         made._facts = {key: found.get(key, value) for key, value in facts.items()}
         made.samples = {
             name: {int(size): rounds for size, rounds in by_size.items()} for name, by_size in samples.items()
@@ -78,11 +78,13 @@ class Record:
         return {**self._facts, "samples": self.samples, "failures": self.failures, "targets": told}
 
 
-def measured() -> dict[str, Any]:
-    """What has to be the same for figures that are put together."""
+def measured(cores: str | None, played: Mapping[int, Sequence[str]]) -> dict[str, Any]:
+    """What has to be the same for figures that are put together. ``played``: the steps, by number of partitions."""
     described = machine.describe()
     return {
         "product": machine.trees(MEASURED),
+        "cores": cores,
+        "steps": {str(size): list(steps) for size, steps in played.items()},
         **{key: described[key] for key in ("processor", "usable_cores", "memory_bytes", "python", "java")},
     }
 
