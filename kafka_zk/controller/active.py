@@ -29,7 +29,7 @@ from kafka_zk.controller.control_requests import (
     portions,
 )
 from kafka_zk.controller.deletions import Deletions
-from kafka_zk.controller.effects import Send, SendUpdateMetadata, without_news_of
+from kafka_zk.controller.effects import Send, SendUpdateMetadata
 from kafka_zk.controller.feature_updates import FeatureUpdate, apply_updates
 from kafka_zk.controller.isr_changes import IsrChanges, Outcome
 from kafka_zk.controller.leader_elections import ElectionOutcome, LeaderElections
@@ -153,8 +153,10 @@ class ActiveController:
         self._ended = False
 
     async def take_over(self) -> None:
-        """The failover. UpdateMetadata goes out before any LeaderAndIsr, as in Kafka; then come the leaders that are
-        missing, and only then the rest: smaller ISRs, and everything that is known to everybody, once."""
+        """The failover. Who is alive is told before any LeaderAndIsr, as in Kafka; then come the leaders that are
+        missing, to those that have replicas, and only then the rest: smaller ISRs, and all partitions to everybody,
+        once. A broker that knows nothing yet must not hear of a part of a topic: it would tell clients that there is no
+        more of it, and take another coordinator for theirs."""
         await self._enable_features()
         self._watch()
         await self._delete_notifications()
@@ -164,11 +166,14 @@ class ActiveController:
         await self._deletions.load()
         await self._changes.send([SendUpdateMetadata(None)])
         online, offline = await self._initialized_replicas()
+        self._batch.holds_updates = True
         elected = await self._changes.elect_waiting()
+        self._batch.holds_updates = False
         shrunk = await self._changes.move_replicas(offline, ReplicaState.OFFLINE)
         untold = [replica for replica in online if replica.partition not in elected]
-        shrunk = without_news_of(shrunk, elected)
-        await self._changes.send([*shrunk, *await self._changes.move_replicas(untold, ReplicaState.ONLINE)])
+        everything = SendUpdateMetadata(None, self.context.partitions_with_leadership())
+        online_again = await self._changes.move_replicas(untold, ReplicaState.ONLINE)
+        await self._changes.send([*shrunk, *online_again, everything])
         await self._watch_assignments(self.context.topics)
         await self._reassignments.resume_all()
         await self._deletions.run()

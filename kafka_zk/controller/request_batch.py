@@ -58,6 +58,8 @@ class RequestBatch:
         self._stop_replica: dict[int, dict[TopicPartition, bool]] = {}  # broker -> partition -> delete
         self._update_brokers: set[int] = set()
         self._update_partitions: dict[TopicPartition, None] = {}
+        self.holds_updates = False
+        """Whether ``flush`` leaves UpdateMetadata for later, and collects on."""
         self._refused: list[Refused] = []
 
     def add(self, effects: Iterable[Send]) -> None:
@@ -86,20 +88,22 @@ class RequestBatch:
                 yield Step(len(is_new), self._leader_and_isr_request(broker_id, is_new))
 
     def flush(self) -> Iterator[Step]:
-        """The requests. From the first step on nothing is collected any more; until the last nothing may be added.
+        """The requests. From the first step on nothing is collected any more, but for updates that are held; until the
+        last nothing may be added.
 
         Brokers that are not registered get none. What is left out as it cannot be sent is in ``take_refused``.
         """
         leader_and_isr, self._leader_and_isr = self._leader_and_isr, {}
         stop_replica, self._stop_replica = self._stop_replica, {}
-        update_brokers, self._update_brokers = self._update_brokers, set()
-        update_partitions, self._update_partitions = self._update_partitions, {}
         told = self._registered(leader_and_isr)
         for turn in zip_longest(*(portions(leader_and_isr[broker_id].items()) for broker_id in told)):
             for broker_id, is_new in zip(told, turn, strict=True):
                 if is_new:
                     yield Step(len(is_new), self._leader_and_isr_request(broker_id, dict(is_new)))
-        yield from self._update_metadata_requests(self._registered(update_brokers), update_partitions)
+        if not self.holds_updates:
+            update_brokers, self._update_brokers = self._update_brokers, set()
+            update_partitions, self._update_partitions = self._update_partitions, {}
+            yield from self._update_metadata_requests(self._registered(update_brokers), update_partitions)
         for broker_id in self._registered(stop_replica):
             for deletes in portions(stop_replica[broker_id].items()):
                 yield Step(len(deletes), [(broker_id, self._stop_replica_request(broker_id, dict(deletes)))])

@@ -74,10 +74,6 @@ class EncodedTopic:
         self.chunks.pop(partition // PARTITIONS_OF_CHUNK, None)
 
 
-_Untold = tuple[uuid.UUID | None, dict[int, PartitionInfo]]
-"""Id and partitions of a topic."""
-
-
 class MetadataCache:
     """The cluster as of the last UpdateMetadata, and newer leaders.
 
@@ -86,18 +82,10 @@ class MetadataCache:
     broker's registration, of which the last update knew. Whoever prepares an update in turns holds ``updates`` from
     before it begins until it is taken over, so that nothing older overwrites what is newer.
 
-    A broker that registers again begins anew with the first update: the controller tells everything again, but not what
-    was deleted meanwhile. It need not tell a whole topic at once, though. Kafka's controller does, in one request
-    (``onBrokerStartup``), and so does ours; but ours, when it takes over, first tells of the partitions that it has
-    elected leaders for, and then of the rest. Until then the partitions that were known before count beside them, or
-    clients would take them for gone. What is not told by the second registration after that is forgotten.
-
-    The topic may also have been deleted and created again with fewer partitions. Its id says so. Without ids (before
-    inter.broker.protocol.version 2.8) leader epochs do. An election raises them, so in a part they are neither 0 nor
-    lower than before; a new topic begins at 0. So a partition whose leader epoch is 0, or lower than before, shows that
-    this is no part: what is not told by then is gone. (If it belongs to the rest, the same request tells all of that.)
-    Only a new topic whose partitions have all had as many elections as those before, and one at least, passes for the
-    old one.
+    A broker that registers again keeps what it knows until it is told of partitions, and then forgets it: the
+    controller tells everything again, but not what was deleted meanwhile. Whoever knows nothing of a topic is told of
+    all its partitions at once, by Kafka's controller and by ours: a part would pass for the whole, with clients that
+    choose partitions by keys and with those that look for their coordinator.
     """
 
     def __init__(self) -> None:
@@ -107,23 +95,21 @@ class MetadataCache:
         self.topic_ids: dict[str, uuid.UUID] = {}
         self.topic_names: dict[uuid.UUID, str] = {}
         self.encoded: dict[str, dict[Hashable, EncodedTopic]] = {}
-        self._before: dict[str, _Untold] = {}  # known before this registration, not told of again
-        self._long_before: dict[str, _Untold] = {}  # nor in the registration before this one
-        self._waiting: dict[str, dict[int, PartitionInfo]] = {}  # in ``topics``, not told again; topics without an id
         self.updates = DeferredLock()
         self.broker_epoch = -1
+        self._is_old = False  # of an older registration
 
-    def update(self, request: Any, changes: Iterable[PartitionChange] | None = None) -> None:
+    def update(self, request: Any, changes: Sequence[PartitionChange] | None = None) -> None:
         """Take over an UpdateMetadata request (any version); ``changes`` are its ``partition_changes``, if they were
         made before.
-
-        Until the first one of a new registration of this broker the old metadata are better than none.
         """
+        changes = list(partition_changes(request)) if changes is None else changes
         if request.broker_epoch > self.broker_epoch:
             self.broker_epoch = request.broker_epoch
-            self._long_before = self._before
-            self._before = {topic: (self.topic_ids.get(topic), known) for topic, known in self.topics.items()}
-            for known in (self.topics, self.topic_ids, self.topic_names, self._waiting):
+            self._is_old = True
+        if self._is_old and changes:
+            self._is_old = False
+            for known in (self.topics, self.topic_ids, self.topic_names, self.encoded):
                 known.clear()
         self.controller_id = request.controller_id
         brokers = {broker.id: _alive_broker(broker) for broker in request.live_brokers}
@@ -133,8 +119,7 @@ class MetadataCache:
         last: str | None = None
         encoded: Sequence[EncodedTopic] = ()
         partitions: dict[int, PartitionInfo] = {}
-        waiting: dict[int, PartitionInfo] | None = None
-        for topic, topic_id, partition, info in partition_changes(request) if changes is None else changes:
+        for topic, topic_id, partition, info in changes:
             if info is None:
                 self.encoded.pop(topic, None)
                 self._remove(topic, partition)
@@ -146,13 +131,7 @@ class MetadataCache:
                     if partitions is not before:
                         self.encoded.pop(topic, None)
                     encoded = list(self.encoded.get(topic, {}).values())
-                    waiting = self._waiting.get(topic)
                     last = topic
-                if waiting and _may_be_made_anew(info, waiting.pop(partition, None)):
-                    for number in waiting:
-                        del partitions[number]
-                    waiting.clear()
-                    self.encoded.pop(topic, None)
                 partitions[partition] = info
                 for each in encoded:
                     each.forget(partition)
@@ -191,34 +170,17 @@ class MetadataCache:
         if topic_id != uuids.ZERO and self.topic_ids.get(topic) != topic_id:
             if topic in self.topic_ids:
                 self.topics.pop(topic, None)  # another topic of that name
-                self._waiting.pop(topic, None)
             self.topic_names.pop(self.topic_ids.get(topic, uuids.ZERO), None)
             self.topic_ids[topic] = topic_id
             self.topic_names[topic_id] = topic
-        found = self.topics.get(topic)
-        if found is None:
-            id_before, before = self._forget_untold(topic)
-            found = self.topics[topic] = before if id_before == self.topic_ids.get(topic) else {}
-            if found and id_before is None:
-                self._waiting[topic] = dict(found)
-        return found
+        return self.topics.setdefault(topic, {})
 
     def _remove(self, topic: str, partition: int) -> None:
-        self._forget_untold(topic)
         partitions = self.topics.get(topic, {})
-        for number in (partition, *self._waiting.pop(topic, ())):
-            partitions.pop(number, None)
+        partitions.pop(partition, None)
         if not partitions:
             self.topics.pop(topic, None)
             self.topic_names.pop(self.topic_ids.pop(topic, uuids.ZERO), None)
-
-    def _forget_untold(self, topic: str) -> _Untold:
-        return self._before.pop(topic, None) or self._long_before.pop(topic, (None, {}))
-
-
-def _may_be_made_anew(told: PartitionInfo, before: PartitionInfo | None) -> bool:
-    """Whether the topic may have been made anew since ``before``; see MetadataCache."""
-    return before is not None and told.leader_epoch < max(before.leader_epoch, 1)
 
 
 def _alive_broker(broker: Any) -> AliveBroker:

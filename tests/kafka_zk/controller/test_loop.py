@@ -4,6 +4,7 @@ import pytest
 
 from kafka_zk.controller import events
 from kafka_zk.controller.loop import TOLD_WITHIN_S
+from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes import feature, json_codec
 from kafka_zk.storage.types import TopicPartition
@@ -73,6 +74,19 @@ def test_a_killed_leader_is_replaced_from_the_isr(cluster: Cluster) -> None:
     assert state is not None and (state.leader, state.isr, state.leader_epoch) == (1, [1, 0], 1)
     assert led_by(cluster, "t") == {0: 1}
     assert all(sorted(broker.metadata.brokers) == [0, 1] for broker in cluster.brokers[:2])
+
+
+def test_who_takes_over_tells_no_part_of_a_topic(cluster: Cluster) -> None:
+    """Brokers that have just started know nothing of the partitions whose leaders live on."""
+    cluster.create("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 1, 0]})
+    cluster.settle()
+    cluster.kill(0)
+    cluster.settle(10_000)
+    for broker in cluster.brokers[1:]:
+        told = [request for api_key, request in broker.requests if api_key is ApiKey.UPDATE_METADATA]
+        first = next(request for request in told if request.controller_epoch == 2 and request.topic_states)
+        (topic,) = first.topic_states
+        assert {state.partition_index: state.leader for state in topic.partition_states} == {0: 1, 1: 1, 2: 2}
 
 
 def test_observers_are_told_of_an_isr_that_a_dead_follower_left(cluster: Cluster) -> None:

@@ -57,101 +57,16 @@ def test_a_broker_that_registered_again_forgets_what_it_is_not_told_anew() -> No
     assert (list(cache.topics), cache.topic_names) == (["kept"], {kept: "kept"})
 
 
-@pytest.mark.parametrize("has_id", [True, False])
-def test_it_keeps_the_partitions_of_a_topic_of_which_it_is_told_a_part(has_id: bool) -> None:
-    """A controller that has just taken over tells of the partitions first that it elected leaders for."""
-    cache = MetadataCache()
-    topic_id = uuids.random_topic_id() if has_id else uuids.ZERO
-    cache.update(update_metadata("t", topic_id, 3, LED))
-    cache.update(registered_again(update_metadata("t", topic_id, 1, {**LED, "leader": -1, "leader_epoch": 1})))
-    assert {number: info.leader for number, info in cache.topics["t"].items()} == {0: -1, 1: 0, 2: 0}
-
-
-def test_but_not_those_of_another_topic_of_that_name() -> None:
-    cache = MetadataCache()
-    cache.update(update_metadata("t", uuids.random_topic_id(), 3, LED))
-    cache.update(registered_again(update_metadata("t", uuids.random_topic_id(), 1, LED)))
-    assert list(cache.topics["t"]) == [0]
-
-
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize(("epoch_before", "epoch"), [(0, 0), (5, 0), (5, 3)])
-def test_without_ids_leader_epochs_say_that_a_topic_was_made_anew(epoch_before: int, epoch: int, count: int) -> None:
-    """Deleted while the broker was away, and created again with fewer partitions."""
-    cache = MetadataCache()
-    cache.update(update_metadata("t", uuids.ZERO, 4, {**LED, "leader_epoch": epoch_before}))
-    cache.update(registered_again(update_metadata("t", None, count, {**LED, "leader_epoch": epoch})))
-    assert list(cache.topics["t"]) == list(range(count))
-
-
-def test_what_waits_ends_with_the_rest_of_the_news() -> None:
-    """A part came first; the rest shows that the topic was made anew with two partitions."""
-    cache = MetadataCache()
-    cache.update(update_metadata("t", uuids.ZERO, 4, LED))
-    cache.update(registered_again(update_metadata("t", uuids.ZERO, 1, {**LED, "leader_epoch": 1})))
-    assert list(cache.topics["t"]) == [0, 1, 2, 3]
-    rest = update_metadata("t", uuids.ZERO, 2, LED)
-    del rest.topic_states[0].partition_states[0]
-    cache.update(registered_again(rest))
-    assert list(cache.topics["t"]) == [0, 1]
-
-
-def test_a_partition_that_is_added_says_nothing_of_those_before() -> None:
-    """It begins at leader epoch 0 in a topic that is as old as ever."""
-    cache = MetadataCache()
-    cache.update(update_metadata("t", uuids.ZERO, 2, LED))
-    added = update_metadata("t", uuids.ZERO, 3, LED)
-    del added.topic_states[0].partition_states[:2]
-    cache.update(registered_again(added))
-    cache.update(registered_again(added))
-    assert sorted(cache.topics["t"]) == [0, 1, 2]
-
-
-def test_nothing_waits_beside_another_topic_of_that_name() -> None:
-    """The topic got an id with a newer inter.broker.protocol.version, and was made anew after that."""
-    cache = MetadataCache()
-    first, second = uuids.random_topic_id(), uuids.random_topic_id()
-    cache.update(update_metadata("t", uuids.ZERO, 3, LED))
-    newer = {**LED, "leader_epoch": 1}
-    for topic_id in (uuids.ZERO, first):
-        cache.update(registered_again(update_metadata("t", topic_id, 1, newer)))
-        assert list(cache.topics["t"]) == [0, 1, 2]
-    cache.update(registered_again(update_metadata("t", second, 2, LED)))
-    assert list(cache.topics["t"]) == [0, 1]
-
-
-def test_a_topic_that_is_deleted_takes_along_what_was_not_told_again() -> None:
-    cache = MetadataCache()
-    cache.update(update_metadata("t", uuids.ZERO, 3, LED))
-    cache.update(registered_again(update_metadata("t", uuids.ZERO, 1, {**LED, "leader_epoch": 1})))
-    cache.update(registered_again(update_metadata("t", uuids.ZERO, 1, {**LED, "leader": -2})))
-    assert cache.topics == {}
-
-
-@pytest.mark.parametrize("has_id", [True, False])
-def test_one_more_registration_forgets_nothing(has_id: bool) -> None:
-    """Of one topic it had been told nothing yet, of the other a part."""
-    cache = MetadataCache()
-    ids = {topic: uuids.random_topic_id() if has_id else uuids.ZERO for topic in ("nothing", "part")}
-    for topic, topic_id in ids.items():
-        cache.update(update_metadata(topic, topic_id, 3, LED))
-    newer = {**LED, "leader_epoch": 1}
-    cache.update(registered_again(update_metadata("part", ids["part"], 1, newer)))
-    for topic, topic_id in ids.items():
-        cache.update(registered_again(update_metadata(topic, topic_id, 1, newer), times=2))
-    assert {topic: sorted(known) for topic, known in cache.topics.items()} == {"nothing": [0, 1, 2], "part": [0, 1, 2]}
-
-
-def test_what_two_registrations_do_not_tell_again_is_forgotten() -> None:
-    """A topic that was deleted while the broker was away is named by no later update."""
+def test_news_of_the_brokers_alone_leave_it_what_it_knew() -> None:
+    """A controller that takes over tells of the live brokers first, and of partitions when it has elected leaders."""
     cache = MetadataCache()
     topic_id = uuids.random_topic_id()
-    newer = {**LED, "leader_epoch": 1}
     cache.update(update_metadata("t", topic_id, 3, LED))
-    for times in (1, 2, 3):
-        cache.update(registered_again(update_metadata("u", uuids.ZERO, 1, LED), times))
-    cache.update(registered_again(update_metadata("t", topic_id, 1, newer), times=3))
-    assert list(cache.topics["t"]) == [0]
+    cache.encoded["t"] = {"version": EncodedTopic()}
+    cache.update(registered_again(update_metadata("t", topic_id, 0, LED)))
+    assert (list(cache.topics["t"]), cache.topic_names) == ([0, 1, 2], {topic_id: "t"})
+    cache.update(registered_again(update_metadata("u", uuids.ZERO, 1, LED)))
+    assert (list(cache.topics), cache.topic_ids, cache.topic_names, cache.encoded) == (["u"], {}, {}, {})
 
 
 @pytest.mark.parametrize(
