@@ -68,7 +68,8 @@ class ClusterLife:
         if self._filled is None:
             self._filled = self._fill()
         before, before_s = self._written_bytes(), self._cpu_s()
-        outcome = run(reading.workload, self._target, self._filled, self._records(FILLED.records or 0, MANY))
+        records = self._records(reading.workload.records or 0, MANY)
+        outcome = run(reading.workload, self._target, self._filled, records)
         cpu_s = self._cpu_s() - before_s
         sent = [now - earlier for now, earlier in zip(self._written_bytes(), before, strict=True)]
         check_server(reading, sent, outcome.payload_bytes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from tests.bench.workloads import MANY, BenchFailed, Client, Kind, Workload
@@ -82,8 +81,16 @@ FILLING = Workload(
 """What the other brokers take while one is away."""
 
 
-FILLED = replace(FILLING, name="filled", title="filled", records=500_000, partitions=MANY)
-"""What consumers read."""
+_FILLED_RECORDS = 500_000
+_READ_OF_MANY = 450_000
+"""By one consumer of many partitions. At the end of some of them it would wait for ``fetch.max.wait.ms``, and ask for
+none of the others meanwhile, or not: as chance has it."""
+
+FILLED = Workload(
+    "filled", "filled", Client.LIBRDKAFKA_PRODUCERS, records=_FILLED_RECORDS, partitions=MANY,
+    config={**_DEFAULT_OF_LIBRDKAFKA, **_BATCHES["256k"], "acks": "all"},
+)  # fmt: skip
+"""What consumers read: as much in each partition."""
 
 
 class Reading(NamedTuple):
@@ -99,14 +106,15 @@ _STRAY_SHARE = 0.05
 
 
 def _consumers() -> Iterator[Reading]:
-    for client, count in ((Client.JAVA_CONSUMER, 1), (Client.LIBRDKAFKA_CONSUMERS, MANY)):
+    clients = ((Client.JAVA_CONSUMER, 1, _READ_OF_MANY), (Client.LIBRDKAFKA_CONSUMERS, MANY, _FILLED_RECORDS))
+    for client, count, records in clients:
         for broker, kind in ((LEADER, "leader"), (FOLLOWER, "follower")):
             workload = Workload(
                 f"consume-{kind}-{count}",
                 f"consume from the {kind}, {count} consumer{'s'[: count > 1]}",
                 client,
                 FILLED.record_size_bytes,
-                records=FILLED.records,
+                records=records,
                 partitions=MANY,
                 config={"client.rack": RACKS[broker]},
             )

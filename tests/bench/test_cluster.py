@@ -30,7 +30,8 @@ def test_both_clients_read_from_the_leader_and_from_a_follower_what_was_filled()
     assert len({row.workload.name for row in CONSUMERS}) == len({row.workload.title for row in CONSUMERS}) == 4
     for row in CONSUMERS:
         assert row.workload.config == {"client.rack": RACKS[row.server]}
-        assert (row.workload.records, row.workload.partitions) == (FILLED.records, FILLED.partitions)
+        assert row.workload.partitions == FILLED.partitions
+        assert 0 < (row.workload.records or 0) <= (FILLED.records or 0)
 
 
 def test_a_row_whose_records_came_from_another_broker_fails() -> None:
