@@ -45,6 +45,10 @@ class PartitionInfo(NamedTuple):
     offline_replicas: list[int]
 
 
+_OFFLINE_REPLICAS = PartitionInfo._fields.index("offline_replicas")
+"""Readers ask who is alive instead: what LeaderAndIsr told before is no news when it comes with UpdateMetadata."""
+
+
 class PartitionChange(NamedTuple):
     """What an UpdateMetadata says of a partition; ``info`` is None when it is being deleted."""
 
@@ -132,9 +136,12 @@ class MetadataCache:
                         self.encoded.pop(topic, None)
                     encoded = list(self.encoded.get(topic, {}).values())
                     last = topic
+                if encoded:
+                    told = partitions.get(partition)
+                    if told is None or told[:_OFFLINE_REPLICAS] != info[:_OFFLINE_REPLICAS]:
+                        for each in encoded:
+                            each.forget(partition)
                 partitions[partition] = info
-                for each in encoded:
-                    each.forget(partition)
 
     def new_leader(self, topic: str, topic_id: uuid.UUID, partition: int, info: PartitionInfo) -> None:
         """LeaderAndIsr told of this, but for the offline replicas. Counts if the leader epoch is newer than what is
