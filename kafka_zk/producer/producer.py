@@ -30,6 +30,7 @@ from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock, SystemClock
 
 _TURN_S = 0.01  # how long send_all keeps the reactor to itself
+_WITH_RECORDS = (State.IN_TRANSACTION, State.COMMITTING)  # also those that wait when a commit begins
 
 
 class ProducerRecord(NamedTuple):
@@ -354,7 +355,7 @@ class Producer:
     def _not_taken(self, error: Exception) -> None:
         """A transaction without one of its records must not count, also if nobody looks at what ``send`` returned."""
         manager = self._transactions
-        if manager is not None and manager.state.state is State.IN_TRANSACTION and isinstance(error, KafkaError):
+        if manager is not None and manager.state.state in _WITH_RECORDS and isinstance(error, KafkaError):
             manager.not_sent(error)
 
     async def _abort_open(self, timeout_s: float | None) -> None:
