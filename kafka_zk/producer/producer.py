@@ -1,6 +1,7 @@
 """The producer for Twisted programs. For plain threads there is ``kafka_zk.producer.blocking``."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.errors import BufferExhausted, ClientClosed, KafkaError, KafkaTimeoutError
 from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.client.metadata import TopicMetadata
-from kafka_zk.client.waiting import Reactor, Signal, run, sleep
+from kafka_zk.client.waiting import Reactor, Signal, now_ms, run, sleep
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.producer.batch import ProducerBatch
 from kafka_zk.producer.config import ProducerConfig
@@ -82,7 +83,7 @@ class Producer:
         self._reactor = reactor
         self.config = ProducerConfig.from_properties(options) if config is None else config
         self._cluster = Cluster(reactor, self.config, allow_auto_topic_creation=True, connect=connect)
-        self.accumulator = RecordAccumulator(self.config, lambda: int(reactor.seconds() * 1000))
+        self.accumulator = RecordAccumulator(self.config, partial(now_ms, reactor))
         self.intake = RecordIntake(self._cluster, self.accumulator, self.config, clock or SystemClock(reactor))
         transaction = None if self.config.transactional_id is None else TransactionState()
         self.sender = Sender(

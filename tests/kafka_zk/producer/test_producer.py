@@ -233,6 +233,32 @@ def test_what_is_no_record_is_refused_at_once(
         finish(clock, producer.send("t", **record), 0.01)
 
 
+class PatientClock(Clock):
+    """Refuses timers without end at one moment, which ``advance`` would run for ever."""
+
+    timers: tuple[float, int] = (0.0, 0)
+
+    def callLater(self, *arguments: Any, **keywords: Any) -> Any:
+        at_s, count = self.timers
+        self.timers = (self.seconds(), count + 1 if at_s == self.seconds() else 1)
+        assert count < 100, f"{count} timers at {at_s}"
+        return super().callLater(*arguments, **keywords)
+
+
+def test_the_sender_looks_once_when_a_batch_is_due() -> None:
+    """At whatever millisecond: that of 1.007 s is 1007, though 1.007 times 1000 is less."""
+    clock = PatientClock()
+    producer = producer_for(clock, FakeCluster(clock, {"t": [0]}), linger_ms=5)
+    finish(clock, run(producer.ready("t")))
+    for begin_ms in range(1_000, 5_000, 10):
+        clock.advance(begin_ms / 1000 - clock.seconds())
+        future = producer.send_nowait("t", b"v")
+        for passed_ms in range(10):
+            clock.rightNow = (begin_ms + passed_ms) / 1000
+            clock.advance(0)
+        assert future.done()
+
+
 def test_future_can_be_awaited_and_asked(clock: Clock, brokers: FakeCluster) -> None:
     """One outcome for all who ask, before and after it is known."""
     producer = producer_for(clock, brokers)
