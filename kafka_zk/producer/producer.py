@@ -390,7 +390,7 @@ class Producer:
             return result
         if isinstance(taken, Missing):
             return taken
-        taken.add_done_callback(lambda future: _settle(result, future))
+        taken.batch.add_listener(partial(_settle, result, taken))
         return result
 
     async def _until_there(self, topic: str, partition: int | None, missing: Missing) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 
 from kafka_zk.client.errors import (
     BufferExhausted,
@@ -15,6 +16,7 @@ from kafka_zk.client.errors import (
     RecordTooLargeError,
 )
 from kafka_zk.client.waiting import run
+from kafka_zk.producer.future import RecordFuture
 from kafka_zk.producer.producer import Producer, ProducerRecord
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -272,3 +274,24 @@ def test_future_can_be_awaited_and_asked(clock: Clock, brokers: FakeCluster) -> 
 
     assert finish(clock, run(wait())) == future.result() == finish(clock, run(wait()))
     assert called == [future]
+
+
+def test_a_callback_that_raises_is_logged_and_concerns_nobody_else(clock: Clock, brokers: FakeCluster) -> None:
+    """Neither those who wait for records of the same batch, nor the batches of the same answer, nor what follows."""
+    producer = producer_for(clock, brokers, linger_ms=5)
+    finish(clock, run(producer.ready("t")))
+    futures = [producer.send_nowait("t", b"v", partition=partition) for partition in (0, 0, 2)]
+    told: list[RecordFuture] = []
+
+    def fail(future: RecordFuture) -> None:
+        raise ValueError("the program's own")
+
+    for future in futures:
+        future.add_done_callback(fail)
+        future.add_done_callback(told.append)
+    with capturedLogs() as logged:
+        advance(clock, 1)
+        futures[0].add_done_callback(fail)  # called at once
+    assert told == futures and producer.accumulator.used_bytes == 0
+    assert [event["log_failure"].type for event in logged] == [ValueError] * 4
+    assert finish(clock, producer.send("t", b"w", partition=0), 1).offset == 2
