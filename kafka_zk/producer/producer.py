@@ -93,7 +93,7 @@ class Producer:
         self.accumulator.on_work = self.sender.wake
         self._cluster.on_update.append(self.sender.wake)
         self._room = Signal(reactor)
-        self._waiting = WaitingRecords(reactor, self.config.max_block_ms, self._try, self.wait_for, self._not_taken)
+        self._waiting = WaitingRecords(reactor, self.config.max_block_ms, self._try, self.wait_for, self.not_taken)
         self._closing = False
         self._failure: KafkaError | None = None
         self.on_progress: list[Callable[[], None]] = []  # each is called after every answer of a broker
@@ -183,6 +183,13 @@ class Producer:
             tp = TopicPartition(topic, partition)
             if not await self._cluster.until_partition(tp, timeout_ms):
                 raise self._no_partition(tp)
+
+    def not_taken(self, error: Exception) -> None:
+        """A transaction without one of its records must not count, also if nobody looks at what ``send`` returned or
+        raised. ``error`` says why it was not."""
+        manager = self._transactions
+        if manager is not None and manager.state.state in _WITH_RECORDS and isinstance(error, KafkaError):
+            manager.not_sent(error)
 
     async def send_all(self, topic: str, records: Iterable[ProducerRecord]) -> int:
         """Send every record of an iterable, wait for all acknowledgements, and return how many there were.
@@ -353,12 +360,6 @@ class Producer:
         self._waiting.fail_all(error)
         self.sender.drop_unsent(error)
 
-    def _not_taken(self, error: Exception) -> None:
-        """A transaction without one of its records must not count, also if nobody looks at what ``send`` returned."""
-        manager = self._transactions
-        if manager is not None and manager.state.state in _WITH_RECORDS and isinstance(error, KafkaError):
-            manager.not_sent(error)
-
     async def _abort_open(self, timeout_s: float | None) -> None:
         """As Kafka's, a producer that is closed aborts what it has not committed, if there is time for that."""
         manager = self._transactions
@@ -385,7 +386,7 @@ class Producer:
         try:
             taken = self.intake.offer(topic, *record)
         except Exception as error:
-            self._not_taken(error)
+            self.not_taken(error)
             result.errback(error)
             return result
         if isinstance(taken, Missing):

@@ -145,6 +145,18 @@ def test_a_member_of_an_old_generation_cannot_commit(target: Target, topic: str)
     assert committed(target, topic) == [b"again", b"in time"]
 
 
+def test_a_transaction_without_a_record_that_was_refused_does_not_count(target: Target, topic: str) -> None:
+    """Also if the program goes on after the error."""
+    with make_producer(target, f"x-{topic}") as producer:
+        with pytest.raises(TransactionAbortable), producer.transaction():
+            producer.send(topic, b"beside it")
+            with pytest.raises(RecordTooLargeError):
+                producer.send(topic, bytes(2_000_000))
+        with producer.transaction():
+            producer.send(topic, b"again")
+    assert committed(target, topic) == [b"again"]
+
+
 def test_a_successor_fences_and_aborts(target: Target, topic: str) -> None:
     """Whoever takes over a transactional.id ends what was left open, and the old one hears of it."""
     with make_producer(target, f"x-{topic}") as zombie:
