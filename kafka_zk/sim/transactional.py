@@ -49,7 +49,7 @@ SLEEPS_TOO_LONG = 0.03
 HAPPENS_S = (3.0, 10.0)
 """Between two things that happen to a client."""
 PAUSES_S = (0.0, 0.0, 0.1, 0.4, 1.0)
-"""Between two transactions of a producer: most of a run is their work, and most of what is found lies in their faults."""
+"""Between two transactions of a producer: most of the work of a run is theirs."""
 _COMMIT_TRIES_S = 20
 
 

@@ -9,6 +9,7 @@ import confluent_kafka
 import pytest
 
 from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.client.errors import RecordTooLargeError
 from kafka_zk.consumer.blocking_consumer import BlockingConsumer
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.producer.errors import ProducerFenced, TransactionAbortable, TransactionAborted
