@@ -103,7 +103,10 @@ def command(
                 record = reader.parse(line, number)
                 if number == 1:
                     with waiting(f"topic {topic} at {shortened_list(servers)}", producer.config.max_block_ms / 1000):
-                        producer.partitions_for(topic)
+                        known = producer.partitions_for(topic)
+                    if partition is not None and partition >= len(known.partitions):
+                        has = f"0..{len(known.partitions) - 1}"
+                        raise click.UsageError(f"--partition {partition}: {topic} has partitions {has}")
                 future = producer.send(topic, record.value, record.key, partition, None, always + record.headers)
                 report.add(future, len(line))
         report.finish()

@@ -12,12 +12,19 @@ T = TypeVar("T")
 Reactor = Any
 """A Twisted reactor: IReactorTime, IReactorTCP and, for the blocking facades, IReactorThreads."""
 
+_ROUNDING_MS = 1e-6
+
 
 def sleep(reactor: Reactor, delay_s: float) -> Deferred[None]:
     """A Deferred that fires after ``delay_s`` (0: in the reactor's next round)."""
     waiting: Deferred[None] = Deferred(lambda _: call.cancel())
     call = reactor.callLater(max(0.0, delay_s), waiting.callback, None)
     return waiting
+
+
+def now_ms(reactor: Reactor) -> int:
+    """The reactor's clock in whole milliseconds; a millisecond has come when a timer that was set for it runs."""
+    return int(reactor.seconds() * 1000 + _ROUNDING_MS)  # 1.007 s are 1006.9999999999999 ms
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> Deferred[T]:

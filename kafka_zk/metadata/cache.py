@@ -45,6 +45,9 @@ class PartitionInfo(NamedTuple):
     offline_replicas: list[int]
 
 
+_OFFLINE_REPLICAS = PartitionInfo._fields.index("offline_replicas")
+
+
 class PartitionChange(NamedTuple):
     """What an UpdateMetadata says of a partition; ``info`` is None when it is being deleted."""
 
@@ -132,9 +135,17 @@ class MetadataCache:
                         self.encoded.pop(topic, None)
                     encoded = list(self.encoded.get(topic, {}).values())
                     last = topic
+                if encoded and self._is_news(partitions.get(partition), info):
+                    for each in encoded:
+                        each.forget(partition)
                 partitions[partition] = info
-                for each in encoded:
-                    each.forget(partition)
+
+    def _is_news(self, known: PartitionInfo | None, told: PartitionInfo) -> bool:
+        """Whether readers answer with something else now. That replicas of dead brokers are offline they see by
+        themselves: what LeaderAndIsr told before is no news when it comes with UpdateMetadata."""
+        if known is None or known[:_OFFLINE_REPLICAS] != told[:_OFFLINE_REPLICAS]:
+            return True
+        return any(broker in self.brokers for broker in {*known.offline_replicas} ^ {*told.offline_replicas})
 
     def new_leader(self, topic: str, topic_id: uuid.UUID, partition: int, info: PartitionInfo) -> None:
         """LeaderAndIsr told of this, but for the offline replicas. Counts if the leader epoch is newer than what is

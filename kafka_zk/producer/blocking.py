@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from kafka_zk.client.errors import BufferExhausted, ClientClosed
+from kafka_zk.client.errors import BufferExhausted, ClientClosed, KafkaError
 from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.client.metadata import TopicMetadata
 from kafka_zk.client.reactor_thread import reactor_thread
@@ -56,14 +56,19 @@ class BlockingProducer:
         """Take a record; ``future.result()`` tells where it was written. Order per partition is that of the calls.
 
         Raises: KafkaTimeoutError (no metadata, no such partition) or BufferExhausted after ``max.block.ms``;
-        RecordTooLargeError; KafkaError for what the checks refuse; ClientClosed.
+        RecordTooLargeError; KafkaError for what the checks refuse; ClientClosed. A transaction without the record can
+        only be aborted then.
         """
         if self._closed:
             raise ClientClosed("the producer was closed")
-        taken = self._intake.offer(topic, value, key, partition, timestamp_ms, headers)
-        if not isinstance(taken, RecordFuture):
+        try:
+            taken = self._intake.offer(topic, value, key, partition, timestamp_ms, headers)
+            if isinstance(taken, RecordFuture):
+                return taken
             return self._wait_and_send(taken, topic, ProducerRecord(value, key, partition, timestamp_ms, headers))
-        return taken
+        except KafkaError as error:
+            self._thread.call(self._not_taken, error)
+            raise
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Wait until each record sent before is acknowledged or has failed. Raises: KafkaTimeoutError."""
@@ -146,6 +151,9 @@ class BlockingProducer:
                     )
         self._wake()
         return taken
+
+    async def _not_taken(self, error: KafkaError) -> None:
+        self._producer.not_taken(error)
 
     def _wake(self) -> None:
         if not self._sender.wake_pending:

@@ -5,6 +5,7 @@ A future is two references (batch, index in it), so a million of them cost littl
 
 import threading
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_zk.client.errors import KafkaTimeoutError
@@ -69,8 +70,9 @@ class RecordFuture:
         return self.value()
 
     def add_done_callback(self, function: Callable[["RecordFuture"], Any]) -> None:
-        """Call ``function(self)`` on the reactor's thread when done; at once, on this thread, if it already is."""
-        self.batch.add_listener(lambda: function(self))
+        """Call ``function(self)`` on the reactor's thread when done; at once, on this thread, if it already is. What it
+        raises is logged, and concerns nobody else."""
+        self.batch.add_listener(partial(_call, function, self))
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata]:
         # Imported late so that the pure modules around this one need no Twisted.
@@ -81,3 +83,12 @@ class RecordFuture:
             self.batch.add_listener(lambda: waiting.callback(None))
             yield from waiting.__await__()
         return self.value()
+
+
+def _call(function: Callable[[RecordFuture], Any], future: RecordFuture) -> None:
+    try:
+        function(future)
+    except Exception:
+        from twisted.logger import Logger
+
+        Logger().failure("a callback of a record of {tp} failed", tp=future.batch.tp)

@@ -1,6 +1,7 @@
 """The producer for Twisted programs. For plain threads there is ``kafka_zk.producer.blocking``."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.errors import BufferExhausted, ClientClosed, KafkaError, KafkaTimeoutError
 from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.client.metadata import TopicMetadata
-from kafka_zk.client.waiting import Reactor, Signal, run, sleep
+from kafka_zk.client.waiting import Reactor, Signal, now_ms, run, sleep
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.producer.batch import ProducerBatch
 from kafka_zk.producer.config import ProducerConfig
@@ -30,6 +31,7 @@ from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock, SystemClock
 
 _TURN_S = 0.01  # how long send_all keeps the reactor to itself
+_WITH_RECORDS = (State.IN_TRANSACTION, State.COMMITTING)  # also those that wait when a commit begins
 
 
 class ProducerRecord(NamedTuple):
@@ -81,7 +83,7 @@ class Producer:
         self._reactor = reactor
         self.config = ProducerConfig.from_properties(options) if config is None else config
         self._cluster = Cluster(reactor, self.config, allow_auto_topic_creation=True, connect=connect)
-        self.accumulator = RecordAccumulator(self.config, lambda: int(reactor.seconds() * 1000))
+        self.accumulator = RecordAccumulator(self.config, partial(now_ms, reactor))
         self.intake = RecordIntake(self._cluster, self.accumulator, self.config, clock or SystemClock(reactor))
         transaction = None if self.config.transactional_id is None else TransactionState()
         self.sender = Sender(
@@ -91,7 +93,7 @@ class Producer:
         self.accumulator.on_work = self.sender.wake
         self._cluster.on_update.append(self.sender.wake)
         self._room = Signal(reactor)
-        self._waiting = WaitingRecords(reactor, self.config.max_block_ms, self._try, self.wait_for, self._not_taken)
+        self._waiting = WaitingRecords(reactor, self.config.max_block_ms, self._try, self.wait_for, self.not_taken)
         self._closing = False
         self._failure: KafkaError | None = None
         self.on_progress: list[Callable[[], None]] = []  # each is called after every answer of a broker
@@ -181,6 +183,13 @@ class Producer:
             tp = TopicPartition(topic, partition)
             if not await self._cluster.until_partition(tp, timeout_ms):
                 raise self._no_partition(tp)
+
+    def not_taken(self, error: Exception) -> None:
+        """A transaction without one of its records must not count, also if nobody looks at what ``send`` returned or
+        raised. ``error`` says why it was not."""
+        manager = self._transactions
+        if manager is not None and manager.state.state in _WITH_RECORDS and isinstance(error, KafkaError):
+            manager.not_sent(error)
 
     async def send_all(self, topic: str, records: Iterable[ProducerRecord]) -> int:
         """Send every record of an iterable, wait for all acknowledgements, and return how many there were.
@@ -351,12 +360,6 @@ class Producer:
         self._waiting.fail_all(error)
         self.sender.drop_unsent(error)
 
-    def _not_taken(self, error: Exception) -> None:
-        """A transaction without one of its records must not count, also if nobody looks at what ``send`` returned."""
-        manager = self._transactions
-        if manager is not None and manager.state.state is State.IN_TRANSACTION and isinstance(error, KafkaError):
-            manager.not_sent(error)
-
     async def _abort_open(self, timeout_s: float | None) -> None:
         """As Kafka's, a producer that is closed aborts what it has not committed, if there is time for that."""
         manager = self._transactions
@@ -383,12 +386,12 @@ class Producer:
         try:
             taken = self.intake.offer(topic, *record)
         except Exception as error:
-            self._not_taken(error)
+            self.not_taken(error)
             result.errback(error)
             return result
         if isinstance(taken, Missing):
             return taken
-        taken.add_done_callback(lambda future: _settle(result, future))
+        taken.batch.add_listener(partial(_settle, result, taken))
         return result
 
     async def _until_there(self, topic: str, partition: int | None, missing: Missing) -> None:

@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.connections import version_between
 from kafka_zk.client.errors import KafkaError, broker_error
-from kafka_zk.client.waiting import Reactor, run, sleep
+from kafka_zk.client.waiting import Reactor, now_ms, run, sleep
 from kafka_zk.network.client import KafkaConnection
 from kafka_zk.producer.batch import ProducerBatch
 from kafka_zk.producer.completion import BatchCompletion
@@ -86,7 +86,7 @@ class Sender:
 
     def now_ms(self) -> int:
         """The reactor's clock in milliseconds; what batches are stamped with."""
-        return int(self._reactor.seconds() * 1000)
+        return now_ms(self._reactor)
 
     def wake(self) -> None:
         """Run in the reactor's next round."""

@@ -111,17 +111,30 @@ class FetchSession:
                 self.wanted.pop(key, None)
                 self._told.pop(key, None)
 
-    def due(self, request: FetchRequest, changed: set[PartitionKey] | None, now_ms: int) -> Wanted:
+    def due(
+        self,
+        request: FetchRequest,
+        changed: set[PartitionKey] | None,
+        now_ms: int,
+        agrees: Callable[[PartitionKey, FetchPartition], bool] = lambda key, fetch: True,
+    ) -> Wanted:
         """What to look at for the request, in order: what it asks for anew, what has ``changed`` since ``seen_count``
         (None: that is not known), what was not finished last time, and whose turn it is.
 
         For the others only times have changed (when the follower was caught up), and maybe the log start offset.
+
+        ``agrees``: whether leader and follower have heard of the same leader epoch. Where they have not, whoever is
+        behind will hear of it: then it has changed, or is asked for anew. Until it is its turn, nothing is said of it,
+        or thousands of refusals would be exchanged when a controller tells one of them earlier than the other.
         """
         if changed is None:
             self._begin_round(now_ms)
             return self.wanted
-        due = changed.union(_wanted(request), self._unfinished, self._in_turn(now_ms))
-        return {key: fetch for key, fetch in self.wanted.items() if key in due}
+        turn = set(self._in_turn(now_ms))
+        due = changed.union(_wanted(request), self._unfinished, turn)
+        return {
+            key: fetch for key, fetch in self.wanted.items() if key in due and (key in turn or agrees(key, fetch))
+        }
 
     def _in_turn(self, now_ms: int) -> list[PartitionKey]:
         """As many as there is time gone; everything was looked at when the session began."""

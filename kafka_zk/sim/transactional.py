@@ -48,6 +48,8 @@ ABORTS = 0.25
 SLEEPS_TOO_LONG = 0.03
 HAPPENS_S = (3.0, 10.0)
 """Between two things that happen to a client."""
+PAUSES_S = (0.0, 0.0, 0.1, 0.4, 1.0)
+"""Between two transactions of a producer: most of the work of a run is theirs."""
 _COMMIT_TRIES_S = 20
 
 
@@ -93,6 +95,7 @@ class Life:
             self._reader.assign(positions)
             while not self.is_stopping:
                 positions = await self._transaction(positions)
+                await sleep(self.process, self._random.choice(PAUSES_S))
         except (KafkaError, ClientClosed) as error:
             self._note("failed", what=repr(error))
         self.kill()

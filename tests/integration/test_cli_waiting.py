@@ -4,6 +4,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,6 +93,18 @@ def test_an_unknown_topic_is_told_at_once_with_the_nearest_one(
     ):
         said = told(*words, "--topic", "waited-for-helols")
         assert said == f"Error: no topic waited-for-helols; did you mean {topic}?\n", words
+
+
+def test_records_for_a_partition_that_is_not_there_are_refused_at_once(
+    capfd: pytest.CaptureFixture[str], kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """The producer itself would wait for it as long as for metadata."""
+    topic = make_topic("waited-for-partitions")
+    lines = tmp_path / "lines"
+    lines.write_text("v\n")
+    words = ("--topic", topic, "--file", str(lines), "--bootstrap-server", kafka_zk_cluster.bootstrap)
+    assert run(["produce", "--partition", "7", "--producer-property", "max.block.ms=3000", *words]) == 2
+    assert f"Error: --partition 7: {topic} has partitions 0..0\n" in capfd.readouterr().err
 
 
 def test_who_wants_to_wait_for_a_topic_says_so(kafka_zk_cluster: EmbeddedCluster) -> None:

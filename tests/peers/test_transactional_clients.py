@@ -9,6 +9,7 @@ import confluent_kafka
 import pytest
 
 from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.client.errors import RecordTooLargeError
 from kafka_zk.consumer.blocking_consumer import BlockingConsumer
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.producer.errors import ProducerFenced, TransactionAbortable, TransactionAborted
@@ -143,6 +144,18 @@ def test_a_member_of_an_old_generation_cannot_commit(target: Target, topic: str)
         with producer.transaction():
             producer.send(topic, b"again")
     assert committed(target, topic) == [b"again", b"in time"]
+
+
+def test_a_transaction_without_a_record_that_was_refused_does_not_count(target: Target, topic: str) -> None:
+    """Also if the program goes on after the error."""
+    with make_producer(target, f"x-{topic}") as producer:
+        with pytest.raises(TransactionAbortable), producer.transaction():
+            producer.send(topic, b"beside it")
+            with pytest.raises(RecordTooLargeError):
+                producer.send(topic, bytes(2_000_000))
+        with producer.transaction():
+            producer.send(topic, b"again")
+    assert committed(target, topic) == [b"again"]
 
 
 def test_a_successor_fences_and_aborts(target: Target, topic: str) -> None:

@@ -75,7 +75,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         return write_fetch_response(version, header.correlation_id, FetchResponse([], error_code=error.code))
     is_follower = request.replica_id >= 0
     seen_count = services.replicas.changes.count
-    asked = _due(services, request, fetching) if is_follower else fetching.wanted
+    asked = _due(services, context, request, fetching) if is_follower else fetching.wanted
     if is_large:
         wanted = await _resolve_in_turns(services, context, request, asked)
     else:
@@ -108,7 +108,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     return parts
 
 
-def _due(services: Services, request: FetchRequest, fetching: FetchContext) -> Wanted:
+def _due(services: Services, context: RequestContext, request: FetchRequest, fetching: FetchContext) -> Wanted:
     """What of a follower's partitions to look at."""
     session, replicas = fetching.session, services.replicas
     if session is None or not fetching.is_incremental:
@@ -118,7 +118,22 @@ def _due(services: Services, request: FetchRequest, fetching: FetchContext) -> W
         tps = replicas.changes.since(session.seen_count)
         if tps is not None and tps <= replicas.partitions.keys():
             changed = {_key_of(services, tp, session.uses_topic_ids) for tp in tps}
-    return session.due(request, changed, replicas.isr_updates.now_ms())
+
+    names: dict[TopicKey, str] = {}
+
+    def agrees(key: PartitionKey, fetch: FetchPartition) -> bool:
+        topic, number = key
+        if topic not in names:
+            names[topic] = _resolve_topic(services, context, request, topic)[0]
+        return _is_of_one_epoch(services, TopicPartition(names[topic], number), fetch)
+
+    return session.due(request, changed, replicas.isr_updates.now_ms(), agrees)
+
+
+def _is_of_one_epoch(services: Services, tp: TopicPartition, fetch: FetchPartition) -> bool:
+    """Whether whoever fetches has heard of the same leader epoch as this broker, as far as both say."""
+    partition = services.replicas.partitions.get(tp)
+    return partition is None or fetch.current_leader_epoch in (-1, partition.leader_epoch)
 
 
 def _key_of(services: Services, tp: TopicPartition, uses_topic_ids: bool) -> PartitionKey:
@@ -526,7 +541,9 @@ class _FollowerWait:
     def _entry(self, tp: TopicPartition) -> _Wanted | None:
         key = _key_of(self._services, tp, self._version >= TOPIC_IDS_SINCE)
         fetch = self._wanted.get(key)
-        return None if fetch is None else _Wanted(key[0], tp, fetch, None)
+        if fetch is None or not _is_of_one_epoch(self._services, tp, fetch):
+            return None
+        return _Wanted(key[0], tp, fetch, None)
 
     def _has_something(self, entry: _Wanted, before: FetchedPartition | None = None) -> bool:
         if follower_fetch.is_held_back(self._services.replicas, entry.tp, self._request.replica_id):

@@ -180,5 +180,8 @@ def _rows(
             isr = [broker for broker in isr if broker in reachable]
             if error is ErrorCode.NONE and len(replicas) < len(info.replicas):
                 error = ErrorCode.REPLICA_NOT_AVAILABLE
-        offline = () if alive.issuperset(info.replicas) else [each for each in info.replicas if each not in alive]
+        offline: Sequence[int] = ()
+        if info.offline_replicas or not alive.issuperset(info.replicas):
+            lost = info.offline_replicas  # their log directories have failed, or their brokers are about to stop
+            offline = [each for each in info.replicas if each not in alive or each in lost]
         yield PartitionRow(error, partition, leader, info.leader_epoch, replicas, isr, offline)

@@ -20,26 +20,32 @@ __all__ = ["make"]  # a fixture
 
 PARTITIONS = 20
 MAX_WAIT_MS = 300
+EPOCH = 4
+REPLICAS = {"replicas": [0, 1, 2], "isr": [0, 1, 2]}
 
 
 class Follower:
-    """Follows all partitions of a topic in a session; ``offsets`` and ``marks``: what it has and was told."""
+    """Follows all partitions of a topic in a session; ``offsets`` and ``marks``: what it has and was told; ``epochs``:
+    the leader epochs that it has heard of."""
 
     def __init__(self, leader: Leader, broker_id: int, topic: str, topic_id: Any, version: int) -> None:
         self._leader, self._broker_id, self._topic, self._version = leader, broker_id, topic, version
         self._named = (None, topic_id.bytes) if version >= TOPIC_IDS_SINCE else (topic, None)
         self.offsets = dict.fromkeys(range(PARTITIONS), 0)
+        self.epochs = dict.fromkeys(range(PARTITIONS), EPOCH)
         self.marks: dict[int, int] = {}
-        self._asked: dict[int, int] = {}
+        self._asked: dict[int, tuple[int, int]] = {}
         self._session_id = self._epoch = 0
         self.waiting: list[FetchResponse] | None = None
 
     def fetch(self, max_wait_ms: int = MAX_WAIT_MS) -> None:
         """Ask for what has changed since it asked last; ``take`` the answer."""
-        changed = {number: offset for number, offset in self.offsets.items() if self._asked.get(number) != offset}
+        wanted = {number: (offset, self.epochs[number]) for number, offset in self.offsets.items()}
+        changed = {number: asked for number, asked in wanted.items() if self._asked.get(number) != asked}
         self._asked.update(changed)
         partitions = [
-            FetchPartition(number, offset, 1 << 20, 4, 4 if offset else -1, 0) for number, offset in changed.items()
+            FetchPartition(number, offset, 1 << 20, epoch, epoch if offset else -1, 0)
+            for number, (offset, epoch) in changed.items()
         ]
         self.waiting = answers = []
         sent: Deferred[FetchResponse] = self._leader.send(
@@ -74,8 +80,7 @@ class Followed:
 
     def __init__(self, leader: Leader, version: int = VERSION) -> None:
         self.leader = leader
-        replicas = {"replicas": [0, 1, 2], "isr": [0, 1, 2], "leader_epoch": 4}
-        topic_id = leader.broker.lead("many", PARTITIONS, **replicas)
+        topic_id = self.topic_id = leader.broker.lead("many", PARTITIONS, **REPLICAS, leader_epoch=EPOCH)
         leader.pass_time(10_000)
         self.followers = [Follower(leader, broker_id, "many", topic_id, version) for broker_id in (1, 2)]
         for follower in self.followers:
@@ -119,6 +124,56 @@ def test_only_partitions_are_read_where_something_has_happened(make: Make, monke
         followed.leader.pass_time(EVERYTHING_MS // 5)
     assert set(read) == set(range(PARTITIONS))
     assert len(read) <= PARTITIONS * (MAX_WAIT_MS + EVERYTHING_MS) / EVERYTHING_MS
+
+
+@pytest.mark.parametrize("version", [VERSION, 11], ids=["topic ids", "names"])
+@pytest.mark.parametrize("hears_first", ["leader", "follower"])
+def test_who_has_not_heard_of_a_leader_epoch_yet_is_not_refused_for_that(
+    make: Make, version: int, hears_first: str
+) -> None:
+    """As soon as both have, the follower counts and is given records."""
+    followed = Followed(make(), version)
+
+    def leader_hears() -> None:
+        assert followed.leader.broker.lead_again("many", followed.topic_id, leader_epoch=EPOCH + 1, **REPLICAS) == 0
+
+    if hears_first == "leader":
+        leader_hears()
+        followed.append(0)
+    for follower in followed.followers:
+        if hears_first == "follower":
+            follower.epochs[0] = EPOCH + 1
+        follower.fetch(0)
+        assert follower.take() == []
+    if hears_first == "follower":
+        leader_hears()
+        followed.append(0)
+    for follower in followed.followers:
+        follower.epochs[0] = EPOCH + 1
+        follower.fetch(0)
+        assert follower.take() == [0]
+        follower.fetch(0)
+        follower.take()
+    assert followed.high_watermarks()[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(EPOCH - 1, ErrorCode.FENCED_LEADER_EPOCH), (EPOCH + 1, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+)
+def test_who_never_hears_of_a_leader_epoch_is_refused_in_its_turn(make: Make, epoch: int, code: ErrorCode) -> None:
+    followed = Followed(make())
+    follower = followed.followers[0]
+    follower.epochs[0] = epoch
+    errors = []
+    for _ in range(3):
+        follower.fetch(0)
+        assert follower.waiting
+        [answer] = follower.waiting
+        errors += [result.error_code for topic in answer.topics for result in topic.partitions]
+        follower.waiting = [answer._replace(topics=[])]
+        follower.take()
+        followed.leader.pass_time(EVERYTHING_MS // 2)
+    assert errors == [code]
 
 
 @pytest.mark.parametrize("version", [VERSION, 11], ids=["topic ids", "names"])

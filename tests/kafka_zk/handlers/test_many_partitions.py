@@ -153,6 +153,21 @@ def test_topics_are_encoded_anew_when_other_brokers_are_alive(harness: Make) -> 
     assert offline() == []
 
 
+def test_a_replica_on_a_failed_log_directory_is_offline_though_its_broker_is_alive(harness: Make) -> None:
+    """The controller tells of it: a consumer then does not read from that replica."""
+    broker = harness()
+    topic_id = broker.lead("t", replicas=[0, 1])
+    update = update_metadata("t", topic_id, 1, {**FIELDS, "replicas": [0, 1]})
+    other = update_metadata("t", topic_id, 0, {}).live_brokers[0]
+    other.id = 1
+    update.live_brokers.append(other)
+    request = codec.request(ApiKey.METADATA)(topics=None, allow_auto_topic_creation=False)
+    for told in ([1], []):
+        update.topic_states[0].partition_states[0].offline_replicas = told
+        broker.ask(ApiKey.UPDATE_METADATA, 8, update)
+        assert broker.ask(ApiKey.METADATA, 12, request).topics[0].partitions[0].offline_replicas == told
+
+
 def test_topics_of_one_request_are_written_side_by_side() -> None:
     """AT_ONCE of them; a failure stands in its own place."""
     under_way: list[Deferred[int]] = []

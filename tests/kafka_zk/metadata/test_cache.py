@@ -88,3 +88,18 @@ def test_a_newer_leader_counts_before_the_update(topic: str, leader_epoch: int, 
     assert (encoded.parts is None) is is_taken
     assert list(encoded.chunks) == ([1] if is_taken else [0, 1])
     assert list(cache.topics) == ["t"]
+
+
+def test_what_is_known_already_takes_nothing_away_that_was_encoded() -> None:
+    """LeaderAndIsr told of a new leader before UpdateMetadata does."""
+    cache = MetadataCache()
+    topic_id = uuids.random_topic_id()
+    cache.update(update_metadata("t", topic_id, 2, LED))
+    cache.new_leader("t", topic_id, 0, PartitionInfo(1, 1, 1, [0, 1], 0, [0, 1], []))
+    encoded = cache.encoded.setdefault("t", {}).setdefault("key", EncodedTopic())
+    encoded.parts = (b"all",)
+    told = {"controller_epoch": 1, "leader": 1, "leader_epoch": 1, "isr": [0, 1], "replicas": [0, 1]}
+    cache.update(update_metadata("t", topic_id, 1, told))
+    assert encoded.parts is not None
+    cache.update(update_metadata("t", topic_id, 1, {**told, "leader": 0, "leader_epoch": 2}))
+    assert encoded.parts is None

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 
 from kafka_zk.client.errors import (
     BufferExhausted,
@@ -15,6 +16,7 @@ from kafka_zk.client.errors import (
     RecordTooLargeError,
 )
 from kafka_zk.client.waiting import run
+from kafka_zk.producer.future import RecordFuture
 from kafka_zk.producer.producer import Producer, ProducerRecord
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -233,6 +235,32 @@ def test_what_is_no_record_is_refused_at_once(
         finish(clock, producer.send("t", **record), 0.01)
 
 
+class PatientClock(Clock):
+    """Refuses timers without end at one moment, which ``advance`` would run for ever."""
+
+    timers: tuple[float, int] = (0.0, 0)
+
+    def callLater(self, *arguments: Any, **keywords: Any) -> Any:
+        at_s, count = self.timers
+        self.timers = (self.seconds(), count + 1 if at_s == self.seconds() else 1)
+        assert count < 100, f"{count} timers at {at_s}"
+        return super().callLater(*arguments, **keywords)
+
+
+def test_the_sender_looks_once_when_a_batch_is_due() -> None:
+    """At whatever millisecond: that of 1.007 s is 1007, though 1.007 times 1000 is less."""
+    clock = PatientClock()
+    producer = producer_for(clock, FakeCluster(clock, {"t": [0]}), linger_ms=5)
+    finish(clock, run(producer.ready("t")))
+    for begin_ms in range(1_000, 5_000, 10):
+        clock.advance(begin_ms / 1000 - clock.seconds())
+        future = producer.send_nowait("t", b"v")
+        for passed_ms in range(10):
+            clock.rightNow = (begin_ms + passed_ms) / 1000
+            clock.advance(0)
+        assert future.done()
+
+
 def test_future_can_be_awaited_and_asked(clock: Clock, brokers: FakeCluster) -> None:
     """One outcome for all who ask, before and after it is known."""
     producer = producer_for(clock, brokers)
@@ -246,3 +274,24 @@ def test_future_can_be_awaited_and_asked(clock: Clock, brokers: FakeCluster) -> 
 
     assert finish(clock, run(wait())) == future.result() == finish(clock, run(wait()))
     assert called == [future]
+
+
+def test_a_callback_that_raises_is_logged_and_concerns_nobody_else(clock: Clock, brokers: FakeCluster) -> None:
+    """Neither those who wait for records of the same batch, nor the batches of the same answer, nor what follows."""
+    producer = producer_for(clock, brokers, linger_ms=5)
+    finish(clock, run(producer.ready("t")))
+    futures = [producer.send_nowait("t", b"v", partition=partition) for partition in (0, 0, 2)]
+    told: list[RecordFuture] = []
+
+    def fail(future: RecordFuture) -> None:
+        raise ValueError("the program's own")
+
+    for future in futures:
+        future.add_done_callback(fail)
+        future.add_done_callback(told.append)
+    with capturedLogs() as logged:
+        advance(clock, 1)
+        futures[0].add_done_callback(fail)  # called at once
+    assert told == futures and producer.accumulator.used_bytes == 0
+    assert [event["log_failure"].type for event in logged] == [ValueError] * 4
+    assert finish(clock, producer.send("t", b"w", partition=0), 1).offset == 2

@@ -290,6 +290,21 @@ def test_nothing_is_committed_without_a_record_that_was_not_sent(
     assert finish(clock, sent, 0.01).partition == 0
 
 
+def test_a_commit_counts_with_what_is_sent_while_it_begins(
+    clock: Clock, brokers: FakeCluster, transactions: Transactions
+) -> None:
+    """A record that waits when everything before it is delivered is waited for as well, and not left out."""
+    first = transactions.producer.send("t", b"v", partition=0)
+    committed = run(transactions.producer.commit_transaction())
+    late = transactions.producer.send("t", b"w", partition=NEW)
+    with pytest.raises(TransactionAbortable, match="partition 3 of topic t"):
+        finish(clock, committed, 3)
+    with pytest.raises(KafkaTimeoutError):
+        finish(clock, late, 0.01)
+    finish(clock, run(transactions.producer.abort_transaction()))
+    assert first.called and True not in transactions.coordinator.ends
+
+
 def test_an_abort_does_not_wait_for_the_partition(
     clock: Clock, brokers: FakeCluster, transactions: Transactions
 ) -> None:
