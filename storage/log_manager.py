@@ -93,7 +93,7 @@ class LogManager:
         self._preferred: dict[TopicPartition, LogDir] = {}
         self.interrupted_moves: dict[TopicPartition, Path] = {}
         """Logs that were on their way to another directory when the last run ended, and where to."""
-        self._dirty: set[TopicPartition] = set()
+        self._dirty: dict[TopicPartition, None] = {}  # in order: the first ones have been so for longest
         self._flushing: set[Log] = set()
         self._start: LogStart | None = None
         self._is_started = False
@@ -230,7 +230,7 @@ class LogManager:
         self._logs[tp] = log
         self._dir_of[tp] = log_dir
         log_dir.logs[tp] = log
-        log.on_dirty(self._dirty.add)
+        log.on_dirty(self._dirty.setdefault)
         log.on_rewind(self._rewound)
 
     def _rewound(self, tp: TopicPartition) -> None:
@@ -311,7 +311,7 @@ class LogManager:
 
     def _forget(self, log: Log) -> None:
         del self._logs[log.tp], self._dir_of[log.tp]
-        self._dirty.discard(log.tp)
+        self._dirty.pop(log.tp, None)
         log.on_dirty(None)
         log.on_rewind(None)
 
@@ -432,7 +432,7 @@ class LogManager:
             if error is not None:
                 self.fail_directory(log, error)
             elif log.recovery_point >= log.log_end_offset and self._has(log):
-                self._dirty.discard(log.tp)
+                self._dirty.pop(log.tp, None)
 
         self._run_blocking(work, done)
 
@@ -534,7 +534,7 @@ class LogManager:
         for tp in lost:
             self._logs.pop(tp, None)
             self._dir_of.pop(tp, None)
-            self._dirty.discard(tp)
+            self._dirty.pop(tp, None)
             with suppress(OSError):  # then that directory is offline, too
                 self.delete_future(tp)
         if self._on_directory_failure is not None and self._is_started:

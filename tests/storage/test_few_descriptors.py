@@ -19,7 +19,7 @@ def test_more_logs_than_the_process_may_open_files(tmp_path: Path) -> None:
 
 
 def test_flushes_under_way_hold_no_more_files_than_the_pool(tmp_path: Path) -> None:
-    """Each keeps one open; the others' turn comes."""
+    """Each keeps one open; those that have waited for longest come first, then the others."""
     waiting = []
     logs = manager(
         tmp_path,
@@ -35,6 +35,7 @@ def test_flushes_under_way_hold_no_more_files_than_the_pool(tmp_path: Path) -> N
     for work, done in waiting:
         work()
         done(None)
+    assert [logs.get_or_create(tp).recovery_point > 0 for tp in TPS] == [True, True, False]
     assert logs.flush_dirty(T0 + 1) == 1
     logs.shutdown()
 

@@ -100,7 +100,7 @@ def malformed(attack: Attack) -> None:
         peer = announce(attack, 95 * MB)
         attack.send(peer, 95 * MB)
         attack.server.peers.remove(peer)
-        attack.reactor.until(lambda: not attack.server.listener.connections, 5)
+        attack.reactor.until(lambda: not attack.server.listener.connections, 30)
         peer.close()
 
 
