@@ -11,6 +11,7 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
+from kafka_zk.coordinator.committed_log import until_committed
 from kafka_zk.coordinator.held_memory import HeldMemory
 from kafka_zk.coordinator.keys import is_storable, partition_for
 from kafka_zk.coordinator.replies import Replies
@@ -165,6 +166,7 @@ class TransactionStateManager:
                 _log.error(
                     "{topic}-{p} cannot be read: {error}", topic=TRANSACTION_STATE_TOPIC, p=owned.number, error=error
                 )
+        await until_committed(self._replicas, owned.tp, lambda: owned.is_current)
         if not owned.is_current:
             return
         del self._loading[owned.number]
