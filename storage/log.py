@@ -575,8 +575,10 @@ class Log:
 
     def close(self, sync: Callable[[str], None] = sync_path) -> None:
         """Write a producer snapshot and the indexes, durably, and close the files. Call ``flush`` before. ``sync``
-        makes the file at a path durable, now or later."""
-        self.write_topic_id()
+        makes the file at a path durable, now or later. A log that never had a record gets its id from the controller
+        again: thousands of them would make a stop longer."""
+        if self.log_end_offset:
+            self.write_topic_id()
         if self.log_end_offset > self.log_start_offset or self.producers.producers:
             self.producers.write_snapshot(self.segments.directory, self.log_end_offset)
         self.segments.close(sync)
