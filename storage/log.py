@@ -575,8 +575,8 @@ class Log:
 
     def close(self, sync: Callable[[str], None] = sync_path) -> None:
         """Write a producer snapshot and the indexes, durably, and close the files. Call ``flush`` before. ``sync``
-        makes the file at a path durable, now or later. A log that never had a record gets its id from the controller
-        again: thousands of them would make a stop longer."""
+        makes the file at a path durable, now or later. For a log that never had a record ``partition.metadata`` is not
+        written: the controller sends the topic id again, and thousands of such files would delay a stop."""
         if self.log_end_offset:
             self.write_topic_id()
         if self.log_end_offset > self.log_start_offset or self.producers.producers:

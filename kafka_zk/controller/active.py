@@ -153,10 +153,10 @@ class ActiveController:
         self._ended = False
 
     async def take_over(self) -> None:
-        """The failover. Who is alive is told before any LeaderAndIsr, as in Kafka; then come the leaders that are
-        missing, to those that have replicas, and only then the rest: smaller ISRs, and all partitions to everybody,
-        once. A broker that knows nothing yet must not hear of a part of a topic: it would tell clients that there is no
-        more of it, and take another coordinator for theirs."""
+        """The failover. An UpdateMetadata with the live brokers goes out first, as in Kafka. Then leaders are elected
+        where they are missing, and LeaderAndIsr goes to the replicas. Only then come smaller ISRs, and UpdateMetadata
+        with all partitions: a broker that has just started would take some of a topic's partitions for all, and tell
+        clients so."""
         await self._enable_features()
         self._watch()
         await self._delete_notifications()

@@ -59,7 +59,7 @@ class RequestBatch:
         self._update_brokers: set[int] = set()
         self._update_partitions: dict[TopicPartition, None] = {}
         self.holds_updates = False
-        """Whether ``flush`` leaves UpdateMetadata for later, and collects on."""
+        """Whether ``flush`` keeps what belongs to UpdateMetadata for a later one."""
         self._refused: list[Refused] = []
 
     def add(self, effects: Iterable[Send]) -> None:
@@ -88,8 +88,8 @@ class RequestBatch:
                 yield Step(len(is_new), self._leader_and_isr_request(broker_id, is_new))
 
     def flush(self) -> Iterator[Step]:
-        """The requests. From the first step on nothing is collected any more, but for updates that are held; until the
-        last nothing may be added.
+        """The requests. After the first step nothing of them is collected any more; until the last, nothing may be
+        added.
 
         Brokers that are not registered get none. What is left out as it cannot be sent is in ``take_refused``.
         """

@@ -1,9 +1,11 @@
-"""A coordinator answers by what it has loaded only when that cannot be lost any more.
+"""A coordinator serves a partition only when everything that it has loaded is committed: on all in-sync replicas.
 
-A leader's log may end with records that its followers do not have: those of somebody who waited for acks=all when the
-partition got another leader epoch. Whoever asks again would be told that it is done, and the next leader knows nothing
-of it. With transactions, the records of one that the coordinator does not know are committed by the next one's marker.
-Kafka 3.9 answers at once: TransactionStateManager.loadTransactionMetadata, GroupMetadataManager.doLoadGroupsAndOffsets.
+A new leader's log may end with uncommitted records: appends whose acks=all was pending when the leader epoch changed.
+If the client retries, a coordinator that has loaded them answers that the work is already done. If another replica then
+becomes the leader, the records may be truncated, and the new coordinator knows nothing of them. It may not know of an
+open transaction, for instance, whose records are then committed by the marker of the producer's next transaction.
+
+Kafka 3.9 serves at once: TransactionStateManager.loadTransactionMetadata, GroupMetadataManager.doLoadGroupsAndOffsets.
 Tests: tests/kafka_zk/handlers/test_committed_log.py.
 """
 
@@ -14,16 +16,17 @@ from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.storage.types import TopicPartition
 
 _LOOK_EVERY_MS = 1000
-"""Whether anybody still waits: the partition tells of everything else."""
+"""``is_wanted`` wakes nobody when it changes; the partition does."""
 
 
 async def until_committed(replicas: ReplicaManager, tp: TopicPartition, is_wanted: Callable[[], bool]) -> None:
-    """Wait until all in-sync replicas have what the log of a partition holds now, or nobody wants it any longer."""
+    """Wait until everything in the partition's log now is committed. Returns early when this broker is not the leader,
+    or when ``is_wanted`` turns false."""
     try:
         partition = replicas.partition(tp)
         log = partition.leader_log()
     except ApiError:
-        return  # whoever leads it loads it
+        return  # the leader loads it
     end_offset = log.log_end_offset
 
     def is_over() -> bool:

@@ -85,10 +85,10 @@ class MetadataCache:
     broker's registration, of which the last update knew. Whoever prepares an update in turns holds ``updates`` from
     before it begins until it is taken over, so that nothing older overwrites what is newer.
 
-    A broker that registers again keeps what it knows until it is told of partitions, and then forgets it: the
-    controller tells everything again, but not what was deleted meanwhile. Whoever knows nothing of a topic is told of
-    all its partitions at once, by Kafka's controller and by ours: a part would pass for the whole, with clients that
-    choose partitions by keys and with those that look for their coordinator.
+    A broker that registers again drops what it knows with the first update that has partitions: the controller sends
+    everything again, but not what was deleted meanwhile. A broker that does not know a topic is sent all its partitions
+    in one request, by Kafka's controller and by ours. Some of them would pass for all, and so mislead keyed producers
+    and whoever looks for a coordinator.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class MetadataCache:
         self.encoded: dict[str, dict[Hashable, EncodedTopic]] = {}
         self.updates = DeferredLock()
         self.broker_epoch = -1
-        self._is_old = False  # of an older registration
+        self._is_old = False  # what is here is from before this registration
 
     def update(self, request: Any, changes: Sequence[PartitionChange] | None = None) -> None:
         """Take over an UpdateMetadata request (any version); ``changes`` are its ``partition_changes``, if they were
@@ -141,8 +141,8 @@ class MetadataCache:
                 partitions[partition] = info
 
     def _is_news(self, known: PartitionInfo | None, told: PartitionInfo) -> bool:
-        """Whether readers answer with something else now. That replicas of dead brokers are offline they see by
-        themselves: what LeaderAndIsr told before is no news when it comes with UpdateMetadata."""
+        """Whether answers change. Readers know by themselves that replicas on dead brokers are offline, so what
+        LeaderAndIsr brought before is not news again when UpdateMetadata adds these."""
         if known is None or known[:_OFFLINE_REPLICAS] != told[:_OFFLINE_REPLICAS]:
             return True
         return any(broker in self.brokers for broker in {*known.offline_replicas} ^ {*told.offline_replicas})

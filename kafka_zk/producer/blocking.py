@@ -56,8 +56,8 @@ class BlockingProducer:
         """Take a record; ``future.result()`` tells where it was written. Order per partition is that of the calls.
 
         Raises: KafkaTimeoutError (no metadata, no such partition) or BufferExhausted after ``max.block.ms``;
-        RecordTooLargeError; KafkaError for what the checks refuse; ClientClosed. A transaction without the record can
-        only be aborted then.
+        RecordTooLargeError; KafkaError for what the checks refuse; ClientClosed. An open transaction can then only be
+        aborted.
         """
         if self._closed:
             raise ClientClosed("the producer was closed")
@@ -67,7 +67,7 @@ class BlockingProducer:
                 return taken
             return self._wait_and_send(taken, topic, ProducerRecord(value, key, partition, timestamp_ms, headers))
         except KafkaError as error:
-            self._thread.call(self._not_taken, error)
+            self._thread.reactor.callFromThread(self._producer.not_taken, error)  # before a commit that comes later
             raise
 
     def flush(self, timeout_s: float | None = None) -> None:
@@ -151,9 +151,6 @@ class BlockingProducer:
                     )
         self._wake()
         return taken
-
-    async def _not_taken(self, error: KafkaError) -> None:
-        self._producer.not_taken(error)
 
     def _wake(self) -> None:
         if not self._sender.wake_pending:

@@ -185,8 +185,8 @@ class Producer:
                 raise self._no_partition(tp)
 
     def not_taken(self, error: Exception) -> None:
-        """A transaction without one of its records must not count, also if nobody looks at what ``send`` returned or
-        raised. ``error`` says why it was not."""
+        """A record was refused with ``error``: an open transaction can only be aborted, even if the program ignores
+        what ``send`` returned or raised."""
         manager = self._transactions
         if manager is not None and manager.state.state in _WITH_RECORDS and isinstance(error, KafkaError):
             manager.not_sent(error)

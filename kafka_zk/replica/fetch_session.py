@@ -116,16 +116,16 @@ class FetchSession:
         request: FetchRequest,
         changed: set[PartitionKey] | None,
         now_ms: int,
-        agrees: Callable[[PartitionKey, FetchPartition], bool] = lambda key, fetch: True,
+        agrees: Callable[[PartitionKey, FetchPartition], bool],
     ) -> Wanted:
         """What to look at for the request, in order: what it asks for anew, what has ``changed`` since ``seen_count``
         (None: that is not known), what was not finished last time, and whose turn it is.
 
         For the others only times have changed (when the follower was caught up), and maybe the log start offset.
 
-        ``agrees``: whether leader and follower have heard of the same leader epoch. Where they have not, whoever is
-        behind will hear of it: then it has changed, or is asked for anew. Until it is its turn, nothing is said of it,
-        or thousands of refusals would be exchanged when a controller tells one of them earlier than the other.
+        ``agrees``: whether leader and follower are in the same leader epoch. If not, one of them will soon hear of the
+        newer one, and the partition is due again. Until then it is left out except in its turn: else thousands of
+        errors would be exchanged whenever a LeaderAndIsr reaches one broker before the other.
         """
         if changed is None:
             self._begin_round(now_ms)

@@ -83,14 +83,14 @@ FILLING = Workload(
 
 _FILLED_RECORDS = 500_000
 _READ_OF_MANY = 450_000
-"""By one consumer of many partitions. At the end of some of them it would wait for ``fetch.max.wait.ms``, and ask for
-none of the others meanwhile, or not: as chance has it."""
+"""By one consumer of many partitions. Near the ends, its only fetch under way may be one for partitions that are read
+already: it waits for ``fetch.max.wait.ms``, and the others with it. How often that happens is chance."""
 
 FILLED = Workload(
     "filled", "filled", Client.LIBRDKAFKA_PRODUCERS, records=_FILLED_RECORDS, partitions=MANY,
     config={**_DEFAULT_OF_LIBRDKAFKA, **_BATCHES["256k"], "acks": "all"},
 )  # fmt: skip
-"""What consumers read: as much in each partition."""
+"""What consumers read; all partitions have the same size."""
 
 
 class Reading(NamedTuple):

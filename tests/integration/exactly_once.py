@@ -74,6 +74,16 @@ def records_of(
         return [record for records in reader.batches(reader.end_offsets(tps)) for record in records]
 
 
+def is_settled(bootstrap: str, topic: str, partition_count: int) -> bool:
+    """Whether no transaction is open in the topic."""
+    tps = [TopicPartition(topic, number) for number in range(partition_count)]
+    with (
+        BlockingReader(bootstrap_servers=bootstrap, isolation_level="read_committed") as committed,
+        BlockingReader(bootstrap_servers=bootstrap) as plain,
+    ):
+        return plain.end_offsets(tps) == committed.end_offsets(tps)
+
+
 def has_consumed_all(bootstrap: str, topic: str, partition_count: int, group: str) -> bool:
     """Whether the group has committed an offset behind the last record of each partition: then nobody has work left."""
     following = {record.tp: record.offset + 1 for record in records_of(bootstrap, topic, partition_count)}

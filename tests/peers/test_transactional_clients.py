@@ -13,6 +13,7 @@ from kafka_zk.client.errors import RecordTooLargeError
 from kafka_zk.consumer.blocking_consumer import BlockingConsumer
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.producer.errors import ProducerFenced, TransactionAbortable, TransactionAborted
+from kafka_zk.producer.future import RecordFuture
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.types import TopicPartition
 from tests.integration import exactly_once
@@ -32,6 +33,8 @@ def topic(target: Target) -> str:
 
 
 def committed(target: Target, topic: str) -> list[bytes]:
+    """When the markers are written: a broker may answer the producer before."""
+    exactly_once.wait_for(lambda: exactly_once.is_settled(target.bootstrap, topic, PARTITIONS), 10)
     return sorted(exactly_once.seen(target.bootstrap, topic, PARTITIONS).elements())
 
 
@@ -156,6 +159,25 @@ def test_a_transaction_without_a_record_that_was_refused_does_not_count(target: 
         with producer.transaction():
             producer.send(topic, b"again")
     assert committed(target, topic) == [b"again"]
+
+
+def test_a_callback_that_sends_is_told_why_its_record_is_refused(target: Target, topic: str) -> None:
+    """It is called on the reactor's thread, where nobody may wait."""
+    refused: list[Exception] = []
+
+    def send_more(future: RecordFuture) -> None:
+        try:
+            producer.send(topic, bytes(2_000_000))
+        except RecordTooLargeError as error:
+            refused.append(error)
+
+    with make_producer(target, f"x-{topic}") as producer:
+        with pytest.raises(TransactionAbortable), producer.transaction():
+            first = producer.send(topic, b"first")
+            first.add_done_callback(send_more)
+            first.result(30)
+        assert len(refused) == 1
+    assert committed(target, topic) == []
 
 
 def test_a_successor_fences_and_aborts(target: Target, topic: str) -> None:

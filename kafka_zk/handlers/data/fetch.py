@@ -131,7 +131,7 @@ def _due(services: Services, context: RequestContext, request: FetchRequest, fet
 
 
 def _is_of_one_epoch(services: Services, tp: TopicPartition, fetch: FetchPartition) -> bool:
-    """Whether whoever fetches has heard of the same leader epoch as this broker, as far as both say."""
+    """Whether the follower is in this broker's leader epoch, as far as both are known."""
     partition = services.replicas.partitions.get(tp)
     return partition is None or fetch.current_leader_epoch in (-1, partition.leader_epoch)
 

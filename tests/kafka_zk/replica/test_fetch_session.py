@@ -17,6 +17,7 @@ from kafka_zk.replica.fetch_session import (
     FetchContext,
     FetchSession,
     FetchSessions,
+    PartitionKey,
     everything_ms_for,
 )
 
@@ -24,6 +25,11 @@ from kafka_zk.replica.fetch_session import (
 def sessions(slots: int = 3, memory: MemoryPool = UNBOUNDED) -> FetchSessions:
     """The broker knows partitions 0 to 9."""
     return FetchSessions(slots, count(1).__next__, memory, lambda topic, partition: partition < 10)
+
+
+def agree(key: PartitionKey, fetch: FetchPartition) -> bool:
+    """Leader and follower have heard of the same leader epoch."""
+    return True
 
 
 def ask(cache: FetchSessions, request: FetchRequest, topic_ids: bool = False, now_ms: int = 0) -> FetchContext:
@@ -190,12 +196,13 @@ def test_what_was_forgotten_meanwhile_is_not_remembered_again() -> None:
 def test_of_a_followers_partitions_those_are_due_where_something_may_have_happened() -> None:
     session = FetchSession(1, {("t", number): FetchPartition(number, 0, 100) for number in range(5)}, False, 0)
     now_ms, nothing = 10_000, request(1, 1, {})
-    assert session.due(nothing, set(), now_ms) == {}, "the request that began the session looked at everything"
+    assert session.due(nothing, set(), now_ms, agree) == {}, "the request that began the session looked at everything"
     session.answered([("t", 3)], 7)
-    assert list(session.due(request(1, 2, {4: 0}), {("t", 0), ("u", 1)}, now_ms)) == [("t", 0), ("t", 3), ("t", 4)]
+    due = session.due(request(1, 2, {4: 0}), {("t", 0), ("u", 1)}, now_ms, agree)
+    assert list(due) == [("t", 0), ("t", 3), ("t", 4)]
     assert session.seen_count == 7
     session.answered([], 8)
-    assert session.due(nothing, None, now_ms) == session.wanted, "too much has changed"
+    assert session.due(nothing, None, now_ms, agree) == session.wanted, "too much has changed"
 
 
 @given(st.lists(st.integers(1, 700), min_size=5), st.integers(1, 40))
@@ -203,11 +210,11 @@ def test_each_partition_of_a_follower_has_its_turn(pauses_ms: list[int], count: 
     """In EVERYTHING_MS and the time between two fetches; no fetch looks at more than its share."""
     session = FetchSession(1, {("t", number): FetchPartition(number, 0, 100) for number in range(count)}, False, 0)
     now_ms = 10_000
-    assert session.due(request(1, 1, {}), set(), now_ms) == {}
+    assert session.due(request(1, 1, {}), set(), now_ms, agree) == {}
     looked_ms = dict.fromkeys(session.wanted, now_ms)
     for pause_ms in pauses_ms:
         now_ms += pause_ms
-        due = session.due(request(1, 1, {}), set(), now_ms)
+        due = session.due(request(1, 1, {}), set(), now_ms, agree)
         assert len(due) <= count * pause_ms / EVERYTHING_MS + 1
         looked_ms.update(dict.fromkeys(due, now_ms))
         assert all(now_ms - looked <= EVERYTHING_MS + 2 * max(pauses_ms) for looked in looked_ms.values())
