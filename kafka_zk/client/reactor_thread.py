@@ -65,6 +65,15 @@ class ReactorThread:
             self.reactor.callFromThread(lambda: started[0].cancel())
             raise
 
+    def tell(self, function: Callable[..., object], *args: Any) -> None:
+        """Run ``function(*args)`` on the reactor's thread: now if this is it, else soon, before any later ``call``."""
+        from twisted.python import threadable
+
+        if threadable.isInIOThread():
+            function(*args)
+        else:
+            self.reactor.callFromThread(function, *args)
+
     def _check_caller(self) -> None:
         if os.getpid() != self._process_id:
             raise KafkaError("this client was made before the process was forked; start processes with spawn")

@@ -67,7 +67,8 @@ class BlockingProducer:
                 return taken
             return self._wait_and_send(taken, topic, ProducerRecord(value, key, partition, timestamp_ms, headers))
         except KafkaError as error:
-            self._thread.reactor.callFromThread(self._producer.not_taken, error)  # before a commit that comes later
+            if self.config.transactional_id is not None:
+                self._thread.tell(self._producer.not_taken, error)
             raise
 
     def flush(self, timeout_s: float | None = None) -> None:

@@ -31,7 +31,6 @@ from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock, SystemClock
 
 _TURN_S = 0.01  # how long send_all keeps the reactor to itself
-_WITH_RECORDS = (State.IN_TRANSACTION, State.COMMITTING)  # also those that wait when a commit begins
 
 
 class ProducerRecord(NamedTuple):
@@ -85,6 +84,7 @@ class Producer:
         self._cluster = Cluster(reactor, self.config, allow_auto_topic_creation=True, connect=connect)
         self.accumulator = RecordAccumulator(self.config, partial(now_ms, reactor))
         self.intake = RecordIntake(self._cluster, self.accumulator, self.config, clock or SystemClock(reactor))
+        self._waiting = WaitingRecords(reactor, self.config.max_block_ms, self._try, self.wait_for, self.not_taken)
         transaction = None if self.config.transactional_id is None else TransactionState()
         self.sender = Sender(
             reactor, self.config, self._cluster, self.accumulator, self._on_progress, self._on_fatal, transaction
@@ -93,7 +93,6 @@ class Producer:
         self.accumulator.on_work = self.sender.wake
         self._cluster.on_update.append(self.sender.wake)
         self._room = Signal(reactor)
-        self._waiting = WaitingRecords(reactor, self.config.max_block_ms, self._try, self.wait_for, self.not_taken)
         self._closing = False
         self._failure: KafkaError | None = None
         self.on_progress: list[Callable[[], None]] = []  # each is called after every answer of a broker
@@ -139,13 +138,17 @@ class Producer:
 
         Raises: BufferExhausted when ``buffer.memory`` is full (``await ready(topic)``, then again); KafkaError when the
         topic's metadata are not known yet (``await ready(topic)`` before the first record), do not have the partition
-        (they are asked for again then) or the record is refused.
+        (they are asked for again then) or the record is refused; only then can an open transaction only be aborted.
         """
         if self._closing:
             raise ClientClosed("the producer was closed")
         if self._waiting.has_queue(topic):
             raise BufferExhausted(f"records of {topic} are waiting already; await ready({topic!r}) first")
-        taken = self.intake.offer(topic, value, key, partition, timestamp_ms, headers)
+        try:
+            taken = self.intake.offer(topic, value, key, partition, timestamp_ms, headers)
+        except KafkaError as error:
+            self.not_taken(error)
+            raise
         if isinstance(taken, RecordFuture):
             return taken
         if taken is Missing.ROOM:
@@ -188,7 +191,7 @@ class Producer:
         """A record was refused with ``error``: an open transaction can only be aborted, even if the program ignores
         what ``send`` returned or raised."""
         manager = self._transactions
-        if manager is not None and manager.state.state in _WITH_RECORDS and isinstance(error, KafkaError):
+        if manager is not None and manager.state.state is State.IN_TRANSACTION and isinstance(error, KafkaError):
             manager.not_sent(error)
 
     async def send_all(self, topic: str, records: Iterable[ProducerRecord]) -> int:
@@ -201,21 +204,11 @@ class Producer:
         """
         await self.ready(topic)
         batches: dict[ProducerBatch, None] = {}
-        count = 0
-        turn_end_s = self._reactor.seconds() + _TURN_S
-        offer = self.intake.offer
-        for value, key, partition, timestamp_ms, headers in records:
-            taken = offer(topic, value, key, partition, timestamp_ms, headers)
-            while not isinstance(taken, RecordFuture):
-                await self._until_there(topic, partition, taken)
-                taken = offer(topic, value, key, partition, timestamp_ms, headers)
-            count += 1
-            if taken.batch not in batches:
-                batches[taken.batch] = None
-                if self._reactor.seconds() >= turn_end_s:
-                    _forget_delivered(batches)
-                    await sleep(self._reactor, 0)
-                    turn_end_s = self._reactor.seconds() + _TURN_S
+        try:
+            count = await self._take_all(topic, records, batches)
+        except KafkaError as error:
+            self.not_taken(error)
+            raise
         await self._all_done(list(batches))
         _forget_delivered(batches)
         return count
@@ -327,7 +320,9 @@ class Producer:
         def drop_unsent() -> None:
             self._drop_unsent(TransactionAborted("not sent: its transaction is aborted"))
 
-        batches = Batches(self.flush, drop_unsent, self.sender.wake, self._transaction_changed)
+        batches = Batches(
+            self.flush, self._waiting.is_empty, drop_unsent, self.sender.wake, self._transaction_changed
+        )
         manager = TransactionManager(
             self._reactor, self.config, self._cluster, self.sender.idempotence, state, batches
         )
@@ -393,6 +388,27 @@ class Producer:
             return taken
         taken.batch.add_listener(partial(_settle, result, taken))
         return result
+
+    async def _take_all(
+        self, topic: str, records: Iterable[ProducerRecord], batches: dict[ProducerBatch, None]
+    ) -> int:
+        """Put all records into batches, of which those not delivered yet are in ``batches``."""
+        count = 0
+        turn_end_s = self._reactor.seconds() + _TURN_S
+        offer = self.intake.offer
+        for value, key, partition, timestamp_ms, headers in records:
+            taken = offer(topic, value, key, partition, timestamp_ms, headers)
+            while not isinstance(taken, RecordFuture):
+                await self._until_there(topic, partition, taken)
+                taken = offer(topic, value, key, partition, timestamp_ms, headers)
+            count += 1
+            if taken.batch not in batches:
+                batches[taken.batch] = None
+                if self._reactor.seconds() >= turn_end_s:
+                    _forget_delivered(batches)
+                    await sleep(self._reactor, 0)
+                    turn_end_s = self._reactor.seconds() + _TURN_S
+        return count
 
     async def _until_there(self, topic: str, partition: int | None, missing: Missing) -> None:
         if missing is Missing.ROOM:

@@ -35,6 +35,7 @@ class Batches(NamedTuple):
     """What a transaction needs of the producer that it belongs to."""
 
     flush: Callable[[], Awaitable[None]]
+    none_waits: Callable[[], bool]
     drop_unsent: Callable[[], None]
     wake: Callable[[], None]
     state_changed: Callable[[], None]
@@ -91,7 +92,7 @@ class TransactionManager:
         """See ``Producer.commit_transaction``."""
         if self.state.state is not State.COMMITTING:
             self.state.check_in_transaction()
-            await self._batches.flush()
+            await self._flush()
             self.state.begin_commit()
             self._tell()
             run(self._end(is_committed=True))
@@ -100,7 +101,7 @@ class TransactionManager:
     async def prepare(self) -> PreparedTransaction | None:
         """See ``Producer.prepare_transaction``."""
         self.state.check_in_transaction()
-        await self._batches.flush()
+        await self._flush()
         self.state.check_in_transaction()
         self.is_prepared = self.state.has_something
         return PreparedTransaction(*self._identity) if self.is_prepared else None
@@ -175,6 +176,12 @@ class TransactionManager:
     @property
     def _identity(self) -> tuple[str, int, int]:
         return self._transactional_id, self._idempotence.producer_id, self._idempotence.epoch
+
+    async def _flush(self) -> None:
+        """Until no record waits to be taken, also of those sent meanwhile: in the next state none is taken."""
+        await self._batches.flush()
+        while not self._batches.none_waits():
+            await self._batches.flush()
 
     async def _add(self, tps: Iterable[TopicPartition]) -> None:
         def is_wanted() -> bool:

@@ -66,6 +66,9 @@ class WaitingRecords:
         self._count = 0
         self._moved = Signal(reactor)
 
+    def is_empty(self) -> bool:
+        return not any(self._queues())
+
     def has_queue(self, topic: str) -> bool:
         """Whether a record of the topic, for a partition that is there, has to wait behind others."""
         return topic in self._topics

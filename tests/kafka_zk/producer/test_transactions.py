@@ -39,7 +39,7 @@ class World:
         config = ProducerConfig(transactional_id="x", max_block_ms=60_000)
         self.idempotence = Idempotence(transactional=True)
         self.state = TransactionState()
-        batches = Batches(self._flush, self._drop, lambda: None, lambda: None)
+        batches = Batches(self._flush, lambda: True, self._drop, lambda: None, lambda: None)
         self.manager = TransactionManager(self.clock, config, None, self.idempotence, self.state, batches)  # type: ignore[arg-type]
 
     async def _flush(self) -> None:

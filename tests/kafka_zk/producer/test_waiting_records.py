@@ -7,10 +7,17 @@ import pytest
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import Clock
 
-from kafka_zk.client.errors import BrokerError, BufferExhausted, ClientClosed, KafkaError, KafkaTimeoutError
+from kafka_zk.client.errors import (
+    BrokerError,
+    BufferExhausted,
+    ClientClosed,
+    KafkaError,
+    KafkaTimeoutError,
+    RecordTooLargeError,
+)
 from kafka_zk.client.waiting import run
 from kafka_zk.producer import transaction_manager
-from kafka_zk.producer.errors import TransactionAbortable, TransactionAborted
+from kafka_zk.producer.errors import IllegalTransactionState, TransactionAbortable, TransactionAborted
 from kafka_zk.producer.producer import Producer, ProducerRecord
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -303,6 +310,52 @@ def test_a_commit_counts_with_what_is_sent_while_it_begins(
         finish(clock, late, 0.01)
     finish(clock, run(transactions.producer.abort_transaction()))
     assert first.called and transactions.coordinator.ends == [False]
+
+
+def test_a_commit_takes_along_what_waits_when_its_flush_ends(
+    clock: Clock, brokers: FakeCluster, transactions: Transactions
+) -> None:
+    transactions.producer.send("t", b"v", partition=0)
+    committed = run(transactions.producer.commit_transaction())
+    late = transactions.producer.send("t", b"w", partition=NEW)
+    advance(clock, 0.5)
+    brokers.leaders["t"].append(0)
+    finish(clock, committed, 3)
+    assert finish(clock, late, 0.01).partition == NEW
+    assert transactions.coordinator.ends == [True]
+
+
+def test_what_is_sent_while_the_coordinator_commits_does_not_touch_the_transaction(
+    clock: Clock, brokers: FakeCluster, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused, and belongs to no transaction."""
+    ask, late = transactions.coordinator.ask, []
+
+    async def ask_and_send(api_key: ApiKey, *request: Any) -> Any:
+        if api_key is ApiKey.END_TXN:
+            late.append(transactions.producer.send("t", b"w", partition=0))
+        return await ask(api_key, *request)
+
+    monkeypatch.setattr(transactions.coordinator, "ask", ask_and_send)
+    transactions.producer.send("t", b"v", partition=0)
+    finish(clock, run(transactions.producer.commit_transaction()), 3)
+    with pytest.raises(IllegalTransactionState):
+        finish(clock, late[0], 0.001)
+    assert transactions.coordinator.ends == [True]
+
+
+@pytest.mark.parametrize("method", ["send_nowait", "send_all"])
+def test_nothing_is_committed_without_a_record_that_was_refused(
+    clock: Clock, brokers: FakeCluster, transactions: Transactions, method: str
+) -> None:
+    producer, value = transactions.producer, bytes(2_000_000)
+    with pytest.raises(RecordTooLargeError):
+        if method == "send_nowait":
+            producer.send_nowait("t", value)
+        else:
+            finish(clock, run(producer.send_all("t", [ProducerRecord(value)])), 1)
+    with pytest.raises(TransactionAbortable, match="bytes"):
+        finish(clock, run(transactions.producer.commit_transaction()), 3)
 
 
 def test_an_abort_does_not_wait_for_the_partition(
