@@ -431,8 +431,10 @@ class LogManager:
             self._flushing.discard(log)
             if error is not None:
                 self.fail_directory(log, error)
-            elif log.recovery_point >= log.log_end_offset and self._has(log):
+            elif self._has(log):
                 self._dirty.pop(log.tp, None)
+                if log.recovery_point < log.log_end_offset:  # what came meanwhile has not waited yet
+                    self._dirty[log.tp] = None
 
         self._run_blocking(work, done)
 

@@ -581,10 +581,10 @@ class Broker:
         await self.replica_fetchers.stop()
         self.log_cleaner.stop()
         self._alter_log_dirs.stop()
-        self.services.fetch_purgatory.abandon_all()
-        self.services.metadata_purgatory.abandon_all()
         self.services.coordinator.close()
         self._transactions.close()
+        self.services.fetch_purgatory.abandon_all()
+        self.services.metadata_purgatory.abandon_all()
         self._verifications.close()
         self.services.batch_helpers.close()
         for listener in self._listeners:

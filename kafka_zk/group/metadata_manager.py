@@ -10,7 +10,6 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from kafka_zk.coordinator.committed_log import until_committed
 from kafka_zk.coordinator.held_memory import HeldMemory
 from kafka_zk.coordinator.keys import is_storable, partition_for
 from kafka_zk.coordinator.replies import Replies
@@ -136,36 +135,31 @@ class GroupMetadataManager:
 
     async def _load(self, partition: int, loaded: LoadedPartition) -> None:
         """One partition after the other, in slices of the reactor."""
-        tp = TopicPartition(OFFSETS_TOPIC, partition)
         async with self._loads:
             try:
-                await in_slices(self._clock, self._read_steps(partition, loaded))
+                await in_slices(self._clock, self._load_steps(partition, loaded))
             except APPEND_ERRORS as error:
-                _log.error("{tp} cannot be read: {error}", tp=tp, error=error)
-        await until_committed(self._replicas, tp, lambda: self._loading.get(partition) is loaded)
-        await in_slices(self._clock, self._add_steps(partition, loaded))
+                _log.error("{topic}-{p} cannot be read: {error}", topic=OFFSETS_TOPIC, p=partition, error=error)
         if self._loading.get(partition) is not loaded:
             return  # not this broker's any more
         del self._loading[partition]
         self._owned.add(partition)
         _tell_of_load(partition, loaded)
 
-    def _read_steps(self, partition: int, loaded: LoadedPartition) -> Iterator[None]:
+    def _load_steps(self, partition: int, loaded: LoadedPartition) -> Iterator[None]:
+        """Each group is there as soon as it is complete."""
         tp = TopicPartition(OFFSETS_TOPIC, partition)
         for _ in loaded.load_steps(self._replicas, tp, self._config.load_buffer_bytes):
             if self._loading.get(partition) is not loaded:
                 return
             yield
-
-    def _add_steps(self, partition: int, loaded: LoadedPartition) -> Iterator[None]:
-        """Each group is there as soon as it is complete."""
         for group_id in loaded.group_ids:
-            if self._loading.get(partition) is not loaded:
-                return
             live, effects = self._loaded_group(partition, group_id, loaded)
             self.groups[group_id] = live
             live.carry_out(effects)
             yield
+            if self._loading.get(partition) is not loaded:
+                return
 
     def _loaded_group(
         self, partition: int, group_id: str, loaded: LoadedPartition

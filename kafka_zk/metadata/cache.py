@@ -45,9 +45,6 @@ class PartitionInfo(NamedTuple):
     offline_replicas: list[int]
 
 
-_OFFLINE_REPLICAS = PartitionInfo._fields.index("offline_replicas")
-
-
 class PartitionChange(NamedTuple):
     """What an UpdateMetadata says of a partition; ``info`` is None when it is being deleted."""
 
@@ -143,7 +140,7 @@ class MetadataCache:
     def _is_news(self, known: PartitionInfo | None, told: PartitionInfo) -> bool:
         """Whether answers change. Readers know by themselves that replicas on dead brokers are offline, so what
         LeaderAndIsr brought before is not news again when UpdateMetadata adds these."""
-        if known is None or known[:_OFFLINE_REPLICAS] != told[:_OFFLINE_REPLICAS]:
+        if known is None or known[:-1] != told[:-1]:  # all but the offline replicas
             return True
         return any(broker in self.brokers for broker in {*known.offline_replicas} ^ {*told.offline_replicas})
 
@@ -182,6 +179,7 @@ class MetadataCache:
             if topic in self.topic_ids:
                 self.topics.pop(topic, None)  # another topic of that name
             self.topic_names.pop(self.topic_ids.get(topic, uuids.ZERO), None)
+            self.encoded.pop(topic, None)
             self.topic_ids[topic] = topic_id
             self.topic_names[topic_id] = topic
         return self.topics.setdefault(topic, {})

@@ -11,7 +11,6 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from kafka_zk.coordinator.committed_log import until_committed
 from kafka_zk.coordinator.held_memory import HeldMemory
 from kafka_zk.coordinator.keys import is_storable, partition_for
 from kafka_zk.coordinator.replies import Replies
@@ -25,6 +24,7 @@ from kafka_zk.replica.partition import Partition, Role
 from kafka_zk.storage.types import TopicPartition, new_tuple
 from kafka_zk.system.clock import Clock
 from kafka_zk.transaction.appends import TransactionLog
+from kafka_zk.transaction.committed_log import until_committed
 from kafka_zk.transaction.config import TransactionConfig
 from kafka_zk.transaction.loading import LoadedPartition
 from kafka_zk.transaction.marker_channels import MarkersToSend

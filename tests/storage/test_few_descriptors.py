@@ -36,7 +36,32 @@ def test_flushes_under_way_hold_no_more_files_than_the_pool(tmp_path: Path) -> N
         work()
         done(None)
     assert [logs.get_or_create(tp).recovery_point > 0 for tp in TPS] == [True, True, False]
-    assert logs.flush_dirty(T0 + 1) == 1
+    append(logs.get_or_create(TPS[0]), batch())
+    assert logs.flush_dirty(T0 + 1) == 2
+    assert logs.flush_dirty(T0 + 1) == 0
+    logs.shutdown()
+
+
+def test_a_log_that_is_always_written_to_does_not_keep_others_from_their_flush(tmp_path: Path) -> None:
+    waiting = []
+    logs = manager(
+        tmp_path,
+        default_config=LogConfig(flush_ms=0),
+        max_open_files=1,
+        run_blocking=lambda work, done: waiting.append((work, done)),
+    )
+    logs.start({})
+    busy, quiet = (logs.get_or_create(tp) for tp in TPS[:2])
+    append(busy, batch())
+    append(quiet, batch())
+    for _ in range(2):
+        assert logs.flush_dirty(T0 + 1) == 1
+        append(busy, batch())
+        for work, done in waiting:
+            work()
+            done(None)
+        waiting.clear()
+    assert quiet.recovery_point == quiet.log_end_offset
     logs.shutdown()
 
 

@@ -118,7 +118,6 @@ def _due(services: Services, context: RequestContext, request: FetchRequest, fet
         tps = replicas.changes.since(session.seen_count)
         if tps is not None and tps <= replicas.partitions.keys():
             changed = {_key_of(services, tp, session.uses_topic_ids) for tp in tps}
-
     names: dict[TopicKey, str] = {}
 
     def agrees(key: PartitionKey, fetch: FetchPartition) -> bool:

@@ -37,6 +37,15 @@ def test_a_topic_made_anew_has_its_new_id_only() -> None:
     assert list(cache.topics["t"]) == [0]
 
 
+def test_a_topic_that_gets_an_id_is_encoded_anew() -> None:
+    """With a newer inter.broker.protocol.version; nothing else has changed."""
+    cache = MetadataCache()
+    cache.update(update_metadata("t", uuids.ZERO, 1, LED))
+    cache.encoded["t"] = {"version": EncodedTopic()}
+    cache.update(update_metadata("t", uuids.random_topic_id(), 1, LED))
+    assert "t" not in cache.encoded
+
+
 def test_leader_minus_2_deletes() -> None:
     """The last partition takes the topic and its id along."""
     cache = MetadataCache()
