@@ -77,7 +77,7 @@ class FetchSession:
     """
 
     __slots__ = (
-        "_everything_ms", "_looked_count", "_round", "_round_ms", "_told", "_unfinished",
+        "_everything_ms", "_looked_count", "_move_count", "_moved", "_round", "_round_ms", "_told", "_unfinished",
         "last_used_ms", "next_epoch", "seen_count", "session_id", "uses_topic_ids", "wanted",
     )  # fmt: skip
 
@@ -95,6 +95,8 @@ class FetchSession:
         self.wanted = wanted
         self.last_used_ms = now_ms
         self._told: dict[PartitionKey, tuple[int, int]] = {}  # high watermark, log start offset
+        self._moved: dict[PartitionKey, int] = {}  # those that brought records, and which of all moves their last was
+        self._move_count = 0
         self.seen_count = 0
         self._unfinished: set[PartitionKey] = set()
         self._everything_ms = everything_ms
@@ -110,6 +112,7 @@ class FetchSession:
                 key = (_topic_key(forgotten.topic, forgotten.topic_id), partition)
                 self.wanted.pop(key, None)
                 self._told.pop(key, None)
+                self._moved.pop(key, None)
 
     def due(
         self,
@@ -131,10 +134,16 @@ class FetchSession:
             self._begin_round(now_ms)
             return self.wanted
         turn = set(self._in_turn(now_ms))
-        due = changed.union(_wanted(request), self._unfinished, turn)
+        due = self.wanted.keys() & changed.union(_wanted(request), self._unfinished, turn)
         return {
-            key: fetch for key, fetch in self.wanted.items() if key in due and (key in turn or agrees(key, fetch))
+            key: self.wanted[key]
+            for key in sorted(due, key=self._place)
+            if key in turn or agrees(key, self.wanted[key])
         }
+
+    def _place(self, key: PartitionKey) -> tuple[int, PartitionKey]:
+        """Where in the order it is, without a look at all that is wanted."""
+        return self._moved.get(key, 0), key
 
     def _in_turn(self, now_ms: int) -> list[PartitionKey]:
         """As many as there is time gone; everything was looked at when the session began."""
@@ -165,6 +174,8 @@ class FetchSession:
             has_records = bool(result.records)
             if has_records and key in self.wanted:
                 self.wanted[key] = self.wanted.pop(key)
+                self._move_count += 1
+                self._moved[key] = self._move_count
             is_told_anyway = (
                 has_records
                 or result.error_code

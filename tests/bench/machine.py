@@ -36,10 +36,10 @@ def commit() -> dict[str, Any]:
     }
 
 
-def trees(folders: Sequence[str]) -> str:
-    """A name of what is in these folders: of the commit, with a ``+`` if files in them differ from it."""
-    named = _output("git", "rev-parse", *(f"HEAD:{folder}" for folder in folders))
-    changed = _output("git", "status", "--porcelain", "--untracked-files=no", "--", *folders)
+def trees(paths: Sequence[str]) -> str:
+    """A name of what is in these folders and files: of the commit, with a ``+`` if some of it differs from that."""
+    named = _output("git", "rev-parse", *(f"HEAD:{path}" for path in paths))
+    changed = _output("git", "status", "--porcelain", "--untracked-files=no", "--", *paths)
     return hashlib.sha256(named.encode()).hexdigest()[:12] + ("+" if changed else "")
 
 

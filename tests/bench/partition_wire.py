@@ -18,6 +18,9 @@ from kafka_zk.protocol.api_keys import ApiKey
 _CLIENT_ID = b"partitions"
 _TIMEOUT_S = 600.0
 _LATEST = -1
+_NO_LEADER = -1
+_LED = struct.Struct(">xxiii")  # after the error: partition, leader, count of replicas
+_COUNT = struct.Struct(">i")
 _LISTED = struct.Struct(">ihqq")  # partition, error, timestamp, offset
 _PRODUCED = struct.Struct(">ihqq")  # partition, error, base offset, append time
 
@@ -110,6 +113,11 @@ class Wire:
         self.send(ApiKey.METADATA, 5, body)
         return self.receive()
 
+    def leaders(self, topic: str) -> dict[int, int]:
+        """The leader of each partition that has one, by Metadata v1."""
+        self.send(ApiKey.METADATA, 1, struct.pack(">i", 1) + _text(topic))
+        return leaders_in(self.receive())
+
     def produce(self, topic: str, partitions: Sequence[int], batch: bytes) -> None:
         """Produce v3, acks=all: the same batch to each of the partitions. Raises: Refused."""
         data = b"".join(struct.pack(">ii", partition, len(batch)) + batch for partition in partitions)
@@ -117,6 +125,31 @@ class Wire:
         self.send(ApiKey.PRODUCE, 3, front + data)
         found = memoryview(self.receive())[4 + len(_text(topic)) + 4 : -4]
         _require({partition: error for partition, error, _, _ in _PRODUCED.iter_unpack(found)})
+
+
+def leaders_in(answer: bytes) -> dict[int, int]:
+    """Those that an answer to Metadata v1 about one topic names: to make objects of ten thousand partitions twice in
+    each of many looks would take the brokers' time."""
+    at = 4
+    for _ in range(_COUNT.unpack_from(answer)[0]):
+        at = _after_text(answer, at + 4) + 4  # id, host, port
+        at = _after_text(answer, at)  # rack
+    at = _after_text(answer, at + 4 + 4 + 2) + 1  # controller, count of topics, error; name; is it internal?
+    (count,), at = _COUNT.unpack_from(answer, at), at + 4
+    leaders = {}
+    for _ in range(count):
+        partition, leader, replicas = _LED.unpack_from(answer, at)
+        at += _LED.size + 4 * replicas
+        (in_sync,) = _COUNT.unpack_from(answer, at)
+        at += 4 + 4 * in_sync
+        if leader != _NO_LEADER:
+            leaders[partition] = leader
+    return leaders
+
+
+def _after_text(answer: bytes, at: int) -> int:
+    (size,) = struct.unpack_from(">h", answer, at)
+    return at + 2 + max(0, size)
 
 
 def _text(value: str) -> bytes:

@@ -149,6 +149,10 @@ def test_a_quick_run_restarts_all_brokers_with_few_partitions_only() -> None:
     assert "rolling" in steps_for(many, quick=False)
 
 
+def test_with_very_many_partitions_only_failovers_are_measured() -> None:
+    assert "kill" in steps_for(10_000, quick=False) and not {"rolling", "stop"} & {*steps_for(10_000, quick=False)}
+
+
 def kept(path: Path | None = None, product: str = "aaa") -> Record:
     made = Record({"rounds": 2, "measured": {"product": product}}, path)
     for name, by_size in SAMPLES.items():
@@ -197,9 +201,7 @@ def test_a_quick_run_is_not_the_first_round_of_a_full_one(tmp_path: Path, monkey
     described = {"processor": "p", "usable_cores": [0, 1], "memory_bytes": 1, "python": "3", "java": "17"}
     monkeypatch.setattr(machine, "describe", lambda: described)
     path = tmp_path / "compare.json"
-    quick, full = (
-        {"measured": measured(None, {2000: steps_for(2000, quick=is_quick)})} for is_quick in (True, False)
-    )
+    quick, full = ({"measured": measured(None, {2000: steps_for(2000, quick=is_quick)})} for is_quick in (True, False))
     Record(quick, path).add(OURS, 2000, {"start_s": 1.0})
     with pytest.raises(CannotResume, match="other steps"):
         Record.resumed(full, path)

@@ -5,7 +5,10 @@ import io
 from rich.console import Console
 from rich.table import Table
 
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
 from tests.bench.partition_life import FIGURES, Measured
+from tests.bench.partition_wire import leaders_in
 from tests.bench.partitions import curve_table, pairs_table, ratio_text
 from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK
 
@@ -45,3 +48,19 @@ def test_the_curve_is_by_count() -> None:
     table = rows(curve_table(KAFKA_ZK, lives))
     created = next(cells for name, cells in table.items() if name.startswith("creation, until"))
     assert created == ["1.00", "5.00"]
+
+
+def test_leaders_are_read_from_the_bytes_of_an_answer() -> None:
+    response = codec.response(ApiKey.METADATA)
+    brokers = [
+        response.MetadataResponseBroker(node_id=n, host="h" * n, port=9092, rack=None if n else "r") for n in (0, 3)
+    ]
+    partition = response.MetadataResponseTopic.MetadataResponsePartition
+    partitions = [
+        partition(error_code=0, partition_index=0, leader_id=3, replica_nodes=[3, 0], isr_nodes=[3]),
+        partition(error_code=5, partition_index=1, leader_id=-1, replica_nodes=[3], isr_nodes=[]),
+        partition(error_code=0, partition_index=2, leader_id=0, replica_nodes=[], isr_nodes=[0, 3]),
+    ]
+    topic = response.MetadataResponseTopic(error_code=0, name="topic", is_internal=False, partitions=partitions)
+    answer = response(brokers=brokers, controller_id=3, topics=[topic])
+    assert leaders_in(bytes(codec.encode_body(answer, ApiKey.METADATA, 1))) == {0: 3, 2: 0}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaException
@@ -17,14 +17,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kafka_zk.embedded.errors import EmbeddedError
-from kafka_zk.embedded.probe import ask_unserved
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.registry.errors import RegistryError
-from kafka_zk.storage.types import TopicPartition
 from tests.bench import measure
 from tests.bench.compare.load import Load
 from tests.bench.compare.sent import since
-from tests.bench.compare.systems import BROKERS, HOST, System
+from tests.bench.compare.systems import BROKERS, System
 from tests.bench.compare.written import Written
 from tests.bench.partition_wire import Wire
 from tests.peers import java
@@ -112,9 +110,12 @@ class Life:
         victim, before = system.controller(), self._counts()
         survivors = [broker_id for broker_id in range(BROKERS) if broker_id != victim]
         load.calm()
+        leaders = system.leaders(survivors[0], TOPIC)
+        if leaders is None:
+            raise TimeoutError(f"broker {survivors[0]} does not answer")
         killed = system.kill_broker(victim, supervised=supervised)
         fenced = self._until_fenced(victim, killed)
-        self._until_led(survivors)
+        self._until_led(survivors, [partition for partition, leader in leaders.items() if leader == victim])
         led = time.time()
         self.figures |= {f"{name}_s": led - killed, f"{name}_beyond_s": max(0.0, led - fenced)}
         time.sleep(_SETTLE_S)
@@ -156,21 +157,24 @@ class Life:
 
     # -- what is waited for --
 
-    def _until_led(self, alive: Iterable[int]) -> None:
+    def _until_led(self, alive: Iterable[int], moved: Collection[int] | None = None) -> None:
+        """``moved``: whose leader may be another one than before; the others have been served all the time (None: no
+        partition has been served)."""
         alive = list(alive)
-        wait_until(lambda: self._is_led(alive), _TIMEOUT_S, "a leader for each partition", interval_s=_POLL_S)
+        asked = self._partitions if moved is None else moved
+        wait_until(lambda: self._is_led(alive, asked), _TIMEOUT_S, "a leader for each partition", interval_s=_POLL_S)
 
-    def _is_led(self, alive: list[int]) -> bool:
+    def _is_led(self, alive: list[int], moved: Iterable[int]) -> bool:
+        leaders: dict[int, int] | None = None
         for asked in alive:
-            leaders = self._system.leaders(asked)
+            leaders = self._system.leaders(asked, TOPIC)
             if leaders is None or any(leaders.get(partition) not in alive for partition in self._partitions):
                 return False
         assert leaders is not None
-        for broker_id in alive:
-            led = [TopicPartition(TOPIC, number) for number, leader in leaders.items() if leader == broker_id]
-            if led and ask_unserved(HOST, self._system.ports[broker_id], led) != set():
-                return False
-        return True
+        led: dict[int, list[int]] = {}
+        for partition in moved:
+            led.setdefault(leaders[partition], []).append(partition)
+        return all(self._system.serves(leader, TOPIC, partitions) for leader, partitions in led.items())
 
     def _until_in_sync(self) -> None:
         admin = AdminClient({"bootstrap.servers": self._system.bootstrap, "log_level": 0})

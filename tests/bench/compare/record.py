@@ -15,8 +15,16 @@ from tests.bench import machine, report
 from tests.bench.compare.judged import verdicts
 from tests.bench.compare.life import Figures
 
-MEASURED = ("kafka_zk", "rebalance", "registry", "storage", "tests/bench/compare", "tests/peers")
-"""The folders that decide what is found."""
+MEASURED = (
+    "kafka_zk",
+    "rebalance",
+    "registry",
+    "storage",
+    "tests/bench/compare",
+    "tests/bench/partition_wire.py",
+    "tests/peers",
+)
+"""Folders and files that decide what is found."""
 
 
 class CannotResume(Exception):

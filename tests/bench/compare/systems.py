@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from kafka_zk.embedded.probe import ask_broker, ask_leaders
+from kafka_zk.embedded.probe import ask_broker
 from kafka_zk.embedded.process import ChildProcess
 from kafka_zk.embedded.supervisor import Supervisor
 from kafka_zk.registry import connect_string
@@ -28,6 +28,7 @@ from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.testing.sessions import session_password
 from tests.bench.compare.sent import in_log, in_metrics
 from tests.bench.compare.written import Written, of_kraft, of_zookeeper
+from tests.bench.partition_wire import Wire
 from tests.peers import apache_kafka, jars, java, targets
 from tests.peers.processes import free_port, wait_until
 
@@ -38,6 +39,7 @@ NAMES = (ON_ZOOKEEPER, KRAFT, OURS)
 READY_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 120.0
 _METRICS_TIMEOUT_S = 30.0
+_ANSWER_TIMEOUT_S = 10.0
 HOST = "127.0.0.1"
 
 COMMON = {
@@ -111,10 +113,21 @@ class System(ABC):
         for broker in self._brokers:
             broker.stop(STOP_TIMEOUT_S)
 
-    def leaders(self, broker_id: int) -> dict[int, int] | None:
-        """The leader of each partition of the only topic, as a broker knows it; None while it does not answer."""
-        leaders = ask_leaders(HOST, self.ports[broker_id])
-        return None if leaders is None else {tp.partition: leader for tp, leader in leaders.items()}
+    def leaders(self, broker_id: int, topic: str) -> dict[int, int] | None:
+        """The leader of each partition that has one, as a broker knows it; None while it does not answer."""
+        try:
+            with Wire(self.ports[broker_id], _ANSWER_TIMEOUT_S) as wire:
+                return wire.leaders(topic)
+        except OSError:
+            return None
+
+    def serves(self, broker_id: int, topic: str, partitions: Sequence[int]) -> bool:
+        """Whether the broker answers for each of the partitions as its leader."""
+        try:
+            with Wire(self.ports[broker_id], _ANSWER_TIMEOUT_S) as wire:
+                return not wire.unanswered(topic, partitions)
+        except OSError:
+            return False
 
     @property
     def can_be_supervised(self) -> bool:

@@ -1,5 +1,6 @@
 """Incremental fetch sessions (KIP-227)."""
 
+from collections.abc import Iterator
 from itertools import count
 
 import pytest
@@ -203,6 +204,30 @@ def test_of_a_followers_partitions_those_are_due_where_something_may_have_happen
     assert session.seen_count == 7
     session.answered([], 8)
     assert session.due(nothing, None, now_ms, agree) == session.wanted, "too much has changed"
+
+
+class Unread(dict[PartitionKey, FetchPartition]):
+    """What a session wants; from the second time on nobody may read through it."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[PartitionKey]:
+        self.reads += 1
+        assert self.reads == 1, "all partitions were looked at"
+        return super().__iter__()
+
+    items = values = __iter__  # type: ignore[assignment]
+
+
+def test_what_is_due_of_many_comes_in_order_without_a_look_at_the_others() -> None:
+    """Those that brought records come after those that did not, the last one last."""
+    wanted = Unread({("t", number): FetchPartition(number, 0, 100) for number in range(1_000)})
+    session = FetchSession(1, wanted, False, 0)
+    session.due(request(1, 1, {}), set(), 0, agree)  # begins the round in which each has its turn
+    for number in (7, 5, 7):
+        session.changes([("t", FetchedPartition(number, high_watermark=0, log_start_offset=0, records=b"x"))])
+    changed = {("t", number) for number in (3, 5, 7, 900)}
+    assert list(session.due(request(1, 2, {}), changed, 0, agree)) == [("t", 3), ("t", 900), ("t", 5), ("t", 7)]
 
 
 @given(st.lists(st.integers(1, 700), min_size=5), st.integers(1, 40))
