@@ -28,6 +28,7 @@ from kafka_zk.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.config.inter_broker_protocol import alter_partition_version, control_versions
 from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.controller.loop import Controller, ControllerConfig
+from kafka_zk.coordinator.partition_count import count_in_zookeeper
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.coordinator import GroupCoordinator
 from kafka_zk.group.offsets_topic import OffsetsTopic
@@ -168,6 +169,8 @@ class Broker:
         )
         await self._open_logs()
         self._build_services(cluster, events)
+        counts = (self.services.coordinator.partition_count, self.services.transactions.partition_count)
+        await until_answered(self._client, lambda: count_in_zookeeper(TopicRegistry(self._client), counts))
         self._bind()
         await self._register()
         if self._stopping:

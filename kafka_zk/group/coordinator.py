@@ -13,6 +13,7 @@ from typing import NamedTuple
 from twisted.logger import Logger
 
 from kafka_zk.coordinator.keys import is_storable
+from kafka_zk.coordinator.partition_count import PartitionCount
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.live_group import Tell, now_of
@@ -123,6 +124,11 @@ class GroupCoordinator:
     def role_changed(self, partition: Partition) -> None:
         """A replica of this broker has another role now: groups come with the lead, and go with it."""
         self._manager.role_changed(partition)
+
+    @property
+    def partition_count(self) -> PartitionCount:
+        """Of ``__consumer_offsets``."""
+        return self._manager.partition_count
 
     def partition_for(self, group_id: str) -> int:
         """The partition of ``__consumer_offsets`` whose leader coordinates the group."""

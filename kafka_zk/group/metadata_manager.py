@@ -4,7 +4,6 @@ Source: GroupMetadataManager.scala, GroupCoordinator.onElection, onResignation@3
 """
 
 from collections.abc import Iterator
-from uuid import UUID
 
 from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger, LogLevel
@@ -12,6 +11,7 @@ from twisted.python.failure import Failure
 
 from kafka_zk.coordinator.held_memory import HeldMemory
 from kafka_zk.coordinator.keys import is_storable, partition_for
+from kafka_zk.coordinator.partition_count import PartitionCount
 from kafka_zk.coordinator.replies import Replies
 from kafka_zk.group.appends import Appends
 from kafka_zk.group.config import CoordinatorConfig
@@ -46,22 +46,21 @@ class GroupMetadataManager:
         self.memory = HeldMemory("the members of all groups", config.members_max_bytes)
         self.open_transactions = OpenTransactionGroups()
         self.appends = Appends(replicas, clock, config.commit_timeout_ms)
+        self.partition_count = PartitionCount(metadata, OFFSETS_TOPIC, config.partition_count)
         self._config = config
         self._clock = clock
         self._replicas = replicas
-        self._metadata = metadata
         self._tell = tell
         self._is_active = True
         self._owned: set[int] = set()
         self._loading: dict[int, LoadedPartition] = {}
         self._loads = DeferredLock()
-        self._counted: tuple[UUID | None, int] | None = None
 
     # -- which groups -------------------------------------------------------------------------------------------------
 
     def partition_for(self, group_id: str) -> int:
         """The partition of ``__consumer_offsets`` that the group belongs to."""
-        return partition_for(group_id, self._partition_count())
+        return partition_for(group_id, self.partition_count())
 
     def refusal(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
         """Why this broker cannot answer for a group now, or NONE. Some APIs know a group with an empty id."""
@@ -100,17 +99,6 @@ class GroupMetadataManager:
         """The group is no more."""
         del self.groups[live.group.group_id]
         live.close(error)
-
-    def _partition_count(self) -> int:
-        """Counted once for each topic of that name: whoever adds partitions moves groups away from their offsets."""
-        partitions = self._metadata.topics.get(OFFSETS_TOPIC)
-        if not partitions:
-            self._counted = None
-            return self._config.partition_count
-        topic_id = self._metadata.topic_ids.get(OFFSETS_TOPIC)
-        if self._counted is None or self._counted[0] != topic_id:
-            self._counted = topic_id, len(partitions)
-        return self._counted[1]
 
     # -- which partitions ---------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ Source: TransactionCoordinator.scala@3.9. Tests: tests/kafka_zk/transaction/test
 from collections.abc import Awaitable, Collection
 from typing import NamedTuple
 
+from kafka_zk.coordinator.partition_count import PartitionCount
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol.errors import ErrorCode
@@ -88,6 +89,11 @@ class TransactionCoordinator:
     def role_changed(self, partition: Partition) -> None:
         """A replica of this broker has another role now: transactional ids come with the lead, and go with it."""
         self._manager.role_changed(partition)
+
+    @property
+    def partition_count(self) -> PartitionCount:
+        """Of ``__transaction_state``."""
+        return self._manager.partition_count
 
     def partition_for(self, transactional_id: str) -> int:
         """The partition of ``__transaction_state`` whose leader coordinates the id."""

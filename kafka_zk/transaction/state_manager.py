@@ -5,7 +5,6 @@ Source: TransactionStateManager.scala, TransactionCoordinator.onElection, onResi
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
-from uuid import UUID
 
 from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger, LogLevel
@@ -13,6 +12,7 @@ from twisted.python.failure import Failure
 
 from kafka_zk.coordinator.held_memory import HeldMemory
 from kafka_zk.coordinator.keys import is_storable, partition_for
+from kafka_zk.coordinator.partition_count import PartitionCount
 from kafka_zk.coordinator.replies import Replies
 from kafka_zk.coordinator.tombstones import batches_of_tombstones
 from kafka_zk.metadata.cache import MetadataCache
@@ -65,25 +65,24 @@ class TransactionStateManager:
         self.partitions: dict[int, CoordinatedPartition] = {}
         self.replies = Replies()
         self.memory = HeldMemory("transactional ids", config.memory_max_bytes)
+        self.partition_count = PartitionCount(metadata, TRANSACTION_STATE_TOPIC, config.partition_count)
         self.is_active = True
         self.append_retry_count = 0  # that wait now
         self._log = TransactionLog(replicas, clock)
         self._config = config
         self._clock = clock
         self._replicas = replicas
-        self._metadata = metadata
         self._send_markers = send_markers
         self._tell = tell
         self._loading: dict[int, CoordinatedPartition] = {}
         self._loads = DeferredLock()
-        self._counted: tuple[UUID | None, int] | None = None
         self._recent: dict[str, tuple[CoordinatedPartition, Transaction]] = {}  # a few of those in ``partitions``
 
     # -- which transactional ids --------------------------------------------------------------------------------------
 
     def partition_for(self, transactional_id: str) -> int:
         """The partition of ``__transaction_state`` that the id belongs to."""
-        return partition_for(transactional_id, self._partition_count())
+        return partition_for(transactional_id, self.partition_count())
 
     def find(self, transactional_id: str) -> CoordinatedPartition | ErrorCode:
         """The partition of the id, or why this broker cannot answer for it now."""
@@ -121,18 +120,6 @@ class TransactionStateManager:
         """An id that nobody has used before; it goes again if its first record is not written."""
         owned.transactions[transaction.transactional_id] = transaction
         self._count(transaction)
-
-    def _partition_count(self) -> int:
-        """Counted once for each topic of that name: whoever adds partitions moves ids away from their records."""
-        partitions = self._metadata.topics.get(TRANSACTION_STATE_TOPIC)
-        if not partitions:
-            self._counted = None
-            return self._config.partition_count
-        topic_id = self._metadata.topic_ids.get(TRANSACTION_STATE_TOPIC)
-        counted = self._counted
-        if counted is None or (counted[0] is not topic_id and counted[0] != topic_id):
-            counted = self._counted = topic_id, len(partitions)
-        return counted[1]
 
     # -- which partitions ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,55 @@
+"""How many partitions a coordinator's topic has: keys are spread by it, so all brokers must count alike.
+
+A broker that starts counts in ZooKeeper, as Kafka's does: a controller that has just been elected may tell it of some
+of the partitions first. A topic that is made later is told of at once. It is counted once for each topic id: whoever
+adds partitions moves keys away from their records, and a broker whose session is new hears of all topics anew, of one
+after the other.
+
+Source: GroupCoordinator.startup, TransactionCoordinator.startup, KafkaZkClient.getTopicPartitionCount @3.9.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from uuid import UUID
+
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.protocol import uuids
+from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.registry.topics import TopicRegistry
+
+
+class PartitionCount:
+    """Called, it is the number: ``configured`` until there is such a topic."""
+
+    def __init__(self, metadata: MetadataCache, topic: str, configured: int) -> None:
+        self.topic = topic
+        self._metadata = metadata
+        self._configured = configured
+        self._counted: tuple[UUID | None, int] | None = None
+
+    def __call__(self) -> int:
+        partitions = self._metadata.topics.get(self.topic)
+        counted = self._counted
+        if not partitions:
+            return self._configured if counted is None else counted[1]
+        topic_id = self._metadata.topic_ids.get(self.topic)
+        if counted is None or (counted[0] is not topic_id and counted[0] != topic_id):
+            counted = self._counted = topic_id, len(partitions)
+        return counted[1]
+
+    def found(self, topic_id: UUID | None, count: int) -> None:
+        """ZooKeeper has a topic of the name."""
+        self._counted = topic_id, count
+
+
+async def count_in_zookeeper(topics: TopicRegistry, counts: Iterable[PartitionCount]) -> None:
+    """Those whose topics exist. What a znode that cannot be understood stands for, the controller will tell or report.
+
+    Raises: RegistryError.
+    """
+    for each in counts:
+        with suppress(InvalidZnode):
+            assignment = (await topics.assignments([each.topic])).get(each.topic)
+            if assignment is not None and assignment.partitions:
+                topic_id = None if assignment.topic_id is None else uuids.from_text(assignment.topic_id)
+                each.found(topic_id, len(assignment.partitions))
