@@ -169,6 +169,7 @@ class ActiveController:
         self._batch.holds_updates = True
         elected = await self._changes.elect_waiting()
         self._batch.holds_updates = False
+        await self._brokers.leaders_lead(elected)
         shrunk = await self._changes.move_replicas(offline, ReplicaState.OFFLINE)
         untold = [replica for replica in online if replica.partition not in elected]
         everything = SendUpdateMetadata(None, self.context.partitions_with_leadership())

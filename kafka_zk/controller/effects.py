@@ -57,9 +57,12 @@ Send = SendLeaderAndIsr | SendStopReplica | SendUpdateMetadata
 
 def without_news_of(effects: Iterable[Send], tps: Collection[TopicPartition]) -> list[Send]:
     """The effects but for UpdateMetadata about these partitions, of which everybody has just heard."""
-    return [
-        effect._replace(partitions=[tp for tp in effect.partitions if tp not in tps])
-        if isinstance(effect, SendUpdateMetadata) and effect.partitions
-        else effect
-        for effect in effects
-    ]
+    kept: list[Send] = []
+    for effect in effects:
+        if isinstance(effect, SendUpdateMetadata) and effect.partitions:
+            news = [tp for tp in effect.partitions if tp not in tps]
+            if news:
+                kept.append(effect._replace(partitions=news))
+        else:
+            kept.append(effect)
+    return kept

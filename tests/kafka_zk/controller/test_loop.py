@@ -3,6 +3,7 @@
 import pytest
 
 from kafka_zk.controller import events
+from kafka_zk.controller.broker_changes import LEADERS_WITHIN_S
 from kafka_zk.controller.loop import TOLD_WITHIN_S
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -215,13 +216,36 @@ def test_a_broker_may_stop_when_its_successors_lead_and_everybody_knows(cluster:
         assert {partition.leader for partition in broker.metadata.topics["t"].values()} == {1}
 
 
+@pytest.mark.parametrize("is_clean", [True, False], ids=["stop", "death"])
+def test_isrs_shrink_when_the_new_leaders_lead_or_after_a_while(cluster: Cluster, is_clean: bool) -> None:
+    cluster.create("t", {0: [2, 1], 1: [0, 2]})
+    cluster.settle()
+    cluster.brokers[1].up = False  # the new leader of partition 0, which does not say that it leads
+    if is_clean:
+        cluster.scheduler.start(cluster.controller.handle_controlled_shutdown(2, cluster.brokers[2].epoch))
+    else:
+        cluster.kill(2)
+
+    def is_elected() -> bool:
+        state = cluster.state("t")
+        return state is not None and state.leader == 1
+
+    cluster.scheduler.run_until(is_elected)
+    cluster.settle(LEADERS_WITHIN_S * 1000 - 100)
+    follower = cluster.state("t", 1)
+    assert follower is not None and follower.isr == [0, 2], "not before partition 0 has a leader that leads"
+    cluster.settle(200)
+    follower = cluster.state("t", 1)
+    assert follower is not None and follower.isr == [0], "and not much later, whatever keeps a broker from it"
+
+
 def test_a_broker_that_does_not_answer_delays_no_stop_for_long(cluster: Cluster) -> None:
     cluster.create("t", {0: [2, 1]})
     cluster.settle()
     cluster.brokers[1].up = False  # it does not answer, and its session goes on
     before_s = cluster.scheduler.clock.seconds()
     assert cluster.scheduler.run(cluster.controller.handle_controlled_shutdown(2, cluster.brokers[2].epoch)) == []
-    assert cluster.scheduler.clock.seconds() - before_s < TOLD_WITHIN_S + 0.1
+    assert cluster.scheduler.clock.seconds() - before_s < LEADERS_WITHIN_S + TOLD_WITHIN_S + 0.1
 
 
 @pytest.mark.parametrize(
