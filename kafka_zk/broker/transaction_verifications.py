@@ -3,9 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from kafka_zk.coordinator.keys import partition_for
 from kafka_zk.handlers.services import Services
-from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Connection
 from kafka_zk.replica.transaction_verification import Refused, TransactionToVerify, TransactionVerification
 from kafka_zk.storage.log import Log
@@ -24,9 +22,7 @@ def verify_transactions(
         producer = new_tuple(ProducerIdAndEpoch, (producer_id, producer_epoch))
         return services.transactions.verify(transactional_id, producer, tps)  # it leads them: they exist
 
-    manager = AddPartitionsToTxnManager(
-        services.broker_id, partial(_coordinator_of, services.metadata), connect, verify
-    )
+    manager = AddPartitionsToTxnManager(services.broker_id, partial(coordinator_of, services), connect, verify)
 
     def leader_log(tp: TopicPartition) -> Log:
         replicas = services.replicas
@@ -41,9 +37,8 @@ def verify_transactions(
     return manager
 
 
-def _coordinator_of(metadata: MetadataCache, transactional_id: str) -> int | None:
-    partitions = metadata.topics.get(TRANSACTION_STATE_TOPIC)
-    if not partitions:
-        return None
-    found = partitions.get(partition_for(transactional_id, len(partitions)))
+def coordinator_of(services: Services, transactional_id: str) -> int | None:
+    """The broker that FindCoordinator names, too."""
+    metadata = services.metadata
+    found = metadata.partition(TRANSACTION_STATE_TOPIC, services.transactions.partition_for(transactional_id))
     return None if found is None or not metadata.is_alive(found.leader) else found.leader

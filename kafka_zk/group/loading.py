@@ -19,7 +19,7 @@ from kafka_zk.group.records import (
     decode_key,
     decode_offset_value,
 )
-from kafka_zk.group.transactional_offsets import Written
+from kafka_zk.group.transactional_offsets import Marker, Written
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.storage.end_transaction_marker import COMMIT_MARKER, NO_TYPE, EndTransactionMarker
@@ -38,11 +38,11 @@ class LoadedPartition:
     """The groups and committed offsets of one partition, after ``load_steps`` has been gone through.
 
     ``skipped_count`` records could not be understood; ``first_skipped`` says what was wrong with the first one.
-    ``ended``: by producer id whether the transaction was committed whose marker came after the log was read.
+    ``ended``: by producer id the first marker that came after loading had begun.
     """
 
     def __init__(self) -> None:
-        self.ended: dict[int, bool] = {}
+        self.ended: dict[int, Marker] = {}
         self.groups: dict[str, GroupMetadataValue] = {}
         self.offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         self.open_transactions: dict[str, OpenTransactions] = {}

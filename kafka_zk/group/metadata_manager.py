@@ -23,6 +23,7 @@ from kafka_zk.group.open_transaction_groups import OpenTransactionGroups
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.requests import Effect, StoreGroup
 from kafka_zk.group.states import GroupState
+from kafka_zk.group.transactional_offsets import Marker
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import in_slices
 from kafka_zk.protocol.errors import ErrorCode
@@ -162,12 +163,12 @@ class GroupMetadataManager:
         group.offsets.load(loaded.offsets.pop(group_id, {}))
         if (open_transactions := loaded.open_transactions.pop(group_id, None)) is not None:
             group.offsets.load_open(open_transactions)
-            for producer_id, is_committed in loaded.ended.items():
-                group.offsets.end_transaction(producer_id, is_committed=is_committed)
+            for producer_id, marker in loaded.ended.items():
+                group.offsets.end_transaction(producer_id, marker)
             self.open_transactions.add(partition, group_id, group.offsets.producer_ids)
         return self._live(group, partition), effects
 
-    def transaction_ended(self, partition: int, producer_id: int, *, is_committed: bool) -> None:
+    def transaction_ended(self, partition: int, producer_id: int, marker: Marker) -> None:
         """The marker is in the log of the partition: what the transaction has committed counts from now on, or never.
 
         Groups that are not loaded yet hear of it when they are. Of several markers the first one is meant for them:
@@ -175,11 +176,12 @@ class GroupMetadataManager:
         """
         loaded = self._loading.get(partition)
         if loaded is not None:
-            loaded.ended.setdefault(producer_id, is_committed)
+            loaded.ended.setdefault(producer_id, marker)
         for group_id in self.open_transactions.end(partition, producer_id):
             live = self.groups.get(group_id)
             if live is not None:  # else it was deleted
-                live.group.offsets.end_transaction(producer_id, is_committed=is_committed)
+                if live.group.offsets.end_transaction(producer_id, marker):
+                    self.open_transactions.add(partition, group_id, [producer_id])
                 live.carry_out([])
 
     def _unload(self, partition: int) -> None:

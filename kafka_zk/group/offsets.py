@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kafka_zk.group.records import NO_EXPIRY, OffsetAndMetadata
-from kafka_zk.group.transactional_offsets import TransactionalOffsets, Written
+from kafka_zk.group.transactional_offsets import Marker, TransactionalOffsets, Written
 from kafka_zk.storage.types import TopicPartition
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
@@ -65,7 +65,7 @@ class GroupOffsets:
         """What transactions without an end have in the log."""
         for producer_id, offsets in open_transactions.offsets.items():
             for tp, written in offsets.items():
-                self._transactional.written(producer_id, {tp: written.offset}, written.record_offset)
+                self._transactional.load(producer_id, {tp: written.offset}, written.record_offset)
         self._record_offsets.update(open_transactions.committed)
 
     def stored(self, offsets: Offsets, record_offset: int) -> None:
@@ -97,23 +97,31 @@ class GroupOffsets:
         self._pending_count -= len(offsets)
         self._forget_record_offsets()
 
-    def begin_in_transaction(self, offsets: Offsets) -> None:
+    def begin_in_transaction(self, producer_id: int, offsets: Offsets) -> None:
         """These are being written in a transaction."""
-        self._transactional.begin(offsets.keys())
+        self._transactional.begin(producer_id, offsets.keys())
 
     def written_in_transaction(self, producer_id: int, offsets: Offsets, record_offset: int) -> None:
         """They are in the log and count when the transaction is committed."""
-        self._transactional.written(producer_id, offsets, record_offset)
+        marker = self._transactional.written(producer_id, offsets, record_offset)
+        if marker is not None:
+            self._end(marker, {tp: Written(offset, record_offset) for tp, offset in offsets.items()})
 
-    def failed_in_transaction(self, offsets: Offsets) -> None:
+    def failed_in_transaction(self, producer_id: int, offsets: Offsets) -> None:
         """They are not in the log; the client hears of it, and will not commit."""
-        self._transactional.failed(offsets.keys())
+        self._transactional.failed(producer_id, offsets.keys())
         self._forget_record_offsets()
 
-    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
-        """The marker is in the log. A commit counts unless a later one of its partition counts already."""
-        ended = self._transactional.end(producer_id)
-        for tp, (offset, record_offset) in ended.items() if is_committed else ():
+    def end_transaction(self, producer_id: int, marker: Marker) -> bool:
+        """The marker is in the log. A commit counts unless a later one of its partition counts already.
+
+        Returns whether something of the producer waits for another marker, or is being written.
+        """
+        self._end(marker, self._transactional.end(producer_id, marker))
+        return self._transactional.has(producer_id)
+
+    def _end(self, marker: Marker, ended: Mapping[TopicPartition, Written]) -> None:
+        for tp, (offset, record_offset) in ended.items() if marker.is_committed else ():
             if self._record_offsets.get(tp, -1) < record_offset:
                 self._committed[tp] = offset
                 self._record_offsets[tp] = record_offset
@@ -154,6 +162,9 @@ class GroupOffsets:
     ) -> list[TopicPartition]:
         """Those of them whose offset is older than it may get; it is not removed here.
 
+        One is kept that a commit which is being written, or a transaction which is open, will replace. Kafka 3.9 removes
+        it; once the transaction is committed, its offset lies before a tombstone in the log.
+
         Args:
             retention_ms: offsets.retention.minutes.
             unused_since_ms: since when the whole group is unused; None counts from each commit.
@@ -162,7 +173,7 @@ class GroupOffsets:
         expired = []
         for tp in tps:
             offset = self.get(tp)
-            if offset is None or tp.topic in subscribed or tp in self._pending:
+            if offset is None or tp.topic in subscribed or self.is_pending(tp):
                 continue
             if offset.expire_timestamp_ms != NO_EXPIRY:  # as clients before 2.1 ask for
                 is_over = wall_ms >= offset.expire_timestamp_ms

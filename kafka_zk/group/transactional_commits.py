@@ -19,7 +19,7 @@ from kafka_zk.group.offsets import Offsets
 from kafka_zk.group.offsets_batch import OffsetsBatch
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.requests import UNKNOWN_MEMBER_ID
-from kafka_zk.group.transactional_offsets import Producer
+from kafka_zk.group.transactional_offsets import Marker, Producer
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.transaction_verification import TransactionToVerify
@@ -91,7 +91,7 @@ class TransactionalCommits:
         self, live: LiveGroup, producer: Producer, batch: OffsetsBatch, guard: VerificationStateEntry | None
     ) -> ErrorCode:
         offsets, producer_id = live.group.offsets, producer.producer_id
-        offsets.begin_in_transaction(batch.offsets)
+        offsets.begin_in_transaction(producer_id, batch.offsets)
         self._manager.open_transactions.add(live.partition, live.group.group_id, [producer_id])
         written: OffsetsWritten | Awaitable[OffsetsWritten]
         written = self._manager.appends.store_offsets(live.partition, batch, producer, guard)
@@ -100,14 +100,14 @@ class TransactionalCommits:
         if written.error is _NONE:
             offsets.written_in_transaction(producer_id, batch.offsets, written.record_offset)
         else:
-            offsets.failed_in_transaction(batch.offsets)
+            offsets.failed_in_transaction(producer_id, batch.offsets)
         return written.error
 
-    def markers_written(self, tp: TopicPartition, markers: Sequence[MarkerBatch]) -> None:
-        """The markers are in the log of the partition, in all of its in-sync replicas: the offsets of their
-        transactions count from now on, or never. A second call changes nothing."""
+    def markers_written(self, tp: TopicPartition, first_offset: int, markers: Sequence[MarkerBatch]) -> None:
+        """The markers are in the log of the partition from ``first_offset`` on, in all of its in-sync replicas: the
+        offsets of their transactions count from now on, or never. A second call changes nothing."""
         if tp.topic == OFFSETS_TOPIC:
-            for _, header, marker in markers:
+            for offset, (_, header, marker) in enumerate(markers, first_offset):
                 self._manager.transaction_ended(
-                    tp.partition, header.producer_id, is_committed=not marker.is_abort
+                    tp.partition, header.producer_id, Marker(offset, is_committed=not marker.is_abort)
                 )

@@ -26,20 +26,30 @@ class Written(NamedTuple):
     record_offset: int
 
 
+class Marker(NamedTuple):
+    """The end of a producer's transaction: where it is in the log."""
+
+    offset: int
+    is_committed: bool
+
+
 class TransactionalOffsets:
     """By producer; the last one of a partition in the log counts.
 
     What is being written replaces nothing: unlike in Kafka, a commit of a zombie that the log refuses leaves that of
-    its successor, which has the same producer id, as it was.
+    its successor, which has the same producer id, as it was. The order of the log counts, not that in which is heard of
+    it: where each append is flushed, the marker may be heard of before the offsets that lie before it.
     """
 
     def __init__(self) -> None:
         self._of: dict[int, dict[TopicPartition, Written]] = {}
         self._writing: Counter[TopicPartition] = Counter()
+        self._writers: Counter[int] = Counter()  # appends that are under way, by producer
+        self._markers: dict[int, list[Marker]] = {}  # of these producers, since the first of them began
 
     def __bool__(self) -> bool:
         """Whether a transaction has not ended."""
-        return bool(self._of or self._writing)
+        return bool(self._of or self._writers)
 
     def __contains__(self, tp: TopicPartition) -> bool:
         """Whether a transaction that has not ended commits an offset of the partition."""
@@ -49,28 +59,52 @@ class TransactionalOffsets:
     def producer_ids(self) -> list[int]:
         return list(self._of)
 
-    def begin(self, tps: Collection[TopicPartition]) -> None:
+    def has(self, producer_id: int) -> bool:
+        """Whether something of the producer waits for the end of a transaction, or is being written."""
+        return producer_id in self._of or producer_id in self._writers
+
+    def begin(self, producer_id: int, tps: Collection[TopicPartition]) -> None:
         """Offsets of these are being written."""
         self._writing.update(tps)
+        self._writers[producer_id] += 1
 
     def written(
         self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int
+    ) -> Marker | None:
+        """They are in the log. Returns their marker if it was heard of before; else they wait for it."""
+        marker = min((each for each in self._markers.get(producer_id, ()) if each.offset > record_offset), default=None)
+        self.failed(producer_id, offsets.keys())
+        if marker is None:
+            self.load(producer_id, offsets, record_offset)
+        return marker
+
+    def load(
+        self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int
     ) -> None:
-        """They are in the log."""
-        self.failed(offsets.keys())
+        """They are in the log, and wait for their marker."""
         staged = self._of.setdefault(producer_id, {})
         for tp, offset in offsets.items():
             if tp not in staged or staged[tp].record_offset < record_offset:
                 staged[tp] = Written(offset, record_offset)
 
-    def failed(self, tps: Collection[TopicPartition]) -> None:
+    def failed(self, producer_id: int, tps: Collection[TopicPartition]) -> None:
         """They are written no longer."""
         self._writing.subtract(tps)
         self._writing = +self._writing
+        self._writers[producer_id] -= 1
+        if not self._writers[producer_id]:
+            del self._writers[producer_id]
+            self._markers.pop(producer_id, None)
 
-    def end(self, producer_id: int) -> dict[TopicPartition, Written]:
+    def end(self, producer_id: int, marker: Marker) -> dict[TopicPartition, Written]:
         """The transaction is over: what it has in the log. A second end has nothing."""
-        return self._of.pop(producer_id, {})
+        if producer_id in self._writers:
+            self._markers.setdefault(producer_id, []).append(marker)
+        staged = self._of.pop(producer_id, {})
+        ended = {tp: each for tp, each in staged.items() if each.record_offset < marker.offset}
+        if len(ended) < len(staged):  # the rest is of the next one
+            self._of[producer_id] = {tp: each for tp, each in staged.items() if tp not in ended}
+        return ended
 
     def remove(self, tp: TopicPartition) -> None:
         """Forget what transactions commit for the partition."""

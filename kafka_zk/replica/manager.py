@@ -51,8 +51,8 @@ _log = Logger()
 
 REPLICA_LAG_TIME_MAX_MS = 30_000
 
-MarkersWritten: TypeAlias = Callable[[TopicPartition, Sequence[MarkerBatch]], None]
-"""Told a partition and markers that are in its log, in all of its in-sync replicas."""
+MarkersWritten: TypeAlias = Callable[[TopicPartition, int, Sequence[MarkerBatch]], None]
+"""Told a partition and markers that are in its log, from an offset on, in all of its in-sync replicas."""
 
 Appended: TypeAlias = AppendResult | Unreplicated
 _Standing: TypeAlias = tuple[Role, int, ErrorCode | None]

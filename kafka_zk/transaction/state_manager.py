@@ -299,12 +299,17 @@ class TransactionStateManager:
                 yield
 
     async def remove_expired(self) -> None:
-        """Forget transactional ids that nobody has used for ``transactional.id.expiration.ms``."""
+        """Forget transactional ids that nobody has used for ``transactional.id.expiration.ms``.
+
+        All tombstones of a partition are begun before one is waited for: until its own is written, an id that is used
+        again is told to wait.
+        """
         for owned in list(self.partitions.values()):
             expired: list[Transaction] = []
             await in_slices(self._clock, self._expire_steps(owned, expired))
-            for part in batches_of_tombstones(expired, lambda each: encode_key(each.transactional_id)):
-                await self._remove(owned, part)
+            parts = batches_of_tombstones(expired, lambda each: encode_key(each.transactional_id))
+            for begun in await in_slices(self._clock, (ensureDeferred(self._remove(owned, part)) for part in parts)):
+                await begun
 
     def _expire_steps(self, owned: CoordinatedPartition, expired: list[Transaction]) -> Iterator[None]:
         for transaction in list(owned.transactions.values()):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_zk.group.offsets import GroupOffsets
+from kafka_zk.group.transactional_offsets import Marker
 from kafka_zk.sim.campaign import Outcome
 from kafka_zk.sim.transactional import play_transactional
 from kafka_zk.storage.log import Log
@@ -65,7 +66,7 @@ def offsets_count_at_once(patch: pytest.MonkeyPatch) -> None:
 
     def count(offsets: GroupOffsets, producer_id: int, those: Any, record_offset: int) -> None:
         written(offsets, producer_id, those, record_offset)
-        offsets.end_transaction(producer_id, is_committed=True)
+        offsets.end_transaction(producer_id, Marker(record_offset + 1, is_committed=True))
 
     patch.setattr(GroupOffsets, "written_in_transaction", count)
 

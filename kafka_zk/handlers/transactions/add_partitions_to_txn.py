@@ -18,6 +18,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
 from kafka_zk.protocol.transactions import (
     read_add_partitions_to_txn_request,
     write_add_partitions_to_txn_response,
@@ -92,7 +93,8 @@ async def _of_client(
     authorize = services.authorizer.authorize
     if not authorize(context, _WRITE, transactional_id(wanted)):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    forbidden = {name for name in {tp[0] for tp in tps} if not authorize(context, _WRITE, topic(name))}
+    names = {tp[0] for tp in tps}
+    forbidden = {name for name in names if name in INTERNAL_TOPICS or not authorize(context, _WRITE, topic(name))}
     refused = {tp: ErrorCode.TOPIC_AUTHORIZATION_FAILED for tp in tps if tp[0] in forbidden} if forbidden else {}
     return await _add(services, version, wanted, producer, tps, refused)
 

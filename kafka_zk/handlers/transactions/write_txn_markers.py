@@ -152,9 +152,9 @@ def _note(
     for place, error in refused.items():
         written[batches[place].header.producer_id][tp] = error_code(error)
     accepted = [each for place, each in enumerate(batches) if place not in refused] if refused else batches
-    if code is _NONE and accepted:
+    if isinstance(outcome, LogAppendInfo):
         for markers_written in services.replicas.marker_listeners:
-            markers_written(tp, accepted)
+            markers_written(tp, outcome.first_offset, accepted)
 
 
 def _marker(asked: Any) -> TransactionMarker:

@@ -2,9 +2,10 @@
 
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from kafka_zk.group.offset_manager import Codes, Committer
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.records import OffsetAndMetadata
 from kafka_zk.group.transactional_offsets import Producer
+from kafka_zk.handlers.transactions.write_txn_markers import write
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.replica.transaction_markers import TransactionMarker, batch_of
 from kafka_zk.replica.transaction_verification import TransactionToVerify
@@ -75,7 +77,8 @@ def write_marker(world: World, producer: Producer = P, *, is_committed: bool) ->
 def end(world: World, producer: Producer = P, *, is_committed: bool = True) -> None:
     write_marker(world, producer, is_committed=is_committed)
     told = TransactionMarker(producer.producer_id, producer.producer_epoch, 0, is_committed)
-    world.coordinator.transactional_commits.markers_written(P0, [batch_of(told, EPOCH_MS)])
+    offset = world.log.log_end_offset - 1
+    world.coordinator.transactional_commits.markers_written(P0, offset, [batch_of(told, EPOCH_MS)])
 
 
 def fetch(world: World, *wanted: TopicPartition, group: str = "g", stable: bool = False) -> dict[Any, Any]:
@@ -249,7 +252,7 @@ def test_a_marker_of_another_partition_changes_nothing(world: World) -> None:
     commit(world, {T0: committed(7)})
     for other in (TopicPartition(OFFSETS_TOPIC, 1), TopicPartition("t", 0)):
         told = batch_of(TransactionMarker(7, 0, 0, True), EPOCH_MS)
-        world.coordinator.transactional_commits.markers_written(other, [told])
+        world.coordinator.transactional_commits.markers_written(other, 9, [told])
     assert fetch(world, T0, stable=True) == {T0: UNSTABLE}
 
 
@@ -296,3 +299,87 @@ def test_random_histories_agree_with_a_model_and_with_the_log(tmp_path: Path, se
             stable = {tp: UNSTABLE if (each, tp) in unstable else expected[tp] for tp in tps}
             assert fetch(world, *tps, group=each, stable=True) == stable
     assert world.replicas.partition(P0).leader_log().log_end_offset > 0
+
+
+def test_an_offset_that_a_transaction_is_about_to_replace_does_not_expire(world: World) -> None:
+    """Else the new one would be lost: it lies before the tombstone."""
+    commit_plainly(world, {T0: committed(3), T1: committed(4)})
+    world.clock.advance(NO_DELAY.retention_ms / 1000 + 1)
+    assert commit(world, {T0: committed(7, at_ms=world.clock.wall_ms())}) == {T0: NONE}
+    ensureDeferred(world.coordinator.offsets.remove_expired())
+    world.turns()
+    assert fetch(world, T0, T1) == {T0: 3, T1: None}
+    end(world)
+    assert fetch(world, T0) == {T0: 7}
+    restart(world)
+    assert fetch(world, T0) == {T0: 7}
+
+
+class Flushes:
+    """Each append to ``__consumer_offsets`` is flushed in a thread; which flush is done first, a test says."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._begun: list[tuple[Callable[[], object], Deferred[None]]] = []
+        world.replicas.run_in_thread = self._run_in_thread  # type: ignore[assignment]
+        world.replicas.marker_listeners.append(world.coordinator.transactional_commits.markers_written)
+        self._services: Any = SimpleNamespace(replicas=world.replicas, clock=world.clock)
+
+    def _run_in_thread(self, work: Callable[[], object]) -> Deferred[None]:
+        done: Deferred[None] = Deferred()
+        self._begun.append((work, done))
+        return done
+
+    def finish(self, number: int) -> None:
+        work, done = self._begun[number]
+        work()
+        done.callback(None)
+        self._world.turns(3)
+
+    def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], epoch: int) -> Any:
+        transaction = TransactionToVerify("x", 7, epoch)
+        return ensureDeferred(
+            self._world.coordinator.transactional_commits.commit("g", Committer(), transaction, offsets)
+        )
+
+    def mark(self, epoch: int, *, is_committed: bool) -> Any:
+        marker = TransactionMarker(7, epoch, 0, is_committed)
+        return ensureDeferred(write(self._services, [(marker, [P0])]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("is_committed", [True, False], ids=["commit", "abort"])
+def test_a_marker_that_is_flushed_before_the_offsets_before_it_ends_them(tmp_path: Path, is_committed: bool) -> None:
+    """What it ends is what lies before it in the log; the next transaction of the producer has its own marker."""
+    world = World(tmp_path, replace(NO_DELAY, metadata_max_bytes=5))
+    world.lead(properties={"flush.messages": "1"})
+    flushes = Flushes(world)
+    committing = flushes.commit({T0: committed(7)}, epoch=0)
+    ending = flushes.mark(epoch=1, is_committed=is_committed)
+    flushes.finish(1)
+    assert ending.result == {7: {P0: NONE}}
+    flushes.finish(0)
+    assert committing.result == {T0: NONE}
+    found = 7 if is_committed else None
+    assert fetch(world, T0, stable=True) == {T0: found}, "nothing waits for a marker"
+    again = flushes.commit({T1: committed(1)}, epoch=2)
+    flushes.finish(2)
+    ending = flushes.mark(epoch=2, is_committed=True)
+    flushes.finish(3)
+    assert again.result == {T1: NONE} and ending.result == {7: {P0: NONE}}
+    assert fetch(world, T0, T1, stable=True) == {T0: found, T1: 1}
+
+
+def test_a_marker_that_is_told_late_leaves_the_next_transaction_alone(world: World) -> None:
+    commit(world, {T0: committed(7)})
+    write_marker(world, is_committed=True)
+    late = world.log.log_end_offset - 1
+    end(world)  # the coordinator has sent it again
+    commit(world, {T0: committed(8)})
+    told = batch_of(TransactionMarker(7, 0, 0, True), EPOCH_MS)
+    world.coordinator.transactional_commits.markers_written(P0, late, [told])
+    assert fetch(world, T0) == {T0: 7} and fetch(world, T0, stable=True) == {T0: UNSTABLE}
+    end(world, is_committed=False)
+    assert fetch(world, T0, stable=True) == {T0: 7}
+    commit(world, {T0: committed(9)})
+    end(world)
+    assert fetch(world, T0, stable=True) == {T0: 9}

@@ -308,3 +308,12 @@ def test_the_coordinator_is_found_and_its_topic_made(harness: Make) -> None:
     }  # fmt: skip
     broker.lead(TRANSACTION_STATE_TOPIC, 50)
     assert find() == (NONE, 0)
+
+
+@pytest.mark.parametrize("topic", [TRANSACTION_STATE_TOPIC, OFFSETS_TOPIC])
+def test_clients_add_no_internal_topics(broker: Harness, topic: str) -> None:
+    """A marker among the records of a coordinator would keep Kafka's from loading them."""
+    _, producer_id, epoch = init(broker)
+    codes = add(broker, (producer_id, epoch), TopicPartition(topic, 0), TopicPartition("t", 0))
+    assert codes == [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OPERATION_NOT_ATTEMPTED]
+    assert add_offsets(broker, (producer_id, epoch)) == ErrorCode.NONE

@@ -11,6 +11,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.replica.transaction_verification import TransactionToVerify, TransactionVerification
+from kafka_zk.storage.end_transaction_marker import MarkerBatch
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import Harness, batch
 from tests.kafka_zk.handlers.test_produce_and_fetch import fetched, values
@@ -208,13 +209,17 @@ def test_markers_are_answered_for_each_producer_and_partition(harness: Make, ver
     """And who waits for them is told of those that were written."""
     broker = harness()
     broker.lead("t")
-    told: list[tuple[TopicPartition, int, bool]] = []
-    listeners = broker.services.replicas.marker_listeners
-    listeners.append(lambda tp, ends: told.extend((tp, each.header.producer_id, each.marker.is_abort) for each in ends))
+    told: list[tuple[TopicPartition, int, int, bool]] = []
+
+    def tell(tp: TopicPartition, first_offset: int, ends: Sequence[MarkerBatch]) -> None:
+        for offset, each in enumerate(ends, first_offset):
+            told.append((tp, offset, each.header.producer_id, each.marker.is_abort))
+
+    broker.services.replicas.marker_listeners.append(tell)
     wanted = markers((7, COMMIT), (8, ABORT), partitions=[0, 5])
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert marked(broker, wanted, version) == {7: [0, missing], 8: [0, missing]}
-    assert told == [(TP, 7, False), (TP, 8, True)]
+    assert told == [(TP, 0, 7, False), (TP, 1, 8, True)]
     assert marked(broker, markers(), version) == {}
 
     class Authorizer:

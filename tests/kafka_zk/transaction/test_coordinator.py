@@ -4,13 +4,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred
 
+from kafka_zk.broker.transaction_verifications import coordinator_of
 from kafka_zk.network.slices import after
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.transaction import state_manager
+from kafka_zk.transaction.appends import TransactionLog
 from kafka_zk.transaction.config import TransactionConfig
 from kafka_zk.transaction.memory import ID_BYTES
 from kafka_zk.transaction.metadata import LAST_EPOCH
@@ -227,6 +229,40 @@ def test_ids_that_are_long_expire_likewise(broker: Harness) -> None:
     asked(broker.services.transactions.remove_expired())
     turn(broker)
     assert broker.services.transactions.counts.transactional_ids == 0
+
+
+def test_tombstones_do_not_wait_for_each_other(broker: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes back to an id waits for its own only."""
+    written: list[Deferred[ErrorCode]] = []
+
+    def remove(log: TransactionLog, tp: TopicPartition, transactional_ids: Iterable[str]) -> Deferred[ErrorCode]:
+        written.append(Deferred())
+        return written[-1]
+
+    monkeypatch.setattr(TransactionLog, "remove", remove)
+    ids = [f"{number}{'x' * 30_000}" for number in range(50)]
+    for each in ids:
+        init(broker, each)
+    at(broker, NOW_MS + TransactionConfig().id_expiration_ms)
+    asked(broker.services.transactions.remove_expired())
+    turn(broker)
+    assert len(written) > 1 and init(broker, ids[-1]).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    written[-1].callback(ErrorCode.REQUEST_TIMED_OUT)
+    assert init(broker, ids[-1]).error is NONE
+    for each in written[:-1]:
+        each.callback(NONE)
+    assert broker.services.transactions.counts.transactional_ids < len(ids)
+
+
+def test_the_coordinator_that_verifies_is_the_one_that_clients_are_told(broker: Harness) -> None:
+    """Also when partitions were added to its topic: keys stay where they are until brokers restart."""
+    services = broker.services
+    known = services.metadata.topics[TRANSACTION_STATE_TOPIC]
+    before = {each: coordinator_of(services, each) for each in map(str, range(50))}
+    assert set(before.values()) == {services.broker_id}
+    for number in (1, 2, 3):
+        known[number] = known[0]._replace(leader=99)
+    assert {each: coordinator_of(services, each) for each in before} == before
 
 
 def test_an_id_that_nobody_uses_is_forgotten_for_good(broker: Harness) -> None:
