@@ -433,8 +433,7 @@ class LogManager:
                 self.fail_directory(log, error)
             elif self._has(log):
                 self._dirty.pop(log.tp, None)
-                if log.recovery_point < log.log_end_offset:  # what came meanwhile has not waited yet
-                    self._dirty[log.tp] = None
+                log.on_dirty(self._dirty.setdefault)  # what came meanwhile has not waited yet: to the end of the queue
 
         self._run_blocking(work, done)
 

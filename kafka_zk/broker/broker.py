@@ -17,7 +17,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 from twisted.logger import Logger
 
-from kafka_zk.broker.broker_id import find_broker_id
+from kafka_zk.broker.broker_id import identify
 from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
 from kafka_zk.broker.controller_channel import ControllerChannel
 from kafka_zk.broker.live_config import LiveConfig, read_broker_config
@@ -49,7 +49,7 @@ from kafka_zk.network.slices import after, in_slices
 from kafka_zk.network.transport import FramePort
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry import cluster_id, isr, paths, producer_ids
+from kafka_zk.registry import isr, producer_ids
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient, SessionState
 from kafka_zk.registry.config import ConfigChangeWatcher, ConfigRegistry
@@ -149,7 +149,9 @@ class Broker:
         Raises: DuplicateBrokerId, LogDirLocked, InconsistentLogDir, RegistryError, OSError, CannotListenError;
             StartAbandoned if it was stopped meanwhile.
         """
-        cluster, self.broker_id = await until_answered(self._client, self._identify)
+        cluster, self.broker_id = await until_answered(
+            self._client, lambda: identify(self._config, self._client, self._random)
+        )
         events = EventSource(f"broker-{self.broker_id}", harmless(self._observe), self._clock.wall_ms)
         observe_session(self._client, events)
         self._configs = ConfigRegistry(self._client, events)
@@ -171,6 +173,8 @@ class Broker:
         self._build_services(cluster, events)
         counts = (self.services.coordinator.partition_count, self.services.transactions.partition_count)
         await until_answered(self._client, lambda: count_in_zookeeper(TopicRegistry(self._client), counts))
+        if self._stopping:
+            raise StartAbandoned
         self._bind()
         await self._register()
         if self._stopping:
@@ -183,12 +187,6 @@ class Broker:
         self._start_periodic_work()
         self.log_cleaner.start()
         _log.info("started", broker_id=self.broker_id, epoch=self.broker_epoch)
-
-    async def _identify(self) -> tuple[str, int]:
-        """The ids of the cluster and of this broker; both are made if they have to be."""
-        await paths.ensure_persistent_paths(self._client)
-        proposed = cluster_id.random_id(self._random)
-        return await cluster_id.get_or_create(self._client, proposed), await find_broker_id(self._config, self._client)
 
     async def _open_logs(self) -> None:
         configs = await usable_configs(self._configs, self._config.topic_defaults)

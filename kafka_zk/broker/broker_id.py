@@ -1,10 +1,22 @@
-"""Which id a starting broker has. Source: KafkaServer.getOrGenerateBrokerId@3.9."""
+"""Which id a starting broker has, and its cluster. Source: KafkaServer.getOrGenerateBrokerId@3.9."""
+
+from random import Random
 
 from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.registry import broker_ids
+from kafka_zk.registry import broker_ids, cluster_id, paths
 from kafka_zk.registry.client import RegistryClient
 from kafka_zk.storage.errors import InconsistentLogDir
 from kafka_zk.storage.meta_properties import read_meta_properties
+
+
+async def identify(config: KafkaConfig, client: RegistryClient, random: Random) -> tuple[str, int]:
+    """The ids of the cluster and of this broker; both are made if they have to be.
+
+    Raises: as ``find_broker_id``.
+    """
+    await paths.ensure_persistent_paths(client)
+    cluster = await cluster_id.get_or_create(client, cluster_id.random_id(random))
+    return cluster, await find_broker_id(config, client)
 
 
 async def find_broker_id(config: KafkaConfig, client: RegistryClient) -> int:

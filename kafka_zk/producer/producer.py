@@ -15,7 +15,12 @@ from kafka_zk.client.waiting import Reactor, Signal, now_ms, run, sleep
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.producer.batch import ProducerBatch
 from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.errors import IllegalTransactionState, TransactionAborted
+from kafka_zk.producer.errors import (
+    IllegalTransactionState,
+    TransactionAbortable,
+    TransactionAborted,
+    TransactionFatal,
+)
 from kafka_zk.producer.future import RecordFuture, RecordMetadata
 from kafka_zk.producer.intake import Missing, RecordIntake
 from kafka_zk.producer.prepared_transaction import PreparedTransaction
@@ -31,6 +36,8 @@ from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock, SystemClock
 
 _TURN_S = 0.01  # how long send_all keeps the reactor to itself
+_OF_THE_STATE = (ClientClosed, IllegalTransactionState, TransactionAbortable, TransactionAborted, TransactionFatal)
+"""What refuses records because of the producer's state, not because of the record."""
 
 
 class ProducerRecord(NamedTuple):
@@ -189,9 +196,12 @@ class Producer:
 
     def not_taken(self, error: Exception) -> None:
         """A record was refused with ``error``: an open transaction can only be aborted, even if the program ignores
-        what ``send`` returned or raised."""
+        what ``send`` returned or raised. One that was refused since no transaction was open belongs to none, also if
+        another thread has begun one since."""
         manager = self._transactions
-        if manager is not None and manager.state.state is State.IN_TRANSACTION and isinstance(error, KafkaError):
+        if manager is None or manager.state.state is not State.IN_TRANSACTION or isinstance(error, _OF_THE_STATE):
+            return
+        if isinstance(error, KafkaError):
             manager.not_sent(error)
 
     async def send_all(self, topic: str, records: Iterable[ProducerRecord]) -> int:
@@ -202,9 +212,9 @@ class Producer:
 
         Raises: the first KafkaError that a record met; records after a refused batch may have been written.
         """
-        await self.ready(topic)
         batches: dict[ProducerBatch, None] = {}
         try:
+            await self.ready(topic)
             count = await self._take_all(topic, records, batches)
         except KafkaError as error:
             self.not_taken(error)

@@ -5,8 +5,9 @@ old; (id, -1) close it; (id, n) the n-th request of session id. Epochs go from 1
 brought records goes to the end of its session, so that under ``max_bytes`` all have their turn.
 
 What is remembered has a share of the broker's memory. A broker may answer without a session at any time, then the
-client asks for everything again. So it does when that share is used up; and as long as a client asks for partitions
-that the broker does not know, since those have no end.
+client asks for everything again. So it does when that share is used up; and as long as a consumer asks for partitions
+that the broker does not know, since those have no end. A follower may hear of a partition before its leader does. It
+fetches for as long as it lives, so it takes the session of a consumer if there is no room.
 
 Pure: no clock, no randomness; ids come from the caller. Tests: tests/kafka_zk/replica/test_fetch_session.py.
 Source: FetchSession.scala@3.9.
@@ -36,7 +37,8 @@ _SHARE_OF_LAG = 6
 _NEVER_MS = -(2**62)
 
 PARTITION_BYTES = 512
-"""What remembering one partition takes, measured."""
+"""What remembering one partition takes, measured: 350 when the session is new, up to 900 of a follower's that all get
+records at once."""
 
 TopicKey = str | bytes  # a name, or an id (16 bytes) from version 13 on
 PartitionKey = tuple[TopicKey, int]
@@ -78,7 +80,7 @@ class FetchSession:
 
     __slots__ = (
         "_everything_ms", "_looked_count", "_move_count", "_moved", "_round", "_round_ms", "_told", "_unfinished",
-        "last_used_ms", "next_epoch", "seen_count", "session_id", "uses_topic_ids", "wanted",
+        "is_follower", "last_used_ms", "next_epoch", "seen_count", "session_id", "uses_topic_ids", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -88,8 +90,11 @@ class FetchSession:
         uses_topic_ids: bool,
         now_ms: int,
         everything_ms: int = EVERYTHING_MS,
+        *,
+        is_follower: bool = False,
     ) -> None:
         self.session_id = session_id
+        self.is_follower = is_follower
         self.next_epoch = 1
         self.uses_topic_ids = uses_topic_ids
         self.wanted = wanted
@@ -106,6 +111,9 @@ class FetchSession:
 
     def apply(self, changed: Wanted, request: FetchRequest) -> None:
         """Take over what an incremental request adds or moves (``changed``), and what it forgets."""
+        for key in changed:
+            if key not in self.wanted:
+                self._move(key)
         self.wanted.update(changed)
         for forgotten in request.forgotten_topics:
             for partition in forgotten.partitions:
@@ -141,6 +149,11 @@ class FetchSession:
             if key in turn or agrees(key, self.wanted[key])
         }
 
+    def _move(self, key: PartitionKey) -> None:
+        """To the end."""
+        self._move_count += 1
+        self._moved[key] = self._move_count
+
     def _place(self, key: PartitionKey) -> tuple[int, PartitionKey]:
         """Where in the order it is, without a look at all that is wanted."""
         return self._moved.get(key, 0), key
@@ -174,8 +187,7 @@ class FetchSession:
             has_records = bool(result.records)
             if has_records and key in self.wanted:
                 self.wanted[key] = self.wanted.pop(key)
-                self._move_count += 1
-                self._moved[key] = self._move_count
+                self._move(key)
             is_told_anyway = (
                 has_records
                 or result.error_code
@@ -232,26 +244,37 @@ class FetchSessions:
             wanted = _wanted(request)
             if request.session_epoch == FINAL_EPOCH or not wanted:
                 return FetchContext(wanted, None, False)
-            session = None
-            if all(self._is_known(topic, partition) for topic, partition in wanted):
-                session = self._begin(wanted, uses_topic_ids, now_ms)
+            is_follower, session = request.replica_id >= 0, None
+            if is_follower or all(self._is_known(topic, partition) for topic, partition in wanted):
+                session = self._begin(wanted, uses_topic_ids, now_ms, is_follower)
             return FetchContext(wanted, session, False)
         return self._continue(request, uses_topic_ids, now_ms)
 
-    def _begin(self, wanted: Wanted, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        """A new session if there is room, or sessions that were not used for long."""
+    def _begin(
+        self, wanted: Wanted, uses_topic_ids: bool, now_ms: int, is_follower: bool
+    ) -> FetchSession | None:
+        """A new session if there is room, or sessions that make room for it."""
         size_bytes = len(wanted) * PARTITION_BYTES
         while len(self._sessions) >= self._slots or not self._memory.keep(size_bytes):
-            oldest = next(iter(self._sessions.values()), None)
-            if oldest is None or now_ms - oldest.last_used_ms < MIN_EVICTION_MS:
+            given_up = self._to_give_up(now_ms, is_follower)
+            if given_up is None:
                 return None
-            self._remove(oldest.session_id)
+            self._remove(given_up.session_id)
         session_id = self._new_id()
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._new_id()
-        session = FetchSession(session_id, wanted, uses_topic_ids, now_ms, self._everything_ms)
+        session = FetchSession(
+            session_id, wanted, uses_topic_ids, now_ms, self._everything_ms, is_follower=is_follower
+        )
         self._sessions[session_id] = session
         return session
+
+    def _to_give_up(self, now_ms: int, for_follower: bool) -> FetchSession | None:
+        """The session that was not used for longest, if that is long; else, for a follower, that of a consumer."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is not None and now_ms - oldest.last_used_ms >= MIN_EVICTION_MS:
+            return oldest
+        return next((each for each in self._sessions.values() if not each.is_follower), None) if for_follower else None
 
     def _remove(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
@@ -282,7 +305,8 @@ class FetchSessions:
         changed = _wanted(request)
         added = [key for key in changed if key not in session.wanted]
         size_bytes = len(added) * PARTITION_BYTES
-        if not all(self._is_known(topic, partition) for topic, partition in added) or not self._memory.keep(size_bytes):
+        is_kept = session.is_follower or all(self._is_known(topic, partition) for topic, partition in added)
+        if not is_kept or not self._memory.keep(size_bytes):
             self._remove(session.session_id)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         before = len(session.wanted) + len(added)

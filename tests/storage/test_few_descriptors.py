@@ -4,6 +4,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.types import TopicPartition
@@ -62,6 +63,36 @@ def test_a_log_that_is_always_written_to_does_not_keep_others_from_their_flush(t
             done(None)
         waiting.clear()
     assert quiet.recovery_point == quiet.log_end_offset
+    logs.shutdown()
+
+
+def test_a_log_that_was_truncated_during_its_flush_is_flushed_again(tmp_path: Path) -> None:
+    waiting: list[Any] = []
+    logs = manager(
+        tmp_path, default_config=LogConfig(flush_ms=0), run_blocking=lambda work, done: waiting.append((work, done))
+    )
+
+    def finish() -> None:
+        for work, done in waiting:
+            work()
+            done(None)
+        waiting.clear()
+
+    logs.start({})
+    log = logs.get_or_create(TPS[0])
+    append(log, batch())
+    logs.flush_dirty(T0 + 1)
+    finish()
+    flushed = log.recovery_point
+    append(log, batch())
+    assert logs.flush_dirty(T0 + 2) == 1
+    log.truncate_to(flushed)
+    finish()
+    append(log, batch())
+    for _ in range(2):  # the first one may be about nothing
+        logs.flush_dirty(T0 + 3)
+        finish()
+    assert log.recovery_point == log.log_end_offset > flushed
     logs.shutdown()
 
 

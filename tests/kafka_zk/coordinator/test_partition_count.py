@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 
+from kafka_zk.broker.broker import Broker, StartAbandoned
 from kafka_zk.coordinator.partition_count import PartitionCount, count_in_zookeeper
 from kafka_zk.metadata.cache import MetadataCache, PartitionInfo
 from kafka_zk.protocol import uuids
@@ -67,6 +68,22 @@ def test_topics_are_counted_in_zookeeper() -> None:
     assert {name: count() for name, count in counts.items()} == {
         "there": 3, "without-id": 1, "broken": 50, "missing": 50
     }  # fmt: skip
+
+
+def test_a_broker_that_is_to_stop_meanwhile_does_not_bind(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[Broker] = []
+    monkeypatch.setattr(Broker, "_bind", bound.append)
+    with Brokers(0) as world:
+        made = world.broker(0)
+
+        async def told_to_stop(*_: object) -> None:
+            assert made.broker is not None
+            made.broker._stopping = True
+
+        monkeypatch.setattr("kafka_zk.broker.broker.count_in_zookeeper", told_to_stop)
+        made.start()
+        world.until(lambda: made.start_error is not None)
+        assert made.start_error is not None and made.start_error.check(StartAbandoned) and not bound
 
 
 def test_a_broker_that_starts_counts_the_topics_of_both_coordinators(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -358,6 +358,31 @@ def test_nothing_is_committed_without_a_record_that_was_refused(
         finish(clock, run(transactions.producer.commit_transaction()), 3)
 
 
+def test_nothing_is_committed_without_records_of_a_topic_that_is_not_there(
+    clock: Clock, brokers: FakeCluster, transactions: Transactions
+) -> None:
+    transactions.producer.send("t", b"first", partition=0)
+    with pytest.raises(KafkaError):
+        finish(clock, run(transactions.producer.send_all("nowhere", [ProducerRecord(b"v")])), 5)
+    with pytest.raises(TransactionAbortable):
+        finish(clock, run(transactions.producer.commit_transaction()), 3)
+
+
+def test_what_was_refused_as_no_transaction_was_open_does_not_touch_the_next_one(
+    clock: Clock, brokers: FakeCluster, transactions: Transactions
+) -> None:
+    """A blocking producer tells of it when another thread may have begun one."""
+    producer = transactions.producer
+    finish(clock, run(producer.commit_transaction()), 3)
+    with pytest.raises(IllegalTransactionState) as refusal:
+        finish(clock, producer.send("t", b"stray", partition=0), 1)
+    producer.begin_transaction()
+    producer.not_taken(refusal.value)
+    producer.send("t", b"second", partition=0)
+    finish(clock, run(producer.commit_transaction()), 3)
+    assert transactions.coordinator.ends[-1] is True
+
+
 def test_an_abort_does_not_wait_for_the_partition(
     clock: Clock, brokers: FakeCluster, transactions: Transactions
 ) -> None:

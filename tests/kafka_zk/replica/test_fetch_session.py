@@ -37,11 +37,13 @@ def ask(cache: FetchSessions, request: FetchRequest, topic_ids: bool = False, no
     return cache.open(request, topic_ids, now_ms)
 
 
-def request(session_id: int, epoch: int, offsets: dict[int, int], forgotten: list[int] | None = None) -> FetchRequest:
+def request(
+    session_id: int, epoch: int, offsets: dict[int, int], forgotten: list[int] | None = None, replica_id: int = -1
+) -> FetchRequest:
     topics = [FetchTopic("t", None, [FetchPartition(p, offset, 100) for p, offset in offsets.items()])]
     return FetchRequest(
         0, 1, topics if offsets else [], session_id=session_id, session_epoch=epoch,
-        forgotten_topics=[ForgottenTopic("t", None, forgotten)] if forgotten else (),
+        forgotten_topics=[ForgottenTopic("t", None, forgotten)] if forgotten else (), replica_id=replica_id,
     )  # fmt: skip
 
 
@@ -204,6 +206,41 @@ def test_of_a_followers_partitions_those_are_due_where_something_may_have_happen
     assert session.seen_count == 7
     session.answered([], 8)
     assert session.due(nothing, None, now_ms, agree) == session.wanted, "too much has changed"
+
+
+def test_a_follower_keeps_its_session_though_it_hears_of_a_partition_first() -> None:
+    """LeaderAndIsr reaches one broker before the other: the answer says so of that partition only."""
+    cache, unknown = sessions(), 99
+    context = ask(cache, request(0, 0, {0: 0, unknown: 0}, replica_id=5))
+    assert context.session is not None
+    session_id = context.session.session_id
+    context = ask(cache, request(session_id, 1, {unknown + 1: 0}, [unknown], replica_id=5))
+    assert context.session is not None and [number for _, number in context.wanted] == [0, unknown + 1]
+
+
+def test_a_follower_takes_the_session_of_a_consumer() -> None:
+    """That was not used for longest; never another follower's."""
+    cache = sessions(slots=2)
+    begin(cache, 0)
+    recent = begin(cache, 1)
+    first = ask(cache, request(0, 0, {2: 0}, replica_id=5)).session
+    assert first is not None and len(cache) == 2
+    assert ask(cache, request(recent, 1, {})).session is not None
+    assert ask(cache, request(0, 0, {3: 0})).session is None, "a consumer takes nobody's"
+    assert ask(cache, request(0, 0, {4: 0}, replica_id=6)).session is not None
+    assert ask(cache, request(0, 0, {5: 0}, replica_id=7)).session is None
+    assert ask(cache, request(first.session_id, 1, {}, replica_id=5)).session is first
+
+
+def test_what_is_asked_for_again_comes_last() -> None:
+    session = FetchSession(1, {("t", number): FetchPartition(number, 0, 100) for number in range(4)}, False, 0)
+    forgetting = request(1, 1, {}, [0])
+    session.apply({}, forgetting)
+    again = request(1, 2, {0: 0})
+    session.apply({("t", 0): FetchPartition(0, 0, 100)}, again)
+    changed = {("t", number) for number in range(4)}
+    session.due(again, None, 0, agree)
+    assert list(session.due(again, changed, 0, agree)) == list(session.wanted) == [("t", n) for n in (1, 2, 3, 0)]
 
 
 class Unread(dict[PartitionKey, FetchPartition]):
