@@ -23,7 +23,15 @@ def main(arguments: list[str] | None = None) -> None:
         signal.signal(signal.SIGINT, interrupts.interrupt)
     code = run(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the exit code is settled
+    _forget_interrupts()
     sys.exit(code)
+
+
+def _forget_interrupts() -> None:
+    """CPython (3.8 to 3.13) notes a KeyboardInterrupt that leaves the ``exec`` of a string, as dataclasses and named
+    tuples are made by, and after ``python -m`` ends by SIGINT, whatever has caught it. The next ``exec`` clears the
+    note. Source: run_eval_code_obj in Python/pythonrun.c, Py_RunMain."""
+    exec("")
 
 
 def run(arguments: list[str] | None = None) -> int:

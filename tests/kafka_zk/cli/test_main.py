@@ -1,5 +1,6 @@
 """The command line as a whole: help, quickness, how it fails."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -130,3 +131,20 @@ def test_wrong_use_is_told_with_exit_code_2(
 ) -> None:
     assert run(arguments) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_an_interrupt_that_was_caught_leaves_the_exit_code_alone(tmp_path: Path) -> None:
+    """Also one that came while a module made its dataclasses."""
+    (tmp_path / "interrupted.py").write_text(
+        "from kafka_zk.cli import main\n"
+        "def run(arguments):\n"
+        "    try:\n"
+        "        exec('raise KeyboardInterrupt')\n"
+        "    except KeyboardInterrupt:\n"
+        "        return 3\n"
+        "main.run = run\n"
+        "main.main()\n"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, env=environ, check=False)
+    assert ended.returncode == 3
