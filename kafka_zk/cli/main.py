@@ -28,9 +28,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _forget_interrupts() -> None:
-    """CPython (3.8 to 3.13) notes a KeyboardInterrupt that leaves the ``exec`` of a string, as dataclasses and named
-    tuples are made by, and after ``python -m`` ends by SIGINT, whatever has caught it. The next ``exec`` clears the
-    note. Source: run_eval_code_obj in Python/pythonrun.c, Py_RunMain."""
+    """CPython (seen with 3.11) remembers a KeyboardInterrupt that was raised in ``exec`` of a string, even if it was
+    caught: dataclasses and named tuples are made that way, so any import may do it. ``python -m`` then kills itself
+    with SIGINT at its end. The next ``exec`` clears this.
+
+    Source: run_eval_code_obj in Python/pythonrun.c, Py_RunMain in Modules/main.c.
+    """
     exec("")
 
 

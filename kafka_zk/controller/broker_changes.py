@@ -21,7 +21,7 @@ from kafka_zk.storage.types import TopicPartition
 UNKNOWN_BROKER_EPOCH = -1
 
 LEADERS_WITHIN_S = 1.0
-"""So long it is waited for brokers to take over what they lead now, before ISRs are made smaller."""
+"""How long to wait for brokers to take over what they lead now, before ISRs are made smaller."""
 
 
 class BrokerChanges:

@@ -142,12 +142,9 @@ class FetchSession:
             self._begin_round(now_ms)
             return self.wanted
         turn = set(self._in_turn(now_ms))
-        due = self.wanted.keys() & changed.union(_wanted(request), self._unfinished, turn)
-        return {
-            key: self.wanted[key]
-            for key in sorted(due, key=self._place)
-            if key in turn or agrees(key, self.wanted[key])
-        }
+        candidates = changed.union(_wanted(request), self._unfinished, turn)
+        due = sorted((key for key in candidates if key in self.wanted), key=self._place)
+        return {key: self.wanted[key] for key in due if key in turn or agrees(key, self.wanted[key])}
 
     def _move(self, key: PartitionKey) -> None:
         """To the end."""

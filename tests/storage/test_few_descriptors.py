@@ -3,8 +3,8 @@
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.types import TopicPartition
@@ -19,81 +19,74 @@ def test_more_logs_than_the_process_may_open_files(tmp_path: Path) -> None:
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
+class Flushes:
+    """Logs that are always due for a flush, by threads that are done when a test says so: ``finish``."""
+
+    def __init__(self, folder: Path, max_open_files: int) -> None:
+        self._under_way: list[tuple[Callable[[], None], Callable[[OSError | None], None]]] = []
+        self.logs = manager(
+            folder,
+            default_config=LogConfig(flush_ms=0),
+            max_open_files=max_open_files,
+            run_blocking=lambda work, done: self._under_way.append((work, done)),
+        )
+        self.logs.start({})
+
+    def begin(self) -> int:
+        """How many flushes are begun."""
+        return self.logs.flush_dirty(T0 + 1)
+
+    def finish(self) -> None:
+        under_way, self._under_way = self._under_way, []
+        for work, done in under_way:
+            work()
+            done(None)
+
+
 def test_flushes_under_way_hold_no_more_files_than_the_pool(tmp_path: Path) -> None:
     """Each keeps one open; those that have waited for longest come first, then the others."""
-    waiting = []
-    logs = manager(
-        tmp_path,
-        default_config=LogConfig(flush_ms=0),
-        max_open_files=2,
-        run_blocking=lambda work, done: waiting.append((work, done)),
-    )
-    logs.start({})
+    flushes = Flushes(tmp_path, max_open_files=2)
+    logs = flushes.logs
     for tp in TPS:
         append(logs.get_or_create(tp), batch())
-    assert logs.flush_dirty(T0 + 1) == 2
-    assert logs.flush_dirty(T0 + 1) == 0
-    for work, done in waiting:
-        work()
-        done(None)
+    assert (flushes.begin(), flushes.begin()) == (2, 0)
+    flushes.finish()
     assert [logs.get_or_create(tp).recovery_point > 0 for tp in TPS] == [True, True, False]
     append(logs.get_or_create(TPS[0]), batch())
-    assert logs.flush_dirty(T0 + 1) == 2
-    assert logs.flush_dirty(T0 + 1) == 0
+    assert (flushes.begin(), flushes.begin()) == (2, 0)
     logs.shutdown()
 
 
 def test_a_log_that_is_always_written_to_does_not_keep_others_from_their_flush(tmp_path: Path) -> None:
-    waiting = []
-    logs = manager(
-        tmp_path,
-        default_config=LogConfig(flush_ms=0),
-        max_open_files=1,
-        run_blocking=lambda work, done: waiting.append((work, done)),
-    )
-    logs.start({})
-    busy, quiet = (logs.get_or_create(tp) for tp in TPS[:2])
+    flushes = Flushes(tmp_path, max_open_files=1)
+    busy, quiet = (flushes.logs.get_or_create(tp) for tp in TPS[:2])
     append(busy, batch())
     append(quiet, batch())
     for _ in range(2):
-        assert logs.flush_dirty(T0 + 1) == 1
+        assert flushes.begin() == 1
         append(busy, batch())
-        for work, done in waiting:
-            work()
-            done(None)
-        waiting.clear()
+        flushes.finish()
     assert quiet.recovery_point == quiet.log_end_offset
-    logs.shutdown()
+    flushes.logs.shutdown()
 
 
 def test_a_log_that_was_truncated_during_its_flush_is_flushed_again(tmp_path: Path) -> None:
-    waiting: list[Any] = []
-    logs = manager(
-        tmp_path, default_config=LogConfig(flush_ms=0), run_blocking=lambda work, done: waiting.append((work, done))
-    )
-
-    def finish() -> None:
-        for work, done in waiting:
-            work()
-            done(None)
-        waiting.clear()
-
-    logs.start({})
-    log = logs.get_or_create(TPS[0])
+    flushes = Flushes(tmp_path, max_open_files=1)
+    log = flushes.logs.get_or_create(TPS[0])
     append(log, batch())
-    logs.flush_dirty(T0 + 1)
-    finish()
+    flushes.begin()
+    flushes.finish()
     flushed = log.recovery_point
     append(log, batch())
-    assert logs.flush_dirty(T0 + 2) == 1
+    assert flushes.begin() == 1
     log.truncate_to(flushed)
-    finish()
+    flushes.finish()
     append(log, batch())
     for _ in range(2):  # the first one may be about nothing
-        logs.flush_dirty(T0 + 3)
-        finish()
+        flushes.begin()
+        flushes.finish()
     assert log.recovery_point == log.log_end_offset > flushed
-    logs.shutdown()
+    flushes.logs.shutdown()
 
 
 if __name__ == "__main__":

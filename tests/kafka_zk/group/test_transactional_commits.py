@@ -2,7 +2,7 @@
 
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -318,10 +318,10 @@ def test_an_offset_that_a_transaction_is_about_to_replace_does_not_expire(world:
 class Flushes:
     """Each append to ``__consumer_offsets`` is flushed in a thread; which flush is done first, a test says."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         self._world = world
         self._begun: list[tuple[Callable[[], object], Deferred[None]]] = []
-        world.replicas.run_in_thread = self._run_in_thread  # type: ignore[assignment]
+        monkeypatch.setattr(world.replicas, "run_in_thread", self._run_in_thread)
         world.replicas.marker_listeners.append(world.coordinator.transactional_commits.markers_written)
         self._services: Any = SimpleNamespace(replicas=world.replicas, clock=world.clock)
 
@@ -343,16 +343,19 @@ class Flushes:
         )
 
     def mark(self, epoch: int, *, is_committed: bool) -> Any:
-        marker = TransactionMarker(7, epoch, 0, is_committed)
-        return ensureDeferred(write(self._services, [(marker, [P0])]))  # type: ignore[arg-type]
+        written = write(self._services, [(TransactionMarker(7, epoch, 0, is_committed), [P0])])
+        assert isinstance(written, Coroutine), "it waits for its flush"
+        return ensureDeferred(written)
 
 
 @pytest.mark.parametrize("is_committed", [True, False], ids=["commit", "abort"])
-def test_a_marker_that_is_flushed_before_the_offsets_before_it_ends_them(tmp_path: Path, is_committed: bool) -> None:
+def test_a_marker_that_is_flushed_before_the_offsets_before_it_ends_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_committed: bool
+) -> None:
     """What it ends is what lies before it in the log; the next transaction of the producer has its own marker."""
     world = World(tmp_path, replace(NO_DELAY, metadata_max_bytes=5))
     world.lead(properties={"flush.messages": "1"})
-    flushes = Flushes(world)
+    flushes = Flushes(world, monkeypatch)
     committing = flushes.commit({T0: committed(7)}, epoch=0)
     ending = flushes.mark(epoch=1, is_committed=is_committed)
     flushes.finish(1)
