@@ -125,10 +125,10 @@ class BrokerChanges:
             await self._changes.send([SendUpdateMetadata(None)])
 
     async def leaders_lead(self, elected: Collection[TopicPartition]) -> None:
-        """Returns when the brokers have answered for what was elected, after LEADERS_WITHIN_S at the latest.
+        """Returns when the brokers have answered the LeaderAndIsr of what was elected, or after LEADERS_WITHIN_S.
 
-        The controller's own broker leads and follows in the same process. If the controller went on at once, to make
-        ISRs smaller, its own broker would take three times as long as the others, and all would wait for it.
+        The controller's own broker runs in the same process. If the controller went on at once to shrink ISRs, its own
+        broker would take over its partitions several times as slowly as the others, and all would wait for it.
         """
         if elected:
             await self._channels.told(LEADERS_WITHIN_S)

@@ -1,9 +1,9 @@
-"""How many partitions a coordinator's topic has: keys are spread by it, so all brokers must count alike.
+"""How many partitions a coordinator's topic has. The partition of a key depends on it, so all brokers must agree.
 
-A broker that starts counts in ZooKeeper, as Kafka's does: a controller that has just been elected may tell it of some
-of the partitions first. A topic that is made later is told of at once. It is counted once for each topic id: whoever
-adds partitions moves keys away from their records, and a broker whose session is new hears of all topics anew, of one
-after the other.
+A starting broker reads it from ZooKeeper, as Kafka's does: a newly elected controller may send only some of the
+partitions first. A topic that is created later is sent as a whole. The number is kept for as long as the topic id is
+the same: after partitions were added, keys would no longer be found where their records are, and a broker with a new
+session receives all topics again, one after the other.
 
 Source: GroupCoordinator.startup, TransactionCoordinator.startup, KafkaZkClient.getTopicPartitionCount @3.9.
 """
@@ -19,7 +19,7 @@ from kafka_zk.registry.topics import TopicRegistry
 
 
 class PartitionCount:
-    """Called, it is the number: ``configured`` until there is such a topic."""
+    """A callable that returns the number: ``configured`` until there is such a topic."""
 
     def __init__(self, metadata: MetadataCache, topic: str, configured: int) -> None:
         self.topic = topic
@@ -43,7 +43,7 @@ class PartitionCount:
 
 
 async def count_in_zookeeper(topics: TopicRegistry, counts: Iterable[PartitionCount]) -> None:
-    """Those whose topics exist. What a znode that cannot be understood stands for, the controller will tell or report.
+    """Read the counts of topics that exist. A znode that cannot be understood is left to the controller.
 
     Raises: RegistryError.
     """

@@ -37,8 +37,8 @@ class TransactionalOffsets:
     """By producer; the last one of a partition in the log counts.
 
     What is being written replaces nothing: unlike in Kafka, a commit of a zombie that the log refuses leaves that of
-    its successor, which has the same producer id, as it was. The order of the log counts, not that in which is heard of
-    it: where each append is flushed, the marker may be heard of before the offsets that lie before it.
+    its successor, which has the same producer id, as it was. What counts is the order in the log, not that of the
+    calls: with ``flush.messages`` a marker may be reported before the offsets that precede it.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class TransactionalOffsets:
     def written(
         self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int
     ) -> Marker | None:
-        """They are in the log. Returns their marker if it was heard of before; else they wait for it."""
+        """They are in the log. Returns their marker if that was reported first; else they wait for it."""
         marker = min((each for each in self._markers.get(producer_id, ()) if each.offset > record_offset), default=None)
         self.failed(producer_id, offsets.keys())
         if marker is None:

@@ -6,8 +6,8 @@ brought records goes to the end of its session, so that under ``max_bytes`` all 
 
 What is remembered has a share of the broker's memory. A broker may answer without a session at any time, then the
 client asks for everything again. So it does when that share is used up; and as long as a consumer asks for partitions
-that the broker does not know, since those have no end. A follower may hear of a partition before its leader does. It
-fetches for as long as it lives, so it takes the session of a consumer if there is no room.
+that the broker does not know, since those have no end. A follower is allowed to: it may hear of a partition before its
+leader does. If there is no room, it replaces the session of a consumer.
 
 Pure: no clock, no randomness; ids come from the caller. Tests: tests/kafka_zk/replica/test_fetch_session.py.
 Source: FetchSession.scala@3.9.
