@@ -38,7 +38,7 @@ def verify_transactions(
 
 
 def coordinator_of(services: Services, transactional_id: str) -> int | None:
-    """The broker that FindCoordinator names, too."""
+    """The broker that FindCoordinator would name, or None."""
     metadata = services.metadata
     found = metadata.partition(TRANSACTION_STATE_TOPIC, services.transactions.partition_for(transactional_id))
     return None if found is None or not metadata.is_alive(found.leader) else found.leader

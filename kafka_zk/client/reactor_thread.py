@@ -66,7 +66,7 @@ class ReactorThread:
             raise
 
     def tell(self, function: Callable[..., object], *args: Any) -> None:
-        """Run ``function(*args)`` on the reactor's thread: now if this is it, else soon, before any later ``call``."""
+        """Run ``function(*args)`` on the reactor's thread: at once if called there, else before any later ``call``."""
         from twisted.python import threadable
 
         if threadable.isInIOThread():

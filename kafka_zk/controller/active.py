@@ -145,8 +145,9 @@ class ActiveController:
             self.context, self.store, self._changes, self._deletions, reporter, self._turns
         )
         self._brokers = BrokerChanges(
-            self.context, self.store, self._changes, self._deletions, self._reassignments, self.channels, reporter
-        )
+            broker_id, self.context, self.store, self._changes, self._deletions, self._reassignments, self.channels,
+            reporter,
+        )  # fmt: skip
         self._topic_registry = TopicRegistry(client, source)
         self._watchers: list[Watcher] = []
         self._assignment_watchers: dict[str, Watcher] = {}

@@ -21,14 +21,15 @@ from kafka_zk.storage.types import TopicPartition
 UNKNOWN_BROKER_EPOCH = -1
 
 LEADERS_WITHIN_S = 1.0
-"""How long to wait for brokers to take over what they lead now, before ISRs are made smaller."""
+"""How long the controller waits for its own broker to take over what it leads now, before it shrinks ISRs."""
 
 
 class BrokerChanges:
-    """Keeps the context's brokers equal to ZooKeeper's and moves their replicas."""
+    """Keeps the context's brokers equal to ZooKeeper's and moves their replicas. ``controller_id``: this broker."""
 
     def __init__(
         self,
+        controller_id: int,
         context: Context,
         store: ControllerStore,
         changes: StateChanges,
@@ -37,6 +38,7 @@ class BrokerChanges:
         channels: Channels,
         reporter: ControllerReporter,
     ) -> None:
+        self._controller_id = controller_id
         self._context = context
         self._store = store
         self._changes = changes
@@ -125,13 +127,14 @@ class BrokerChanges:
             await self._changes.send([SendUpdateMetadata(None)])
 
     async def leaders_lead(self, elected: Collection[TopicPartition]) -> None:
-        """Returns when the brokers have answered the LeaderAndIsr of what was elected, or after LEADERS_WITHIN_S.
+        """Returns when this broker has answered the LeaderAndIsr of what was elected, or after LEADERS_WITHIN_S.
 
-        The controller's own broker runs in the same process. If the controller went on at once to shrink ISRs, its own
-        broker would take over its partitions several times as slowly as the others, and all would wait for it.
+        It runs in the same process. If the controller went on at once to shrink ISRs, its own broker would take over
+        its partitions several times as slowly as the others, and all would wait for it. Others, which may be dead or
+        paused, are not waited for.
         """
         if elected:
-            await self._channels.told(LEADERS_WITHIN_S)
+            await self._channels.told(LEADERS_WITHIN_S, self._controller_id)
 
     # -- log directories --
 

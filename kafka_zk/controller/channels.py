@@ -220,11 +220,12 @@ class Channels:
         if channel is not None:
             channel.send(request)
 
-    async def told(self, limit_s: float) -> None:
-        """Returns when every broker has answered what is queued for it now, or is gone, or after so long."""
+    async def told(self, limit_s: float, broker_id: int | None = None) -> None:
+        """Returns when every broker (or one) has answered what is queued for it now, or is gone, or after so long."""
         over: Deferred[None] = Deferred()
         timer = self._clock.callLater(limit_s, over.callback, None)
-        waits = DeferredList([channel.told() for channel in self._channels.values()])
+        asked = [each for each in self._channels if broker_id in (None, each)]
+        waits = DeferredList([self._channels[each].told() for each in asked])
         waits.addCallback(lambda _: None if over.called else over.callback(None))
         try:
             await over

@@ -56,7 +56,7 @@ Send = SendLeaderAndIsr | SendStopReplica | SendUpdateMetadata
 
 
 def without_news_of(effects: Iterable[Send], tps: Collection[TopicPartition]) -> list[Send]:
-    """The effects but for UpdateMetadata about these partitions, of which everybody has just heard."""
+    """The effects without UpdateMetadata for these partitions, which every broker has just received."""
     kept: list[Send] = []
     for effect in effects:
         if isinstance(effect, SendUpdateMetadata) and effect.partitions:

@@ -33,8 +33,11 @@ class PartitionCount:
         if not partitions:
             return self._configured if counted is None else counted[1]
         topic_id = self._metadata.topic_ids.get(self.topic)
-        if counted is None or (counted[0] is not topic_id and counted[0] != topic_id):
+        if counted is None:
             counted = self._counted = topic_id, len(partitions)
+        elif counted[0] is not topic_id and counted[0] != topic_id and topic_id is not None:
+            # An old controller names no ids: then nothing says that it is another topic.
+            counted = self._counted = topic_id, counted[1] if counted[0] is None else len(partitions)
         return counted[1]
 
     def found(self, topic_id: UUID | None, count: int) -> None:

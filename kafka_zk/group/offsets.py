@@ -162,8 +162,8 @@ class GroupOffsets:
     ) -> list[TopicPartition]:
         """Those of them whose offset is older than it may get; it is not removed here.
 
-        One is kept that a commit which is being written, or a transaction which is open, will replace. Kafka 3.9
-        removes it; once the transaction is committed, its offset lies before a tombstone in the log.
+        An offset is kept while a pending commit or an open transaction is about to replace it. Kafka 3.9 removes it,
+        and compaction may then remove the transaction's offset, too, since it precedes the tombstone.
 
         Args:
             retention_ms: offsets.retention.minutes.

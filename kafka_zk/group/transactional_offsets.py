@@ -27,7 +27,7 @@ class Written(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """The end of a producer's transaction: where it is in the log."""
+    """A transaction marker: its offset in the log, and whether it commits."""
 
     offset: int
     is_committed: bool
@@ -45,7 +45,7 @@ class TransactionalOffsets:
         self._of: dict[int, dict[TopicPartition, Written]] = {}
         self._writing: Counter[TopicPartition] = Counter()
         self._writers: Counter[int] = Counter()  # appends that are under way, by producer
-        self._markers: dict[int, list[Marker]] = {}  # of these producers, since the first of them began
+        self._markers: dict[int, list[Marker]] = {}  # reported while appends of that producer are under way
 
     def __bool__(self) -> bool:
         """Whether a transaction has not ended."""

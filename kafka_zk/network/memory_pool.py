@@ -105,9 +105,14 @@ class MemoryPool:
         """Whether somebody found no room."""
         return any(self._lines)
 
+    @property
+    def keepable_bytes(self) -> int:
+        """What ``keep`` would give."""
+        return self.limit_bytes // KEPT_SHARE - self.kept_bytes
+
     def keep(self, size_bytes: int) -> bool:
         """Take memory for something that lasts, if its share of the budget has room for it."""
-        if self.kept_bytes + size_bytes > self.limit_bytes // KEPT_SHARE:
+        if size_bytes > self.keepable_bytes:
             return False
         self.kept_bytes += size_bytes
         self._use(size_bytes)

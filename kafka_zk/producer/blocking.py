@@ -61,6 +61,7 @@ class BlockingProducer:
         """
         if self._closed:
             raise ClientClosed("the producer was closed")
+        begun_count = self._producer.begun_count
         try:
             taken = self._intake.offer(topic, value, key, partition, timestamp_ms, headers)
             if isinstance(taken, RecordFuture):
@@ -68,7 +69,7 @@ class BlockingProducer:
             return self._wait_and_send(taken, topic, ProducerRecord(value, key, partition, timestamp_ms, headers))
         except KafkaError as error:
             if self.config.transactional_id is not None:
-                self._thread.tell(self._producer.not_taken, error)
+                self._thread.tell(self._producer.not_taken, error, begun_count)
             raise
 
     def flush(self, timeout_s: float | None = None) -> None:

@@ -15,12 +15,7 @@ from kafka_zk.client.waiting import Reactor, Signal, now_ms, run, sleep
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.producer.batch import ProducerBatch
 from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.errors import (
-    IllegalTransactionState,
-    TransactionAbortable,
-    TransactionAborted,
-    TransactionFatal,
-)
+from kafka_zk.producer.errors import IllegalTransactionState, TransactionAborted
 from kafka_zk.producer.future import RecordFuture, RecordMetadata
 from kafka_zk.producer.intake import Missing, RecordIntake
 from kafka_zk.producer.prepared_transaction import PreparedTransaction
@@ -36,8 +31,6 @@ from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock, SystemClock
 
 _TURN_S = 0.01  # how long send_all keeps the reactor to itself
-_OF_THE_STATE = (ClientClosed, IllegalTransactionState, TransactionAbortable, TransactionAborted, TransactionFatal)
-"""What refuses records because of the producer's state, not because of the record."""
 
 
 class ProducerRecord(NamedTuple):
@@ -145,7 +138,8 @@ class Producer:
 
         Raises: BufferExhausted when ``buffer.memory`` is full (``await ready(topic)``, then again); KafkaError when the
         topic's metadata are not known yet (``await ready(topic)`` before the first record), do not have the partition
-        (they are asked for again then) or the record is refused; only then can an open transaction only be aborted.
+        (they are asked for again then) or the record is refused. Only a refused record makes an open transaction
+        abortable; after the other errors, try again.
         """
         if self._closing:
             raise ClientClosed("the producer was closed")
@@ -194,15 +188,20 @@ class Producer:
             if not await self._cluster.until_partition(tp, timeout_ms):
                 raise self._no_partition(tp)
 
-    def not_taken(self, error: Exception) -> None:
+    def not_taken(self, error: Exception, begun_count: int | None = None) -> None:
         """A record was refused with ``error``: an open transaction can only be aborted, even if the program ignores
-        what ``send`` returned or raised. One that was refused since no transaction was open belongs to none, also if
-        another thread has begun one since."""
+        what ``send`` returned or raised. ``begun_count``: at the call of ``send``; a transaction that was begun since
+        is left alone."""
         manager = self._transactions
-        if manager is None or manager.state.state is not State.IN_TRANSACTION or isinstance(error, _OF_THE_STATE):
+        if manager is None or manager.state.state is not State.IN_TRANSACTION:
             return
-        if isinstance(error, KafkaError):
-            manager.not_sent(error)
+        if begun_count in (None, self.begun_count):
+            manager.not_sent(error if isinstance(error, KafkaError) else KafkaError(f"{type(error).__name__}: {error}"))
+
+    @property
+    def begun_count(self) -> int:
+        """How many transactions were begun. May be read by any thread."""
+        return 0 if self._transactions is None else self._transactions.state.begun_count
 
     async def send_all(self, topic: str, records: Iterable[ProducerRecord]) -> int:
         """Send every record of an iterable, wait for all acknowledgements, and return how many there were.
@@ -213,11 +212,12 @@ class Producer:
         Raises: the first KafkaError that a record met; records after a refused batch may have been written.
         """
         batches: dict[ProducerBatch, None] = {}
+        begun_count = self.begun_count
         try:
             await self.ready(topic)
             count = await self._take_all(topic, records, batches)
-        except KafkaError as error:
-            self.not_taken(error)
+        except Exception as error:
+            self.not_taken(error, begun_count)
             raise
         await self._all_done(list(batches))
         _forget_delivered(batches)

@@ -92,7 +92,7 @@ class TransactionManager:
         """See ``Producer.commit_transaction``."""
         if self.state.state is not State.COMMITTING:
             self.state.check_in_transaction()
-            await self._flush()
+            await self._flush("commit_transaction")
             self.state.begin_commit()
             self._tell()
             run(self._end(is_committed=True))
@@ -101,7 +101,7 @@ class TransactionManager:
     async def prepare(self) -> PreparedTransaction | None:
         """See ``Producer.prepare_transaction``."""
         self.state.check_in_transaction()
-        await self._flush()
+        await self._flush("prepare_transaction")
         self.state.check_in_transaction()
         self.is_prepared = self.state.has_something
         return PreparedTransaction(*self._identity) if self.is_prepared else None
@@ -177,10 +177,16 @@ class TransactionManager:
     def _identity(self) -> tuple[str, int, int]:
         return self._transactional_id, self._idempotence.producer_id, self._idempotence.epoch
 
-    async def _flush(self) -> None:
-        """Until no record waits to be taken, also of those sent meanwhile: in the next state none is taken."""
+    async def _flush(self, method: str) -> None:
+        """Flush until no record is waiting, including those sent meanwhile.
+
+        Raises: KafkaTimeoutError if others are sent all the time.
+        """
+        deadline_s = self._deadline_s()
         await self._batches.flush()
         while not self._batches.none_waits():
+            if self._reactor.seconds() >= deadline_s:
+                raise self._timeout(method, "records are still being sent: stop that, and call it again")
             await self._batches.flush()
 
     async def _add(self, tps: Iterable[TopicPartition]) -> None:

@@ -104,6 +104,7 @@ class TransactionState:
         self.state = State.UNINITIALIZED
         self.error: KafkaError | None = None
         self.needs_epoch_bump = False
+        self.begun_count = 0
         self._new: set[TopicPartition] = set()
         self._asked: set[TopicPartition] = set()
         self._added: set[TopicPartition] = set()
@@ -130,6 +131,7 @@ class TransactionState:
         """Raises: IllegalTransactionState, or the error that is the cause."""
         if self.state is not State.READY:
             raise self.error or IllegalTransactionState(self.refusal)
+        self.begun_count += 1
         self._go(State.IN_TRANSACTION)
 
     def begin_commit(self) -> None:

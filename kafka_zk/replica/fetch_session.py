@@ -79,7 +79,7 @@ class FetchSession:
     """
 
     __slots__ = (
-        "_everything_ms", "_looked_count", "_move_count", "_moved", "_round", "_round_ms", "_told", "_unfinished",
+        "_everything_ms", "_looked_count", "_move_count", "_places", "_round", "_round_ms", "_told", "_unfinished",
         "is_follower", "last_used_ms", "next_epoch", "seen_count", "session_id", "uses_topic_ids", "wanted",
     )  # fmt: skip
 
@@ -100,8 +100,8 @@ class FetchSession:
         self.wanted = wanted
         self.last_used_ms = now_ms
         self._told: dict[PartitionKey, tuple[int, int]] = {}  # high watermark, log start offset
-        self._moved: dict[PartitionKey, int] = {}  # those that brought records, and which of all moves their last was
-        self._move_count = 0
+        self._places = {key: place for place, key in enumerate(wanted)} if is_follower else {}  # for ``due``
+        self._move_count = len(self._places)
         self.seen_count = 0
         self._unfinished: set[PartitionKey] = set()
         self._everything_ms = everything_ms
@@ -120,7 +120,7 @@ class FetchSession:
                 key = (_topic_key(forgotten.topic, forgotten.topic_id), partition)
                 self.wanted.pop(key, None)
                 self._told.pop(key, None)
-                self._moved.pop(key, None)
+                self._places.pop(key, None)
 
     def due(
         self,
@@ -143,17 +143,14 @@ class FetchSession:
             return self.wanted
         turn = set(self._in_turn(now_ms))
         candidates = changed.union(_wanted(request), self._unfinished, turn)
-        due = sorted((key for key in candidates if key in self.wanted), key=self._place)
+        due = sorted(candidates & self._places.keys(), key=self._places.__getitem__)
         return {key: self.wanted[key] for key in due if key in turn or agrees(key, self.wanted[key])}
 
     def _move(self, key: PartitionKey) -> None:
         """To the end."""
-        self._move_count += 1
-        self._moved[key] = self._move_count
-
-    def _place(self, key: PartitionKey) -> tuple[int, PartitionKey]:
-        """Where in the order it is, without a look at all that is wanted."""
-        return self._moved.get(key, 0), key
+        if self.is_follower:
+            self._move_count += 1
+            self._places[key] = self._move_count
 
     def _in_turn(self, now_ms: int) -> list[PartitionKey]:
         """As many as there is time gone; everything was looked at when the session began."""
@@ -252,6 +249,8 @@ class FetchSessions:
     ) -> FetchSession | None:
         """A new session if there is room, or sessions that make room for it."""
         size_bytes = len(wanted) * PARTITION_BYTES
+        if is_follower and size_bytes > self._memory.keepable_bytes + self._consumers_bytes():
+            return None
         while len(self._sessions) >= self._slots or not self._memory.keep(size_bytes):
             given_up = self._to_give_up(now_ms, is_follower)
             if given_up is None:
@@ -266,8 +265,11 @@ class FetchSessions:
         self._sessions[session_id] = session
         return session
 
+    def _consumers_bytes(self) -> int:
+        return sum(len(each.wanted) for each in self._sessions.values() if not each.is_follower) * PARTITION_BYTES
+
     def _to_give_up(self, now_ms: int, for_follower: bool) -> FetchSession | None:
-        """The session that was not used for longest, if that is long; else, for a follower, that of a consumer."""
+        """The least recently used session if it is stale; else, for a follower, the least recently used consumer's."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is not None and now_ms - oldest.last_used_ms >= MIN_EVICTION_MS:
             return oldest

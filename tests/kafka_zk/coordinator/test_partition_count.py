@@ -52,6 +52,18 @@ def test_what_zookeeper_has_counts_more_than_a_part_that_is_told_of() -> None:
     assert count() == 5
 
 
+@pytest.mark.parametrize(("found", "told"), [(None, FIRST_ID), (FIRST_ID, None)], ids=["old-topic", "old-controller"])
+def test_only_another_id_means_another_topic(found: uuid.UUID | None, told: uuid.UUID | None) -> None:
+    """An old topic gets one, an old controller names none."""
+    metadata = MetadataCache()
+    count = PartitionCount(metadata, TOPIC, 50)
+    count.found(found, 7)
+    tell(metadata, 3, told)
+    assert count() == 7
+    tell(metadata, 4, SECOND_ID)
+    assert count() == 4
+
+
 def test_topics_are_counted_in_zookeeper() -> None:
     world, metadata = World(1), MetadataCache()
     counts = {name: PartitionCount(metadata, name, 50) for name in ("there", "without-id", "broken", "missing")}

