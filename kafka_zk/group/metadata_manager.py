@@ -177,12 +177,18 @@ class GroupMetadataManager:
         loaded = self._loading.get(partition)
         if loaded is not None:
             loaded.ended.setdefault(producer_id, marker)
-        for group_id in self.open_transactions.end(partition, producer_id):
+        for group_id in self.open_transactions.of(partition, producer_id):
             live = self.groups.get(group_id)
             if live is not None:  # else it was deleted
-                if live.group.offsets.end_transaction(producer_id, marker):
-                    self.open_transactions.add(partition, group_id, [producer_id])
+                live.group.offsets.end_transaction(producer_id, marker)
                 live.carry_out([])
+            self.transaction_changed(partition, group_id, producer_id)
+
+    def transaction_changed(self, partition: int, group_id: str, producer_id: int) -> None:
+        """Perhaps nothing of the producer waits for a marker in the group any longer."""
+        live = self.groups.get(group_id)
+        if live is None or not live.group.offsets.has_transaction_of(producer_id):
+            self.open_transactions.remove(partition, group_id, producer_id)
 
     def _unload(self, partition: int) -> None:
         self._loading.pop(partition, None)

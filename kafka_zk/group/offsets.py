@@ -112,12 +112,12 @@ class GroupOffsets:
         self._transactional.failed(producer_id, offsets.keys())
         self._forget_record_offsets()
 
-    def end_transaction(self, producer_id: int, marker: Marker) -> bool:
-        """The marker is in the log. A commit counts unless a later one of its partition counts already.
-
-        Returns whether something of the producer waits for another marker, or is being written.
-        """
+    def end_transaction(self, producer_id: int, marker: Marker) -> None:
+        """The marker is in the log. A commit counts unless a later one of its partition counts already."""
         self._end(marker, self._transactional.end(producer_id, marker))
+
+    def has_transaction_of(self, producer_id: int) -> bool:
+        """Whether something of the producer waits for a marker, or is being written."""
         return self._transactional.has(producer_id)
 
     def _end(self, marker: Marker, ended: Mapping[TopicPartition, Written]) -> None:
@@ -173,13 +173,13 @@ class GroupOffsets:
         expired = []
         for tp in tps:
             offset = self.get(tp)
-            if offset is None or tp.topic in subscribed or self.is_pending(tp):
+            if offset is None or tp.topic in subscribed:
                 continue
             if offset.expire_timestamp_ms != NO_EXPIRY:  # as clients before 2.1 ask for
                 is_over = wall_ms >= offset.expire_timestamp_ms
             else:
                 since_ms = offset.commit_timestamp_ms if unused_since_ms is None else unused_since_ms
                 is_over = wall_ms - since_ms >= retention_ms
-            if is_over:
+            if is_over and not self.is_pending(tp):
                 expired.append(tp)
         return expired

@@ -17,13 +17,19 @@ class OpenTransactionGroups:
         for producer_id in producer_ids:
             self._groups.setdefault(partition, {}).setdefault(producer_id, set()).add(group_id)
 
-    def end(self, partition: int, producer_id: int) -> list[str]:
-        """The transaction is over in this partition; in which groups, sorted."""
+    def of(self, partition: int, producer_id: int) -> list[str]:
+        """The groups in which the producer has committed offsets, sorted."""
+        return sorted(self._groups.get(partition, {}).get(producer_id, ()))
+
+    def remove(self, partition: int, group_id: str, producer_id: int) -> None:
+        """Nothing of the producer waits for a marker in the group."""
         producers = self._groups.get(partition, {})
-        found = producers.pop(producer_id, set())
+        groups = producers.get(producer_id, set())
+        groups.discard(group_id)
+        if not groups:
+            producers.pop(producer_id, None)
         if not producers:
             self._groups.pop(partition, None)
-        return sorted(found)
 
     def unload(self, partition: int) -> None:
         """The partition is led by another broker now."""

@@ -101,6 +101,7 @@ class TransactionalCommits:
             offsets.written_in_transaction(producer_id, batch.offsets, written.record_offset)
         else:
             offsets.failed_in_transaction(producer_id, batch.offsets)
+        self._manager.transaction_changed(live.partition, live.group.group_id, producer_id)
         return written.error
 
     def markers_written(self, tp: TopicPartition, first_offset: int, markers: Sequence[MarkerBatch]) -> None:

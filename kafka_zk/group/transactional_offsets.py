@@ -6,6 +6,7 @@ Tests: tests/kafka_zk/group/test_transactional_commits.py.
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafka_zk.group.records import OffsetAndMetadata
@@ -33,6 +34,14 @@ class Marker(NamedTuple):
     is_committed: bool
 
 
+@dataclass
+class _Appending:
+    """The appends of a producer that are under way, and the markers that were reported meanwhile."""
+
+    count: int = 0
+    markers: list[Marker] = field(default_factory=list)
+
+
 class TransactionalOffsets:
     """By producer; the last one of a partition in the log counts.
 
@@ -44,12 +53,11 @@ class TransactionalOffsets:
     def __init__(self) -> None:
         self._of: dict[int, dict[TopicPartition, Written]] = {}
         self._writing: Counter[TopicPartition] = Counter()
-        self._writers: Counter[int] = Counter()  # appends that are under way, by producer
-        self._markers: dict[int, list[Marker]] = {}  # reported while appends of that producer are under way
+        self._appending: dict[int, _Appending] = {}  # by producer
 
     def __bool__(self) -> bool:
         """Whether a transaction has not ended."""
-        return bool(self._of or self._writers)
+        return bool(self._of or self._appending)
 
     def __contains__(self, tp: TopicPartition) -> bool:
         """Whether a transaction that has not ended commits an offset of the partition."""
@@ -61,18 +69,19 @@ class TransactionalOffsets:
 
     def has(self, producer_id: int) -> bool:
         """Whether something of the producer waits for the end of a transaction, or is being written."""
-        return producer_id in self._of or producer_id in self._writers
+        return producer_id in self._of or producer_id in self._appending
 
     def begin(self, producer_id: int, tps: Collection[TopicPartition]) -> None:
         """Offsets of these are being written."""
         self._writing.update(tps)
-        self._writers[producer_id] += 1
+        self._appending.setdefault(producer_id, _Appending()).count += 1
 
     def written(
         self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int
     ) -> Marker | None:
         """They are in the log. Returns their marker if that was reported first; else they wait for it."""
-        marker = min((each for each in self._markers.get(producer_id, ()) if each.offset > record_offset), default=None)
+        markers = self._appending[producer_id].markers
+        marker = min((each for each in markers if each.offset > record_offset), default=None)
         self.failed(producer_id, offsets.keys())
         if marker is None:
             self.load(producer_id, offsets, record_offset)
@@ -91,15 +100,14 @@ class TransactionalOffsets:
         """They are written no longer."""
         self._writing.subtract(tps)
         self._writing = +self._writing
-        self._writers[producer_id] -= 1
-        if not self._writers[producer_id]:
-            del self._writers[producer_id]
-            self._markers.pop(producer_id, None)
+        self._appending[producer_id].count -= 1
+        if not self._appending[producer_id].count:
+            del self._appending[producer_id]
 
     def end(self, producer_id: int, marker: Marker) -> dict[TopicPartition, Written]:
         """The transaction is over: what it has in the log. A second end has nothing."""
-        if producer_id in self._writers:
-            self._markers.setdefault(producer_id, []).append(marker)
+        if producer_id in self._appending:
+            self._appending[producer_id].markers.append(marker)
         staged = self._of.pop(producer_id, {})
         ended = {tp: each for tp, each in staged.items() if each.record_offset < marker.offset}
         if len(ended) < len(staged):  # the rest is of the next one

@@ -166,6 +166,7 @@ def test_a_refused_batch_leaves_nothing_pending(world: World, monkeypatch: pytes
     later.callback(OSError("no"))
     assert done(answer) == {T0: ErrorCode.NOT_COORDINATOR}
     assert fetch(world, T0, stable=True) == {T0: None}
+    assert world.coordinator._manager.open_transactions.of(0, 7) == []
 
 
 def test_only_members_of_the_generation_commit(world: World) -> None:
@@ -237,6 +238,7 @@ def test_a_marker_that_comes_while_groups_are_loaded_counts(world: World, monkey
     def read_and_end(loaded: LoadedPartition, *where: Any) -> Iterator[None]:
         yield from read(loaded, *where)
         end(world)
+        end(world, is_committed=False)  # of a transaction that committed no offsets here
         end(world, Producer(8, 0), is_committed=False)
 
     monkeypatch.setattr(LoadedPartition, "load_steps", read_and_end)
@@ -364,6 +366,7 @@ def test_a_marker_that_is_flushed_before_the_offsets_before_it_ends_them(
     assert committing.result == {T0: NONE}
     found = 7 if is_committed else None
     assert fetch(world, T0, stable=True) == {T0: found}, "nothing waits for a marker"
+    assert world.coordinator._manager.open_transactions.of(0, 7) == []
     again = flushes.commit({T1: committed(1)}, epoch=2)
     flushes.finish(2)
     ending = flushes.mark(epoch=2, is_committed=True)
