@@ -4,6 +4,7 @@ import json
 import uuid
 from collections.abc import Sequence
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.dom import minidom
@@ -16,6 +17,7 @@ from tests.bench import machine
 from tests.bench.compare import __main__ as command
 from tests.bench.compare.__main__ import QUICK_SIZES, Comparison, steps_for
 from tests.bench.compare.judged import TARGETS, median, verdicts
+from tests.bench.compare.life import LOADED, loaded
 from tests.bench.compare.load import Gaps
 from tests.bench.compare.record import CannotResume, Record, measured
 from tests.bench.compare.sent import in_log, in_metrics, since
@@ -66,6 +68,16 @@ def test_every_target_is_about_a_figure_that_is_shown() -> None:
     shown = {row.figure for row in ROWS}
     assert {target.figure for target in TARGETS} <= shown
     assert set(PLOTTED) <= shown
+
+
+@pytest.mark.parametrize("count", [1, LOADED - 1, LOADED, LOADED + 1, 2 * LOADED - 1, 100, 2_000])
+def test_loaded_partitions_are_from_all_parts_of_the_topic(count: int) -> None:
+    """Brokers take them over in their order: the first ones are without a leader for a shorter time than the last."""
+    chosen = loaded(range(100, 100 + count))
+    steps = [after - before for before, after in pairwise(chosen)]
+    assert chosen[0] == 100 and len(set(chosen)) == min(count, LOADED)
+    assert chosen[-1] + count / LOADED >= 99 + count
+    assert not steps or max(steps) - min(steps) <= 1
 
 
 def test_a_gap_is_the_longest_time_of_one_partition_without_an_acknowledgement() -> None:

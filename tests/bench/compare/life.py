@@ -237,4 +237,5 @@ class Life:
 
 def loaded(partitions: Sequence[int]) -> Sequence[int]:
     """LOADED of them, at even distances, or all if there are no more."""
-    return partitions[:: max(1, len(partitions) // LOADED)][:LOADED]
+    count = min(LOADED, len(partitions))
+    return [partitions[index * len(partitions) // count] for index in range(count)]
