@@ -250,6 +250,33 @@ def test_isrs_shrink_when_the_controllers_own_broker_leads_or_after_a_while(
     assert isr_of(1) == [1 - silent]
 
 
+@pytest.mark.parametrize("own", [True, False], ids=["own broker", "the other one"])
+def test_a_new_controller_shrinks_isrs_when_its_own_broker_leads_or_after_a_while(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, own: bool
+) -> None:
+    cluster.create("t", {0: [0, 1], 1: [1, 0]})
+    cluster.settle()
+
+    def arrive(connection: Connection, *request: Any) -> None:
+        if connection._broker.controller.is_active is not own:
+            reached(connection, *request)
+
+    reached: Any = Connection._arrive
+    monkeypatch.setattr(Connection, "_arrive", arrive)
+    cluster.kill(0)
+
+    def isr_of(partition: int) -> list[int]:
+        state = cluster.state("t", partition)
+        assert state is not None
+        return list(state.isr)
+
+    cluster.scheduler.run_until(lambda: isr_of(0) == [1])
+    cluster.settle(LEADERS_WITHIN_S * 1000 - 100)
+    assert isr_of(1) == ([1, 0] if own else [1])
+    cluster.settle(200)
+    assert isr_of(1) == [1]
+
+
 def test_a_broker_that_does_not_answer_delays_no_stop_for_long(cluster: Cluster) -> None:
     cluster.create("t", {0: [2, 1]})
     cluster.settle()
