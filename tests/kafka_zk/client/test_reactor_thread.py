@@ -72,6 +72,25 @@ for ask in (admin.list_topics, admin.close):
 """
 
 
+TOLD = """
+from kafka_zk.client.reactor_thread import reactor_thread
+
+thread = reactor_thread()
+told = []
+
+async def inside():
+    thread.tell(told.append, "inside")
+    print(*told)
+
+async def later():
+    print(*told)
+
+thread.call(inside)
+thread.tell(told.append, "from another thread")
+thread.call(later)
+"""
+
+
 SET_BACK = """
 import socket
 import time
@@ -133,6 +152,10 @@ def test_a_client_whose_reactor_was_stopped_does_not_wait_for_ever() -> None:
     asked, closed = _lines(STOPPED)
     assert asked == closed
     assert "was stopped: this client can do nothing more" in asked
+
+
+def test_what_the_reactors_thread_is_told_has_happened_before_what_it_does_next() -> None:
+    assert _lines(TOLD) == ["inside", "inside from another thread"]
 
 
 def test_timeouts_pass_though_the_machines_clock_is_set_back() -> None:
