@@ -38,6 +38,7 @@ class Shouting:
         self._bootstrap, self._target, self._group = bootstrap, target, group
         self._claims = Claims()
         self._producers: dict[TopicPartition, BlockingProducer] = {}
+        self._copied: dict[TopicPartition, int] = {}  # the copy in ZooKeeper; without one, where the log begins
         self._admin = BlockingAdmin(bootstrap_servers=bootstrap)
         self.consumer = BlockingZookeeperConsumer(
             [source],
@@ -58,15 +59,17 @@ class Shouting:
             for tp, of_partition in by_partition.items():
                 try:
                     if tp in self._claims.new or tp not in self._producers:
-                        self._take_over(tp)
+                        self._take_over(tp, of_partition[0].offset)
                     else:
                         self._work(tp, of_partition)
                 except ProducerFenced:
                     self._give_up([tp])  # another member has claimed it, whatever this one believes
 
-    def _take_over(self, tp: TopicPartition) -> None:
+    def _take_over(self, tp: TopicPartition, first_offset: int) -> None:
         """From here on no former owner can commit; go on behind what they have committed."""
-        self._claims.new.discard(tp)
+        if tp in self._claims.new:
+            self._claims.new.discard(tp)
+            self._copied[tp] = first_offset
         self._give_up([tp])
         producer = BlockingProducer(
             bootstrap_servers=self._bootstrap, transactional_id=f"{self._group}-{tp}", transaction_timeout_ms=30_000
@@ -74,7 +77,8 @@ class Shouting:
         producer.init_transactions()
         self._producers[tp] = producer
         committed = self._admin.groups.stable_offsets(self._group, [tp])[tp]
-        self._seek(tp, "earliest" if committed < 0 else committed)
+        # Kafka forgets what a group without members committed after offsets.retention.minutes; ZooKeeper does not.
+        self._seek(tp, self._copied[tp] if committed < 0 else committed)
 
     def _work(self, tp: TopicPartition, records: list[ConsumerRecord]) -> None:
         producer, following = self._producers[tp], {tp: records[-1].offset + 1}
@@ -87,12 +91,13 @@ class Shouting:
             print(f"again: {error}", file=sys.stderr)
             self._seek(tp, records[0].offset)
             return
+        self._copied.update(following)
         try:
             self.consumer.commit(following)
         except CommitRefused as refused:
             print(refused, file=sys.stderr)  # the copy in ZooKeeper stays behind: it does not count
 
-    def _seek(self, tp: TopicPartition, offset: int | str) -> None:
+    def _seek(self, tp: TopicPartition, offset: int) -> None:
         try:
             self.consumer.seek(tp, offset)
         except KafkaError:

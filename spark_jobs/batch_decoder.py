@@ -262,5 +262,8 @@ def _legacy_type(message: LegacyMessage) -> int:
 
 def _is_abort(data: memoryview, position: int) -> bool:
     """A control record's key is version int16 and type int16; type 0 ends a transaction by aborting it."""
-    key = next(iter(decode_records(data, position))).key
+    marker = next(iter(decode_records(data, position)), None)
+    if marker is None:  # compaction leaves an empty batch where the marker was the producer's last
+        return False
+    key = marker.key
     return key is not None and len(key) >= 4 and int.from_bytes(key[2:4], "big") == _ABORT_MARKER

@@ -5,6 +5,7 @@ With ``transactionalIdPrefix`` a task fills a transaction and leaves it open; th
 all of them, one after the other. Tests: tests/integration/test_spark_sink.py.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ class TopicWriter(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
-        self._job = random_uuid(SYSTEM_RANDOM).hex[:12]
+        self._job = _job_name(options.checkpoint)
 
     def write(self, iterator: Iterator[Any]) -> Written:
         """Runs in executors. Raises: WriteFailed, OptionError."""
@@ -64,6 +65,14 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         self._batch.abort(messages)
 
 
+def _job_name(checkpoint: str | None) -> str:
+    """The same for all batches of a stream, for each of which Spark makes a writer: a batch that is tried again aborts
+    what was left open, and a stream has as many transactional ids as tasks. A batch write has a name of its own."""
+    if checkpoint is None:
+        return random_uuid(SYSTEM_RANDOM).hex[:12]
+    return hashlib.sha256(checkpoint.encode()).hexdigest()[:12]
+
+
 @contextmanager
 def _told() -> Iterator[None]:
     from kafka_zk.client.errors import KafkaError
@@ -78,6 +87,7 @@ def _written(options: WriteOptions, job: str, batches: Iterator[Any]) -> Written
     from pyspark import TaskContext
 
     from kafka_zk.producer.blocking import BlockingProducer
+    from kafka_zk.producer.transaction_scope import may_be_aborted
 
     properties = {name.replace(".", "_"): value for name, value in options.producer.items()}
     if options.transactional_id_prefix is None:
@@ -90,8 +100,13 @@ def _written(options: WriteOptions, job: str, batches: Iterator[Any]) -> Written
     with BlockingProducer(None, **properties) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        records = _send_all(producer, options.topic, batches)
-        prepared = producer.prepare_transaction()
+        try:
+            records = _send_all(producer, options.topic, batches)
+            prepared = producer.prepare_transaction()
+        except Exception as error:
+            if may_be_aborted(error):
+                producer.abort_transaction()  # else readers wait until its time is over
+            raise
     return Written(records, prepared and (prepared.transactional_id, prepared.producer_id, prepared.epoch))
 
 

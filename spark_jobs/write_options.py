@@ -27,11 +27,13 @@ COLUMNS = tuple(_TYPES)
 
 
 class WriteOptions(NamedTuple):
-    """``producer`` are keys of a ``ProducerConfig``; ``transactional_id_prefix`` None is at least once."""
+    """``producer`` are keys of a ``ProducerConfig``; ``transactional_id_prefix`` None is at least once. ``checkpoint``:
+    where a stream keeps its progress, if that is an option of it."""
 
     topic: str | None
     zookeeper: str | None
     transactional_id_prefix: str | None
+    checkpoint: str | None
     producer: dict[str, Any]
 
 
@@ -61,7 +63,8 @@ def parse(given: Mapping[str, str]) -> WriteOptions:
             raise OptionError("transactionalIdPrefix: it must not be empty")
         producer.setdefault("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)
     _check_producer(producer if prefix is None else {**producer, "transactional.id": prefix})
-    return WriteOptions(options.get("topic"), options.get("zookeeper.connect"), prefix, producer)
+    checkpoint = options.get("checkpointLocation")
+    return WriteOptions(options.get("topic"), options.get("zookeeper.connect"), prefix, checkpoint, producer)
 
 
 def _check_producer(producer: Mapping[str, Any]) -> None:

@@ -167,12 +167,15 @@ class Consumer(OwnedPartitions):
     def group_metadata(self) -> ConsumerGroupMetadata:
         """The membership under which this consumer commits now; no member id and generation -1 outside a generation.
 
-        For a producer's ``send_offsets``: the group refuses who is no member of its generation any more.
+        For a producer's ``send_offsets``: the group refuses who is no member of its generation any more. While the user
+        holds records that were taken away, that is so, though the member has joined again in the background.
 
         Raises: KafkaError before the first ``start``. Source: KafkaConsumer.groupMetadata@3.9.
         """
         if self._coordinator is None:
             raise KafkaError("the consumer has not joined its group yet")
+        if any(stream.handout.lost() for stream in self.streams):
+            return ConsumerGroupMetadata(self.config.group_id)
         return ConsumerGroupMetadata(self.config.group_id, *self._coordinator.committer)
 
     # --- leaving ---

@@ -94,8 +94,15 @@ class Reader:
         Raises: BrokerError for a partition that cannot be read (OFFSET_OUT_OF_RANGE without a reset, CORRUPT_MESSAGE,
         authorization …) once all records before were returned; KafkaTimeoutError when a topic does not exist.
         """
-        self._check_open()
         deadline_s = self._reactor.seconds() + timeout_ms / 1000
+        while True:  # behind a marker or what was aborted there may be records
+            records = await self._take(deadline_s)
+            if records or self._reactor.seconds() >= deadline_s:
+                return records
+
+    async def _take(self, deadline_s: float) -> list[ConsumerRecord]:
+        """The next records; empty when the position only moved, or when nothing came in time."""
+        self._check_open()
         await self._start()
         self._fetcher.pump()
         while not self._state.has_records:
@@ -116,7 +123,7 @@ class Reader:
             for tp in until:
                 await self.position(tp)
         while until is None or any((self._state.position(tp) or 0) < end for tp, end in until.items()):
-            records = await self.poll(self.config.fetch_max_wait_ms)
+            records = await self._take(self._reactor.seconds() + self.config.fetch_max_wait_ms / 1000)
             if records:
                 yield records
 

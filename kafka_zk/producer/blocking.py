@@ -66,7 +66,8 @@ class BlockingProducer:
             taken = self._intake.offer(topic, value, key, partition, timestamp_ms, headers)
             if isinstance(taken, RecordFuture):
                 return taken
-            return self._wait_and_send(taken, topic, ProducerRecord(value, key, partition, timestamp_ms, headers))
+            record = ProducerRecord(value, key, partition, timestamp_ms, headers)
+            return self._wait_and_send(taken, topic, record, begun_count)
         except KafkaError as error:
             if self.config.transactional_id is not None:
                 self._thread.tell(self._producer.not_taken, error, begun_count)
@@ -132,7 +133,7 @@ class BlockingProducer:
     ) -> None:
         self.close(None if error is None else 0.0)
 
-    def _wait_and_send(self, missing: Missing, topic: str, record: ProducerRecord) -> RecordFuture:
+    def _wait_and_send(self, missing: Missing, topic: str, record: ProducerRecord, begun_count: int) -> RecordFuture:
         deadline_s = monotonic_s() + self.config.max_block_ms / 1000
         taken: RecordFuture | Missing = missing
         while True:
@@ -141,6 +142,7 @@ class BlockingProducer:
                 self._thread.call(self._producer.wait_for, taken, topic, record.partition, left_s)
             with self._room:
                 # Offered under the condition's lock, so that room made between the refusal and the wait is not missed.
+                self._producer.check_begun(begun_count)
                 taken = self._intake.offer(topic, *record)
                 if isinstance(taken, RecordFuture):
                     break

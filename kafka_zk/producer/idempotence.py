@@ -142,11 +142,16 @@ class Idempotence:
     def failed(self, batch: ProducerBatch, certainly_not_written: bool) -> None:
         """A batch was given up. Its sequence is a gap if the broker certainly has not got it."""
         self._forget(self._entry(batch.tp), batch)
-        if certainly_not_written and not self._transactional:
+        if self._transactional:
+            self._unresolve(batch)  # batches behind it are out of order for ever: they fail, too
+        elif certainly_not_written:
             self._to_restart.add(batch.tp)
 
     def expired_after_sending(self, batch: ProducerBatch) -> None:
         """A batch that was sent at least once ran out of time: nobody knows whether it was written."""
+        self._unresolve(batch)
+
+    def _unresolve(self, batch: ProducerBatch) -> None:
         tp = batch.tp
         following = increment_sequence(batch.last_sequence, 1)
         self._unresolved[tp] = max(self._unresolved.get(tp, 0), following)

@@ -31,13 +31,21 @@ async def end_transactions(
 ) -> None:
     """Commit or abort them, one after the other; what was ended like this before stays so.
 
-    Raises: KafkaError for the first that cannot be ended, KafkaTimeoutError after ``max.block.ms``; those after it stay
-    open.
+    Raises: KafkaError for the first that cannot be ended, KafkaTimeoutError after ``max.block.ms``; of a commit those
+    after it stay open.
     """
     cluster = Cluster(reactor, config, allow_auto_topic_creation=False)
     try:
+        first: KafkaError | None = None
         for each in prepared:
-            await _end(reactor, config, cluster, each, is_committed)
+            try:
+                await _end(reactor, config, cluster, each, is_committed)
+            except KafkaError as error:
+                if is_committed:
+                    raise
+                first = first or error  # the others would hold readers up until their time is over
+        if first is not None:
+            raise first
     finally:
         await cluster.close()
 

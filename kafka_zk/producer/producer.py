@@ -203,6 +203,12 @@ class Producer:
         """How many transactions were begun. May be read by any thread."""
         return 0 if self._transactions is None else self._transactions.state.begun_count
 
+    def check_begun(self, begun_count: int) -> None:
+        """Raise TransactionAborted if a transaction was begun since ``begun_count``: what was sent before it is not
+        part of it. May be called by any thread."""
+        if begun_count != self.begun_count:
+            raise TransactionAborted("not sent: its transaction has ended while it waited")
+
     async def send_all(self, topic: str, records: Iterable[ProducerRecord]) -> int:
         """Send every record of an iterable, wait for all acknowledgements, and return how many there were.
 
@@ -215,7 +221,7 @@ class Producer:
         begun_count = self.begun_count
         try:
             await self.ready(topic)
-            count = await self._take_all(topic, records, batches)
+            count = await self._take_all(topic, records, batches, begun_count)
         except Exception as error:
             self.not_taken(error, begun_count)
             raise
@@ -267,7 +273,8 @@ class Producer:
         """Send everything and leave the transaction open: ``prepared_transaction.end_transactions`` ends it, also in
         another process. This producer can only be closed then. None if nothing was sent: there is nothing to end.
 
-        Raises: TransactionAbortable (a record was not written: abort), ProducerFenced, TransactionFatal.
+        Raises: TransactionAbortable (a record was not written: abort), ProducerFenced, TransactionFatal;
+        KafkaTimeoutError after ``max.block.ms``: call it again.
         """
         return await self._transactional().prepare()
 
@@ -400,9 +407,10 @@ class Producer:
         return result
 
     async def _take_all(
-        self, topic: str, records: Iterable[ProducerRecord], batches: dict[ProducerBatch, None]
+        self, topic: str, records: Iterable[ProducerRecord], batches: dict[ProducerBatch, None], begun_count: int
     ) -> int:
         """Put all records into batches, of which those not delivered yet are in ``batches``."""
+        self.check_begun(begun_count)
         count = 0
         turn_end_s = self._reactor.seconds() + _TURN_S
         offer = self.intake.offer
@@ -410,6 +418,7 @@ class Producer:
             taken = offer(topic, value, key, partition, timestamp_ms, headers)
             while not isinstance(taken, RecordFuture):
                 await self._until_there(topic, partition, taken)
+                self.check_begun(begun_count)
                 taken = offer(topic, value, key, partition, timestamp_ms, headers)
             count += 1
             if taken.batch not in batches:
@@ -417,6 +426,7 @@ class Producer:
                 if self._reactor.seconds() >= turn_end_s:
                     _forget_delivered(batches)
                     await sleep(self._reactor, 0)
+                    self.check_begun(begun_count)
                     turn_end_s = self._reactor.seconds() + _TURN_S
         return count
 

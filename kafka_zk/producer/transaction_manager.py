@@ -6,7 +6,7 @@ overtakes another; what waiting may cure is asked again until the transaction no
 Source: TransactionManager.java@3.9. Tests: tests/kafka_zk/producer/test_transactions.py.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import DeferredLock
@@ -25,6 +25,7 @@ from kafka_zk.producer.prepared_transaction import PreparedTransaction
 from kafka_zk.producer.transaction_requests import Request
 from kafka_zk.producer.transaction_state import Outcome, State, TransactionState, outcome_of
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.session import fires_within
 from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
@@ -34,7 +35,7 @@ _CONCURRENT_BACKOFF_MS = 20  # the last transaction's markers are being written:
 class Batches(NamedTuple):
     """What a transaction needs of the producer that it belongs to."""
 
-    flush: Callable[[], Awaitable[None]]
+    flush: Callable[[], Coroutine[Any, Any, None]]
     none_waits: Callable[[], bool]
     drop_unsent: Callable[[], None]
     wake: Callable[[], None]
@@ -66,6 +67,7 @@ class TransactionManager:
         self._one_at_a_time = DeferredLock()
         self._changed = Signal(reactor)
         self._closed = False
+        self._unheard: State | None = None  # of a call that timed out
         self.is_prepared = False
         """Whether somebody else will end the transaction."""
 
@@ -86,10 +88,13 @@ class TransactionManager:
     def begin(self) -> None:
         """See ``Producer.begin_transaction``."""
         self.state.begin()
+        self._unheard = None
         self._tell()
 
     async def commit(self) -> None:
         """See ``Producer.commit_transaction``."""
+        if self._has_ended_unheard(State.COMMITTING):
+            return
         if self.state.state is not State.COMMITTING:
             self.state.check_in_transaction()
             await self._flush("commit_transaction")
@@ -108,6 +113,8 @@ class TransactionManager:
 
     async def abort(self) -> None:
         """See ``Producer.abort_transaction``."""
+        if self._has_ended_unheard(State.ABORTING):
+            return
         if self.state.state is not State.ABORTING:
             self.state.begin_abort()
             self._tell()
@@ -180,14 +187,17 @@ class TransactionManager:
     async def _flush(self, method: str) -> None:
         """Flush until no record is waiting, including those sent meanwhile.
 
-        Raises: KafkaTimeoutError if others are sent all the time.
+        Raises: KafkaTimeoutError after ``max.block.ms``; what was sent is still delivered. If records have failed by
+        then: what ``check_in_transaction`` raises.
         """
         deadline_s = self._deadline_s()
-        await self._batches.flush()
-        while not self._batches.none_waits():
-            if self._reactor.seconds() >= deadline_s:
-                raise self._timeout(method, "records are still being sent: stop that, and call it again")
-            await self._batches.flush()
+        is_first = True
+        while is_first or not self._batches.none_waits():
+            is_first = False
+            left_s = deadline_s - self._reactor.seconds()
+            if left_s <= 0 or not await fires_within(self._reactor, run(self._batches.flush()), left_s):
+                self.state.check_in_transaction()
+                raise self._timeout(method, "records are still being sent: call it again")
 
     async def _add(self, tps: Iterable[TopicPartition]) -> None:
         def is_wanted() -> bool:
@@ -277,9 +287,15 @@ class TransactionManager:
             if self._closed:
                 raise ClientClosed("the producer was closed")
             if not await self._changed.wait_until(deadline_s) and self.state.state is ending:
+                self._unheard = ending
                 raise self._timeout(method, "its outcome is not known yet: call it again")
         if self.state.error is not None:
             raise self.state.error
+
+    def _has_ended_unheard(self, ending: State) -> bool:
+        """Whether this is the second call, and the first one, which timed out, has succeeded since."""
+        unheard, self._unheard = self._unheard, None
+        return unheard is ending and self.state.state is State.READY
 
     def _tell(self) -> None:
         self._batches.state_changed()
@@ -298,6 +314,6 @@ class TransactionManager:
 def _decisive(codes: Iterable[int]) -> ErrorCode:
     """Of the codes of an answer's parts the one that says what to do; what waiting does not cure goes first."""
     found = [ErrorCode.of(code) for code in codes if code]
-    given_up = [code for code in found if outcome_of(code) not in (Outcome.RETRY, Outcome.FIND_AND_RETRY)]
-    told = [code for code in given_up if code is not ErrorCode.OPERATION_NOT_ATTEMPTED]
-    return next(iter(told or found), ErrorCode.NONE)
+    causes = [code for code in found if code is not ErrorCode.OPERATION_NOT_ATTEMPTED]
+    given_up = [code for code in causes if outcome_of(code) not in (Outcome.RETRY, Outcome.FIND_AND_RETRY)]
+    return next(iter(given_up or causes or found), ErrorCode.NONE)

@@ -243,7 +243,8 @@ class TransactionState:
         self._go(State.FATAL)
 
     def _abortable(self, error: KafkaError, *, needs_epoch_bump: bool) -> None:
-        self.needs_epoch_bump |= needs_epoch_bump
+        # An abort that is refused so is done by asking for a new epoch.
+        self.needs_epoch_bump |= needs_epoch_bump or self.state is State.ABORTING
         if self.state in (State.IN_TRANSACTION, State.COMMITTING):
             self.error = TransactionAbortable(str(error), error.code)
             self._go(State.ABORTABLE)

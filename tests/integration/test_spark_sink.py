@@ -29,6 +29,21 @@ def read(cluster: EmbeddedCluster, topic: str, isolation: str = "read_committed"
         return [each for batch in reader.batches(until=reader.end_offsets(tps)) for each in batch]
 
 
+def ends(cluster: EmbeddedCluster, topic: str, isolation: str) -> dict[TopicPartition, int]:
+    with BlockingReader(bootstrap_servers=cluster.bootstrap, isolation_level=isolation) as reader:
+        return reader.end_offsets([TopicPartition(topic, number) for number in range(2)])
+
+
+def transactional_ids(cluster: EmbeddedCluster, prefix: str) -> set[bytes]:
+    """Those that the coordinators have ever known."""
+    topic = "__transaction_state"
+    with BlockingReader(bootstrap_servers=cluster.bootstrap) as reader:
+        tps = [TopicPartition(topic, number) for number in range(len(reader.partitions_for(topic).partitions))]
+        reader.assign(dict.fromkeys(tps, 0))
+        records = [each for batch in reader.batches(until=reader.end_offsets(tps)) for each in batch]
+    return {each.key for each in records if each.key is not None and prefix.encode() in each.key}
+
+
 def values(cluster: EmbeddedCluster, topic: str, isolation: str = "read_committed") -> list[bytes]:
     return sorted(each.value for each in read(cluster, topic, isolation))
 
@@ -94,6 +109,11 @@ def test_a_stream(
     for _ in range(2):
         writer.trigger(availableNow=True).start().awaitTermination()
         assert values(kafka_zk_cluster, target) == sorted(b"%d" % number for number in range(20))
+    ids = transactional_ids(kafka_zk_cluster, target)
+    numbers.write.format("kafka_zk").mode("append").options(**servers, topic=source).save()
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert len(values(kafka_zk_cluster, target)) == 40
+    assert transactional_ids(kafka_zk_cluster, target) == ids, "another batch, the same ids"
 
 
 def test_in_a_transaction_nothing_is_visible_of_a_job_that_fails(
@@ -173,6 +193,23 @@ def test_a_commit_that_fails_in_the_middle_leaves_what_it_committed(
     writer.commit([messages[0]])
     found = {each.value for each in read(kafka_zk_cluster, topic)}
     assert found == {b"a", b"b", b"c2"}
+
+
+def test_a_task_that_fails_aborts_what_it_wrote(writer: TopicWriter, kafka_zk_cluster: EmbeddedCluster) -> None:
+    """Readers need not wait until the transaction has lasted too long."""
+
+    def batches() -> Iterator[Any]:
+        for value in "abc":  # it waits for the one before the last
+            yield from Batch(value)
+        raise ValueError("a bad row")
+
+    Task.number = 0
+    topic = writer._options.topic
+    assert topic is not None
+    with pytest.raises(ValueError, match="a bad row"):
+        writer.write(batches())
+    assert ends(kafka_zk_cluster, topic, "read_committed") == ends(kafka_zk_cluster, topic, "read_uncommitted")
+    assert b"a" in values(kafka_zk_cluster, topic, "read_uncommitted") and values(kafka_zk_cluster, topic) == []
 
 
 def test_an_empty_task_has_no_transaction(writer: TopicWriter) -> None:

@@ -313,3 +313,13 @@ def test_record_batches_stay_as_they_are_while_more_are_decoded() -> None:
     assert all(np.array_equal(np.diff(each.column("offset").to_numpy()), [1]) for each in batches)
     assert all(after.column("offset")[0].as_py() > before.column("offset")[0].as_py()
                for before, after in pairwise(batches))  # fmt: skip
+
+
+def test_an_empty_marker_that_compaction_left_ends_no_transaction() -> None:
+    """As in ``consumer.aborted_transactions``: the marker was the producer's last batch, its record is gone."""
+    empty = bytearray(marker(1, ABORT, 1)[:HEADER_SIZE])
+    empty[8:12] = (HEADER_SIZE - 12).to_bytes(4, "big")
+    empty[57:61] = bytes(4)
+    log = in_transaction(1, b"aborted", 0) + bytes(empty) + batch([Row(0, 1, None, b"plain")], 2)
+    rows = decoded(log, aborted=[AbortedTransaction(1, 0)], read_committed=True, check_crcs=False)
+    assert [row.value for row in rows] == [b"plain"]

@@ -1,5 +1,6 @@
 """The Twisted reader against a cluster of plain values under a ``Clock``."""
 
+import struct
 from typing import Any
 
 import pytest
@@ -133,3 +134,22 @@ def test_close_ends_a_waiting_poll(clock: Clock, brokers: FakeCluster) -> None:
         finish(clock, waiting, 0.1)
     advance(clock, 1)
     assert clock.getDelayedCalls() == []
+
+
+def test_poll_goes_on_behind_a_marker(clock: Clock) -> None:
+    """``while records := reader.poll(5_000)`` does not end behind a transaction."""
+    brokers = FakeCluster(clock, {"t": [0]})
+    builder = RecordBatchBuilder(producer_id=1, producer_epoch=0, transactional=True, control=True)
+    builder.append(1000, struct.pack(">hh", 0, 0), struct.pack(">hi", 0, 0))
+    brokers.batches[TPS[0]] = [builder.build(base_offset=0)]
+    reader = Reader(
+        clock, connect=brokers.connect, bootstrap_servers="b0:9092", isolation_level="read_committed"
+    )
+    reader.assign({TPS[0]: 0})
+    polled = run(reader.poll(1_000))
+    advance(clock, 0.5)
+    assert not polled.called
+    plain = RecordBatchBuilder()
+    plain.append(1000, b"k", b"v")
+    brokers.batches[TPS[0]].append(plain.build(base_offset=1))
+    assert [record.offset for record in finish(clock, polled)] == [1]

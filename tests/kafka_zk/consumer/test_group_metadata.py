@@ -1,0 +1,23 @@
+"""The generation of whoever holds records that were taken away."""
+
+from twisted.internet.task import Clock
+
+from kafka_zk.client.waiting import run
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from tests.kafka_zk.client.fake_cluster import advance, finish
+from tests.kafka_zk.consumer.fake_broker_group import joined, two_partitions
+
+
+def test_who_holds_records_that_were_taken_away_is_in_no_generation(clock: Clock) -> None:
+    """Put out of its group while the user works, the member joins again by itself, in the background (in Java: in the
+    next ``poll``). What the user then commits in a transaction, as docs/exactly-once.md has it, must be refused."""
+    brokers = two_partitions(clock)
+    consumer = joined(clock, brokers, enable_auto_commit=False)
+    records = finish(clock, run(consumer.poll(1_000)))
+    before = consumer.group_metadata()
+    brokers.errors = [(ApiKey.HEARTBEAT, ErrorCode.UNKNOWN_MEMBER_ID)]
+    advance(clock, 10)  # the user works
+    assert records and brokers.generation == before.generation_id + 1, "it has joined anew"
+    now = consumer.group_metadata()
+    assert now.generation_id != brokers.generation, "the group takes these offsets, whoever has the partitions now"

@@ -1,0 +1,208 @@
+"""Transactions of a producer when something fails: what is refused, out of time, or of the transaction before."""
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from twisted.internet.task import Clock
+
+from kafka_zk.client.errors import KafkaError, KafkaTimeoutError
+from kafka_zk.client.waiting import run
+from kafka_zk.producer import prepared_transaction, transaction_manager
+from kafka_zk.producer.config import ProducerConfig
+from kafka_zk.producer.errors import TransactionAbortable
+from kafka_zk.producer.producer import Producer, ProducerRecord
+from kafka_zk.producer.transaction_scope import TransactionScope
+from kafka_zk.producer.transaction_state import Outcome, State, outcome_of
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.types import TopicPartition
+from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
+from tests.kafka_zk.producer.model_coordinator import ModelCoordinator
+
+TP = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def brokers(clock: Clock) -> FakeCluster:
+    return FakeCluster(clock, {"t": [0, 1, 0]})
+
+
+@pytest.fixture
+def coordinator(monkeypatch: pytest.MonkeyPatch) -> ModelCoordinator:
+    made = ModelCoordinator(random.Random(0))
+    monkeypatch.setattr(transaction_manager, "KeyCoordinator", lambda *_: made)
+    return made
+
+
+def begun(clock: Clock, brokers: FakeCluster, **options: Any) -> Producer:
+    producer = Producer(
+        clock, connect=brokers.connect, bootstrap_servers="b0:9092,b1:9092", transactional_id="x", **options
+    )
+    finish(clock, run(producer.ready("t")))
+    finish(clock, run(producer.init_transactions()))
+    producer.begin_transaction()
+    return producer
+
+
+def test_a_refused_record_does_not_hold_up_the_abort(
+    clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
+) -> None:
+    """Batches behind a refused one are out of order for ever: they must not be repeated until delivery.timeout.ms.
+
+    Java moves their sequences down (TxnPartitionMap.adjustSequencesDueToFailedBatch), so they are written at once.
+    """
+    producer = begun(clock, brokers, batch_size=0)
+    finish(clock, producer.send("t", b"0", partition=0))
+    brokers.errors = [(ApiKey.PRODUCE, ErrorCode.INVALID_RECORD)]
+    for value in (b"refused", b"behind"):
+        producer.send("t", value, partition=0).addErrback(lambda _: None)
+    advance(clock, 0.1)
+    assert producer._transactions is not None and producer._transactions.state.state is State.ABORTABLE
+    finish(clock, run(producer.abort_transaction()), 5)
+    producer.begin_transaction()
+    producer.send("t", b"again", partition=0)
+    finish(clock, run(producer.commit_transaction()), 5)
+    assert coordinator.ends == [False, True]
+
+
+def test_a_refused_record_leaves_the_producer_usable(
+    clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
+) -> None:
+    """TransactionAbortable is promised. With the defaults the coordinator gives the transaction up first (60 s)."""
+    producer = begun(clock, brokers, batch_size=0)
+    finish(clock, producer.send("t", b"0", partition=0))
+    brokers.errors = [(ApiKey.PRODUCE, ErrorCode.INVALID_RECORD)]
+
+    async def work() -> None:
+        async with producer.transaction_that_is_open():  # type: ignore[attr-defined]
+            for value in (b"refused", b"behind"):
+                producer.send("t", value, partition=0).addErrback(lambda _: None)
+
+    class Open(TransactionScope):
+        async def __aenter__(self) -> None:
+            pass
+
+    producer.transaction_that_is_open = lambda: Open(producer)  # type: ignore[attr-defined]
+    outcome: list[Any] = []
+    run(work()).addBoth(outcome.append)
+    for second in range(200):
+        if second == 60 and not outcome:  # transaction.timeout.ms: the coordinator bumps the epoch and aborts
+            coordinator.epoch += 1
+            coordinator._forget()
+            brokers.model._producers[TP, coordinator.producer_id] = (coordinator.epoch, [])
+        if outcome:
+            break
+        advance(clock, 1)
+    assert isinstance(outcome[0].value, TransactionAbortable), f"after {second} s: {outcome[0].value!r}"
+
+
+def test_a_commit_that_ended_after_its_time_limit_may_be_asked_for_again(
+    clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
+) -> None:
+    """docs/exactly-once.md: KafkaTimeoutError from commit_transaction means nobody knows yet: call it again."""
+    producer = begun(clock, brokers, max_block_ms=1_000)
+    producer.send("t", b"v", partition=0)
+    coordinator.next_codes = [ErrorCode.NONE] + [ErrorCode.CONCURRENT_TRANSACTIONS] * 60
+    with pytest.raises(KafkaTimeoutError):
+        finish(clock, run(producer.commit_transaction()), 5)
+    advance(clock, 1)  # the program sleeps before it tries again
+    assert coordinator.ends == [True]
+    finish(clock, run(producer.commit_transaction()), 5)
+
+
+def test_an_abort_that_ended_after_its_time_limit_may_be_asked_for_again(
+    clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
+) -> None:
+    producer = begun(clock, brokers, max_block_ms=1_000)
+    finish(clock, producer.send("t", b"v", partition=0))
+    coordinator.next_codes = [ErrorCode.CONCURRENT_TRANSACTIONS] * 60
+    with pytest.raises(KafkaTimeoutError):
+        finish(clock, run(producer.abort_transaction()), 5)
+    advance(clock, 1)
+    assert coordinator.ends == [False]
+    finish(clock, run(producer.abort_transaction()), 5)
+
+
+def test_a_commit_ends_after_max_block_ms(
+    clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
+) -> None:
+    """Its docstring says so; the flush before it waits for delivery.timeout.ms."""
+    producer = begun(clock, brokers, max_block_ms=1_000)
+    brokers.stop(0)
+    producer.send("t", b"v", partition=0).addErrback(lambda _: None)
+    with pytest.raises(KafkaError):
+        finish(clock, run(producer.commit_transaction()), 10)
+
+
+def test_an_abort_that_the_coordinator_refuses_as_abortable_ends(
+    clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
+) -> None:
+    """TRANSACTION_ABORTABLE to EndTxn: who calls abort again must not wait for nothing."""
+    producer = begun(clock, brokers, max_block_ms=1_000)
+    finish(clock, producer.send("t", b"v", partition=0))
+    coordinator.next_codes = [ErrorCode.TRANSACTION_ABORTABLE]
+    for _ in range(3):
+        try:
+            finish(clock, run(producer.abort_transaction()), 5)
+            break
+        except KafkaTimeoutError:
+            continue
+    assert producer._transactions is not None and producer._transactions.state.state is State.READY
+
+
+def test_send_all_does_not_go_on_in_the_next_transaction(
+    clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
+) -> None:
+    """The way of ``gather``: another part of the work fails, the block aborts, the work is done again."""
+    producer = begun(clock, brokers)
+    sending = run(producer.send_all("late", [ProducerRecord(b"old", partition=0)]))  # waits for the topic
+    sending.addErrback(lambda _: None)
+    advance(clock, 0.5)
+    finish(clock, run(producer.abort_transaction()))
+    producer.begin_transaction()
+    finish(clock, producer.send("t", b"new", partition=1))
+    brokers.leaders["late"] = [0]
+    advance(clock, 1)
+    finish(clock, run(producer.commit_transaction()))
+    assert coordinator.ends == [True]
+    assert TopicPartition("late", 0) not in brokers.model.logs, "a record of the aborted transaction is committed"
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_partitions_that_were_not_attempted_wait_for_the_one_that_is_not_there_yet(is_first: bool) -> None:
+    """A broker that has not heard of a new topic answers UNKNOWN_TOPIC_OR_PARTITION for it, and
+    OPERATION_NOT_ATTEMPTED for all others, in any order (KafkaApis.handleAddPartitionsToTxnRequest). Java asks again.
+    """
+    codes = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED]
+    decisive = transaction_manager._decisive(reversed(codes) if is_first else codes)
+    assert outcome_of(decisive) is Outcome.RETRY
+
+
+def test_an_abort_of_several_goes_on_behind_one_that_cannot_be_aborted(
+    clock: Clock, brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark: the job's commit fails in the middle, and Spark aborts. Those behind hold readers up for 15 minutes."""
+    asked = []
+
+    class Coordinator:
+        def __init__(self, *given: Any) -> None:
+            self._id = given[3]
+
+        async def ask(self, api_key: ApiKey, message: Any, lowest: int, highest: int) -> Any:
+            asked.append(self._id)
+            code = ErrorCode.INVALID_TXN_STATE if self._id == "committed already" else ErrorCode.NONE
+            return SimpleNamespace(error_code=code)
+
+    monkeypatch.setattr(prepared_transaction, "KeyCoordinator", Coordinator)
+    prepared = [prepared_transaction.PreparedTransaction(name, 1, 0) for name in ("committed already", "open")]
+    config = ProducerConfig(bootstrap_servers="b0:9092")
+    with pytest.raises(KafkaError):
+        finish(clock, run(prepared_transaction.end_transactions(clock, config, prepared, is_committed=False)))
+    assert asked == ["committed already", "open"]
