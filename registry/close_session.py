@@ -80,14 +80,25 @@ def close_session(
 
 
 def _connect(host: str, port: int, tls: ssl.SSLContext | None, limit_s: float) -> socket.socket:
-    connection = socket.create_connection((host, port), limit_s)
-    if tls is None:
-        return connection
-    try:
-        return tls.wrap_socket(connection, server_hostname=host)
-    except BaseException:
-        connection.close()
-        raise
+    """The limit is for all addresses of the name together, and for the handshake."""
+    deadline_s = monotonic_s() + limit_s
+    failure = OSError(f"{host} has no address")
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        connection = socket.socket(family, kind, protocol)
+        try:
+            connection.settimeout(max(0.001, deadline_s - monotonic_s()))
+            connection.connect(address)
+            if tls is None:
+                return connection
+            connection.settimeout(max(0.001, deadline_s - monotonic_s()))
+            return tls.wrap_socket(connection, server_hostname=host)
+        except OSError as error:
+            connection.close()
+            failure = error
+        except BaseException:
+            connection.close()
+            raise
+    raise failure
 
 
 def _ask(connection: socket.socket, session_id: int, password: bytes, deadline_s: float) -> bool:

@@ -7,6 +7,7 @@ Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 """
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from twisted.logger import Logger
 
-from kafka_zk.controller import partition_state, replica_state
+from kafka_zk.controller import partition_state, replica_state, topic_deletion
 from kafka_zk.controller.alter_partition import Proposal
 from kafka_zk.controller.broker_changes import BrokerChanges
 from kafka_zk.controller.channels import Channels, Connect
@@ -218,12 +219,17 @@ class ActiveController:
         return {key: outcomes[tps[key]] if key in tps else ErrorCode.UNKNOWN_TOPIC_ID for key in proposals}
 
     def _names_of(self, topic_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
-        """The names of topics by their ids; to parse the ids of thousands of topics would take longer than the rest."""
+        """The names of topics by their ids; to parse the ids of thousands of topics would take longer than the rest. An
+        id that two topics have (a copied znode) names none of them."""
         asked = {uuids.to_text(topic_id): topic_id for topic_id in topic_ids}
         known = self.context.topic_ids
-        names = {asked[text]: name for name, text in known.items() if text in asked}
-        if len(names) < len(asked):  # unknown, or stored in another form than Kafka's
-            names = {uuids.from_text(text): name for name, text in known.items()}
+        named = [(asked[text], name) for name, text in known.items() if text in asked]
+        if len(named) < len(asked):  # unknown, or stored in another form than Kafka's
+            named = [(uuids.from_text(text), name) for name, text in known.items()]
+        names = dict(named)
+        if len(names) < len(named):
+            counts = Counter(topic_id for topic_id, _ in named)
+            names = {topic_id: name for topic_id, name in names.items() if counts[topic_id] == 1}
         return names
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
@@ -374,9 +380,12 @@ class ActiveController:
         self._put("balance of leaders", self._elections.balance, once=True)
 
     def _retry_due(self) -> None:
-        """Nobody watches a partition's state: what was wrong with it may have been mended without an event."""
+        """Nobody watches a partition's state, or why a broker refused to delete a replica: what was wrong may have been
+        mended without an event."""
         if partition_state.stuck(self.context):
             self._put("election of what has no leader", self._changes.elect_stuck, once=True)
+        if topic_deletion.waiting(self.context):
+            self._put("deletion of what was refused", self._deletions.try_refused, once=True)
 
     # -- requests --
 
@@ -406,7 +415,7 @@ class ActiveController:
         if isinstance(request, LeaderAndIsrRequest):
             self._put(
                 f"LeaderAndIsr answered by {broker_id}",
-                lambda: self._brokers.leader_and_isr_answered(broker_id, answer),
+                lambda: self._brokers.leader_and_isr_answered(broker_id, request.sender.broker_epoch, answer),
             )
         elif isinstance(request, StopReplicaRequest):
             self._put(

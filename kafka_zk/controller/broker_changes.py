@@ -138,14 +138,20 @@ class BrokerChanges:
 
     # -- log directories --
 
-    async def leader_and_isr_answered(self, broker_id: int, answer: Answer) -> None:
-        """Replicas on failed log directories are offline, those that answered without error are not."""
-        if answer.error_code != ErrorCode.NONE or broker_id not in self._context.brokers:
+    async def leader_and_isr_answered(self, broker_id: int, broker_epoch: int, answer: Answer) -> None:
+        """Replicas on failed log directories are offline, those that answered without error are not. What a broker
+        answered before it came back counts for nothing."""
+        broker = self._context.brokers.get(broker_id)
+        if answer.error_code != ErrorCode.NONE or broker is None or broker.epoch != broker_epoch:
             return
         codes = answer.partition_errors
         before = self._context.offline_dirs.get(broker_id, set())
         online = {tp for tp, code in codes.items() if code == ErrorCode.NONE}
-        lost = {tp for tp, code in codes.items() if code == ErrorCode.KAFKA_STORAGE_ERROR}
+        lost = {
+            tp
+            for tp, code in codes.items()
+            if code == ErrorCode.KAFKA_STORAGE_ERROR and broker_id in self._context.replicas(tp)
+        }
         self._context.offline_dirs[broker_id] = (before - online) | lost
         newly_lost = sorted(lost - before)
         if newly_lost:

@@ -194,10 +194,11 @@ class Channels:
         self._on_answer = on_answer
         self._on_failure = on_failure
         self._channels: dict[int, BrokerChannel] = {}
+        self._closed = False
 
     def add(self, info: BrokerInfo) -> None:
         """A broker is there; a channel that it has already stays."""
-        if info.broker_id not in self._channels:
+        if info.broker_id not in self._channels and not self._closed:
             self._channels[info.broker_id] = BrokerChannel(
                 info, self._clock, self._connect, self._on_answer, self._on_failure, self._versions
             )
@@ -238,6 +239,7 @@ class Channels:
         return {broker_id: channel.queued for broker_id, channel in sorted(self._channels.items())}
 
     def close(self) -> None:
+        self._closed = True
         for broker_id in list(self._channels):
             self.remove(broker_id)
 

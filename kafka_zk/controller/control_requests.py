@@ -235,13 +235,12 @@ class ClusterUpdate:
 
     def merged(self, newer: "ClusterUpdate") -> "ClusterUpdate | None":
         """Both in one, the newer one winning; None if it were too big, or if a topic was deleted and made anew."""
-        if len(self.partitions) + len(newer.partitions) > PARTITIONS_AT_ONCE:
+        partitions = {**self.partitions, **newer.partitions}
+        if len(partitions) > max(PARTITIONS_AT_ONCE, len(newer.partitions)):
             return None
         if any(newer.topic_ids.get(topic, topic_id) != topic_id for topic, topic_id in self.topic_ids.items()):
             return None
-        return ClusterUpdate(
-            {**self.partitions, **newer.partitions}, {**self.topic_ids, **newer.topic_ids}, newer.brokers
-        )
+        return ClusterUpdate(partitions, {**self.topic_ids, **newer.topic_ids}, newer.brokers)
 
     def _partition_state(self, tp: TopicPartition) -> MetadataState:
         info, replicas, offline_replicas = self.partitions[tp]

@@ -55,6 +55,13 @@ class Deletions:
             topic_deletion.resume(self._context, waiting)
             await self.run()
 
+    async def try_refused(self) -> None:
+        """Once more what live brokers could not delete."""
+        for topic in sorted(topic_deletion.waiting(self._context)):
+            await self._turn_for([topic])
+            if topic_deletion.is_refused(self._context, topic):
+                await self.resume([topic])
+
     async def replicas_failed(self, replicas: Sequence[Replica]) -> None:
         """These replicas cannot be deleted now: their topics wait for their broker."""
         if replicas:

@@ -28,7 +28,7 @@ def why_no_election(context: Context, tp: TopicPartition, *, unclean: bool) -> A
     info = context.leadership.get(tp)
     if info is None:
         return None
-    is_right = context.is_live(info.leader) if unclean else info.leader == context.replicas(tp)[0]
+    is_right = context.is_live(info.leader) if unclean else (info.leader,) == context.replicas(tp)[:1]
     return ApiError(ErrorCode.ELECTION_NOT_NEEDED) if is_right else None
 
 

@@ -23,6 +23,7 @@ from kafka_zk.registry.errors import (
     ConnectionLoss,
     ControllerMoved,
     InvalidZnode,
+    NoAuth,
     NodeExists,
     NoNode,
     NotEmpty,
@@ -197,11 +198,22 @@ class ControllerStore:
         return self._understood(path, partial(admin.decode_partitions, path, answer[0])) or set()
 
     async def get_all(self, paths: Sequence[str]) -> list[tuple[bytes | None, ZnodeStat] | None]:
-        """Data and stat of each path, None where nothing is."""
+        """Data and stat of each path, None where nothing is; None, and an ERROR, where an ACL hides it."""
         answers: list[tuple[bytes | None, ZnodeStat] | None] = []
         for window in _windows(paths):
-            answers.extend(await self.repeated(partial(read_all, self._client, window)))
+            try:
+                answers.extend(await self.repeated(partial(read_all, self._client, window)))
+            except NoAuth:
+                answers.extend([await self._get(path) for path in window])
         return answers
+
+    async def _get(self, path: str) -> tuple[bytes | None, ZnodeStat] | None:
+        try:
+            (answer,) = await self.repeated(partial(read_all, self._client, [path]))
+        except NoAuth as error:
+            self._faults.found(path, [str(error)])
+            return None
+        return answer
 
     # -- writing --
 
@@ -237,10 +249,16 @@ class ControllerStore:
         return outcomes
 
     async def delete_all(self, paths: Iterable[str], czxids: Mapping[str, int] | None = None) -> None:
-        """Delete znodes in the given order; those that are gone already do no harm. ``czxids``: see ``write``."""
-        for outcome in await self.write([Delete(path) for path in paths], czxids):
-            if isinstance(outcome, RegistryError) and not isinstance(outcome, NoNode):
-                raise outcome
+        """Delete znodes in the given order; those that are gone already do no harm, and what somebody has put below one
+        goes, too. ``czxids``: see ``write``."""
+        wanted = list(paths)
+        outcomes = await self.write([Delete(path) for path in wanted], czxids)
+        for path, outcome in zip(wanted, outcomes, strict=True):
+            tree = await self._tree(path) if isinstance(outcome, NotEmpty) else []
+            again = await self.write([Delete(each) for each in tree], czxids) if tree else [outcome]
+            for each in again:
+                if isinstance(each, RegistryError) and not isinstance(each, NoNode):
+                    raise each
 
     async def delete_topics(self, partitions: Mapping[str, Sequence[int]]) -> None:
         """All znodes of topics (with their partitions), leaves first, and last of all the orders to delete them.

@@ -118,9 +118,10 @@ class TopicChanges:
         for (topic, entry), outcome in zip(stored.items(), await self._store.write(operations), strict=True):
             if isinstance(outcome, BadVersion):
                 again.append(topic)
+            elif isinstance(outcome, RegistryError) and not isinstance(outcome, NoNode):
+                self._reporter.info("%s gets no id and is not served: %r", topic, outcome)
+                found[topic] = StoredTopic(TopicAssignment({}), entry.zk_version)
             elif not isinstance(outcome, NoNode):
-                if isinstance(outcome, RegistryError):
-                    raise outcome
                 assignment = replace(entry.assignment, topic_id=ids[topic])
                 found[topic] = StoredTopic(assignment, entry.zk_version + 1)
         return again

@@ -61,6 +61,19 @@ def resume(context: Context, topics: Iterable[str]) -> None:
     context.topics_ineligible_for_deletion -= set(topics)
 
 
+def waiting(context: Context) -> set[str]:
+    """Topics to be deleted, but not now."""
+    return context.topics_to_delete & context.topics_ineligible_for_deletion
+
+
+def is_refused(context: Context, topic: str) -> bool:
+    """Whether the topic waits for nothing: all its replicas are online, and none is being reassigned. A live broker
+    could not delete one; Kafka's controller tries that again only when the broker is back."""
+    if any(context.assignment(tp).is_being_reassigned for tp in context.partitions_of(topic)):
+        return False
+    return all(context.is_replica_online(r.broker_id, r.partition) for r in context.replicas_of_topic(topic))
+
+
 def plan(context: Context) -> DeletionPlan:
     """What can be done now. Running it and planning again ends when nothing is left to do."""
     complete: list[str] = []

@@ -98,7 +98,13 @@ class ChildProcess:
                 life.abandon()
             raise
         if life:
-            life.begin(process)
+            try:
+                life.begin(process)
+            except BaseException:  # no thread to be had: nobody would know of the process
+                process.kill()
+                process.wait()
+                life.abandon()
+                raise
         return process
 
     def wait_until(self, ready: Callable[[], bool], timeout_s: float, what: str) -> None:

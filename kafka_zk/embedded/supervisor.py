@@ -57,11 +57,11 @@ class Life:
 
     def begin(self, process: "subprocess.Popen[bytes]") -> None:
         """The process was started, with ``descriptor`` and ``environ``: wait for its end on a thread."""
-        os.close(self.descriptor)
         threading.Thread(target=self._wait, args=(process,), name=f"session of {process.pid}", daemon=True).start()
+        os.close(self.descriptor)
 
     def abandon(self) -> None:
-        """The process could not be started."""
+        """The process could not be started, or not be waited for."""
         os.close(self.descriptor)
         os.close(self._read_end)
 

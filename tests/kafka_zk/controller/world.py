@@ -3,6 +3,7 @@
 Requests pass through the real codec in both directions, so that what arrives is what a broker would read.
 """
 
+import uuid
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -36,6 +37,8 @@ from kafka_zk.storage.types import TopicPartition
 
 REQUEST_CONTEXT = RequestContext("PLAINTEXT", "PLAINTEXT", "User:ANONYMOUS", "127.0.0.1", 1, "test")
 
+TOPIC_ID = "A" * 21 + "Q"
+"""Of the topic t."""
 OUR_VERSIONS = {int(key): (0, highest) for key, (_, highest) in VERSIONS.items()}
 
 
@@ -250,8 +253,10 @@ class Cluster:
         response = self.scheduler.run(handling)
         return codec.decode_response(api_key, version, memoryview(codec.encode_body(response, api_key, version)))
 
-    def create(self, topic: str, assignment: dict[int, list[int]], topic_id: str | None = "A" * 21 + "Q") -> None:
+    def create(self, topic: str, assignment: dict[int, list[int]], topic_id: str | None = "its own") -> None:
         """Write a topic as CreateTopics does; nothing waits for the controller."""
+        if topic_id == "its own":
+            topic_id = TOPIC_ID if topic == "t" else uuids.to_text(uuid.uuid5(uuid.NAMESPACE_OID, topic))
         self.scheduler.run(self.topics.create_topic(topic, assignment, topic_id, {}))
 
     def delete(self, topic: str) -> None:

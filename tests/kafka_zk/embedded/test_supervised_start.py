@@ -1,0 +1,36 @@
+"""A supervised child without a thread to wait for it is not left behind."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_zk.embedded.process import ChildProcess
+from kafka_zk.embedded.supervisor import Supervisor
+
+
+def test_a_child_that_nobody_can_wait_for_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+
+    class Popen(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            started.append(self)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(subprocess, "Popen", Popen)
+    command = [sys.executable, "-c", "import time; time.sleep(30)"]
+    child = ChildProcess("c", command, tmp_path / "log", supervisor=Supervisor(print))
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            child.start()
+    child.kill()
+    alive = started[0].poll() is None
+    started[0].kill()
+    assert not alive
