@@ -24,7 +24,7 @@ def test_a_child_that_nobody_can_wait_for_is_ended(tmp_path: Path, monkeypatch: 
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(subprocess, "Popen", Popen)
-    command = [sys.executable, "-c", "import time; time.sleep(30)"]
+    command = [sys.executable, "-c", "import signal; signal.pause()"]
     child = ChildProcess("c", command, tmp_path / "log", supervisor=Supervisor(print))
     with monkeypatch.context() as full:
         full.setattr(threading.Thread, "start", refuse)
