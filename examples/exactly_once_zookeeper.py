@@ -74,8 +74,8 @@ class Shouting:
         producer = BlockingProducer(
             bootstrap_servers=self._bootstrap, transactional_id=f"{self._group}-{tp}", transaction_timeout_ms=30_000
         )
-        producer.init_transactions()
         self._producers[tp] = producer
+        producer.init_transactions()
         committed = self._admin.groups.stable_offsets(self._group, [tp])[tp]
         # Kafka forgets what a group without members committed after offsets.retention.minutes; ZooKeeper does not.
         self._seek(tp, self._copied[tp] if committed < 0 else committed)

@@ -365,6 +365,8 @@ class Producer:
         elif not self._closing:
             is_open = state.state is State.IN_TRANSACTION
             self.intake.refusal = None if is_open else state.error or IllegalTransactionState(state.refusal)
+            if self._transactions.is_prepared:
+                self.intake.refusal = IllegalTransactionState("the transaction is prepared: nothing can be added to it")
             if state.state is State.ABORTABLE:
                 self._drop_unsent(TransactionAborted(f"not sent: {state.error}"))
 

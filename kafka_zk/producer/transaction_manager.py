@@ -107,8 +107,9 @@ class TransactionManager:
         """See ``Producer.prepare_transaction``."""
         self.state.check_in_transaction()
         await self._flush("prepare_transaction")
-        self.state.check_in_transaction()
+        self.state.check_complete()
         self.is_prepared = self.state.has_something
+        self._tell()
         return PreparedTransaction(*self._identity) if self.is_prepared else None
 
     async def abort(self) -> None:
@@ -141,11 +142,11 @@ class TransactionManager:
         def is_wanted() -> bool:
             return self.state.state is State.IN_TRANSACTION and self._reactor.seconds() < deadline_s
 
-        self.state.offsets_asked()
+        self.state.offsets_asked(group.group_id)
         identity = self._identity
         done = await self._ask(self._coordinator, requests.add_offsets(*identity, group.group_id), is_wanted)
         if done is not None:
-            self.state.offsets_added()
+            self.state.group_added()
             coordinator = self._group_coordinators.get(group.group_id)
             if coordinator is None:
                 coordinator = KeyCoordinator(self._reactor, self._config, self._cluster, group.group_id, GROUP)
@@ -154,6 +155,7 @@ class TransactionManager:
         if done is None:
             self.state.check_in_transaction()
             raise self._timeout("send_offsets", "abort the transaction, or try again")
+        self.state.offsets_sent(group.group_id)
 
     # -- the sender's calls -------------------------------------------------------------------------------------------
 

@@ -109,6 +109,7 @@ class TransactionState:
         self._asked: set[TopicPartition] = set()
         self._added: set[TopicPartition] = set()
         self._has_offsets = False
+        self._without_offsets: set[str] = set()  # groups whose offsets nobody has confirmed yet
         self._has_added = False
 
     # -- the program's calls ------------------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ class TransactionState:
 
     def begin_commit(self) -> None:
         """Raises: IllegalTransactionState, or the error that is the cause."""
-        self.check_in_transaction()
+        self.check_complete()
         self._go(State.COMMITTING)
 
     def begin_abort(self) -> None:
@@ -151,7 +152,7 @@ class TransactionState:
     def ended(self) -> None:
         """The coordinator has committed or aborted the transaction, or there was nothing of it."""
         self._go(State.READY)
-        for each in (self._new, self._asked, self._added):
+        for each in (self._new, self._asked, self._added, self._without_offsets):
             each.clear()
         self._has_offsets = self._has_added = False
 
@@ -159,6 +160,14 @@ class TransactionState:
         """Raises: IllegalTransactionState, or the error that is the cause."""
         if self.state is not State.IN_TRANSACTION:
             raise self.error or IllegalTransactionState(self.refusal)
+
+    def check_complete(self) -> None:
+        """Raises, too: TransactionAbortable if offsets are missing that were to belong to the transaction."""
+        self.check_in_transaction()
+        if self._without_offsets:
+            groups = ", ".join(sorted(self._without_offsets))
+            self.fail(Outcome.ABORTABLE, KafkaError(f"offsets of {groups} were not added to the transaction"))
+            self.check_in_transaction()
 
     @property
     def refusal(self) -> str:
@@ -198,13 +207,18 @@ class TransactionState:
         self._asked.difference_update(tps)
         self._has_added = True
 
-    def offsets_asked(self) -> None:
+    def offsets_asked(self, group_id: str) -> None:
         """A group's offsets are to belong to the transaction, too."""
         self._has_offsets = True
+        self._without_offsets.add(group_id)
 
-    def offsets_added(self) -> None:
-        """They do now."""
+    def group_added(self) -> None:
+        """The coordinator knows of the group."""
         self._has_added = True
+
+    def offsets_sent(self, group_id: str) -> None:
+        """The group's offsets belong to the transaction now."""
+        self._without_offsets.discard(group_id)
 
     @property
     def has_something(self) -> bool:

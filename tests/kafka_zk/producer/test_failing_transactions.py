@@ -11,7 +11,7 @@ from kafka_zk.client.errors import KafkaError, KafkaTimeoutError
 from kafka_zk.client.waiting import run
 from kafka_zk.producer import prepared_transaction, transaction_manager
 from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.errors import TransactionAbortable
+from kafka_zk.producer.errors import IllegalTransactionState, TransactionAbortable
 from kafka_zk.producer.producer import Producer, ProducerRecord
 from kafka_zk.producer.transaction_scope import TransactionScope
 from kafka_zk.producer.transaction_state import Outcome, State, outcome_of
@@ -206,3 +206,15 @@ def test_an_abort_of_several_goes_on_behind_one_that_cannot_be_aborted(
     with pytest.raises(KafkaError):
         finish(clock, run(prepared_transaction.end_transactions(clock, config, prepared, is_committed=False)))
     assert asked == ["committed already", "open"]
+
+
+def test_nothing_is_added_to_a_transaction_that_is_prepared(
+    clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
+) -> None:
+    """Whoever ends it counts on what it had."""
+    producer = begun(clock, brokers)
+    finish(clock, producer.send("t", b"v", partition=0))
+    prepared = finish(clock, run(producer.prepare_transaction()))
+    assert prepared is not None and prepared.transactional_id == "x"
+    with pytest.raises(IllegalTransactionState, match="prepared"):
+        finish(clock, producer.send("t", b"w", partition=0))

@@ -51,8 +51,9 @@ def test_a_partition_is_added_before_its_first_batch() -> None:
 def test_an_empty_transaction_needs_no_coordinator() -> None:
     state = begun()
     assert not state.has_something
-    state.offsets_asked()
+    state.offsets_asked("g")
     assert state.has_something
+    state.offsets_sent("g")
     state.begin_commit()
     state.ended()
     assert not state.has_something
