@@ -84,7 +84,11 @@ def _connect(host: str, port: int, tls: ssl.SSLContext | None, limit_s: float) -
     deadline_s = monotonic_s() + limit_s
     failure = OSError(f"{host} has no address")
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        connection = socket.socket(family, kind, protocol)
+        try:
+            connection = socket.socket(family, kind, protocol)
+        except OSError as error:  # no IPv6 here
+            failure = error
+            continue
         try:
             connection.settimeout(max(0.001, deadline_s - monotonic_s()))
             connection.connect(address)

@@ -27,11 +27,11 @@ class Written(WriterCommitMessage):
 
 
 class TopicWriter(DataSourceArrowWriter):
-    """A batch write."""
+    """A batch write. ``job``: what its transactional ids have in common; by default a name that no other write has."""
 
-    def __init__(self, options: WriteOptions) -> None:
+    def __init__(self, options: WriteOptions, job: str | None = None) -> None:
         self._options = options
-        self._job = _job_name(options.checkpoint)
+        self._job = job or random_uuid(SYSTEM_RANDOM).hex[:12]
 
     def write(self, iterator: Iterator[Any]) -> Written:
         """Runs in executors. Raises: WriteFailed, OptionError."""
@@ -50,10 +50,13 @@ class TopicWriter(DataSourceArrowWriter):
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
-    """The same for each batch of a stream."""
+    """The same for each batch of a stream, for which Spark makes a writer. The name of the job stays the same, so a
+    batch that is tried again aborts what was left open, and a stream has as many transactional ids as tasks."""
 
     def __init__(self, options: WriteOptions) -> None:
-        self._batch = TopicWriter(options)
+        checkpoint = options.checkpoint
+        job = None if checkpoint is None else hashlib.sha256(checkpoint.encode()).hexdigest()[:12]
+        self._batch = TopicWriter(options, job)
 
     def write(self, iterator: Iterator[Any]) -> Written:
         return self._batch.write(iterator)
@@ -63,14 +66,6 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         self._batch.abort(messages)
-
-
-def _job_name(checkpoint: str | None) -> str:
-    """The same for all batches of a stream, for each of which Spark makes a writer: a batch that is tried again aborts
-    what was left open, and a stream has as many transactional ids as tasks. A batch write has a name of its own."""
-    if checkpoint is None:
-        return random_uuid(SYSTEM_RANDOM).hex[:12]
-    return hashlib.sha256(checkpoint.encode()).hexdigest()[:12]
 
 
 @contextmanager

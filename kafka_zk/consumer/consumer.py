@@ -167,8 +167,8 @@ class Consumer(OwnedPartitions):
     def group_metadata(self) -> ConsumerGroupMetadata:
         """The membership under which this consumer commits now; no member id and generation -1 outside a generation.
 
-        For a producer's ``send_offsets``: the group refuses who is no member of its generation any more. While the user
-        holds records that were taken away, that is so, though the member has joined again in the background.
+        For a producer's ``send_offsets``: the group refuses who is no member of its generation any more. This consumer
+        is in none while the user has records that were taken away, even if the member has joined again.
 
         Raises: KafkaError before the first ``start``. Source: KafkaConsumer.groupMetadata@3.9.
         """

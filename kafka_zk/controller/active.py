@@ -66,7 +66,7 @@ BALANCE_AFTER_S = 5
 """After a failover; Kafka's."""
 
 RETRY_INTERVAL_S = 10
-"""How often partitions without a leader, which could have one, are tried again."""
+"""How often partitions without a leader, which could have one, and refused deletions are tried again."""
 
 Work = Callable[[], Coroutine[Any, Any, object]]
 
@@ -224,7 +224,7 @@ class ActiveController:
         asked = {uuids.to_text(topic_id): topic_id for topic_id in topic_ids}
         known = self.context.topic_ids
         named = [(asked[text], name) for name, text in known.items() if text in asked]
-        if len(named) < len(asked):  # unknown, or stored in another form than Kafka's
+        if len({topic_id for topic_id, _ in named}) < len(asked):  # unknown, or stored in another form than Kafka's
             named = [(uuids.from_text(text), name) for name, text in known.items()]
         names = dict(named)
         if len(names) < len(named):

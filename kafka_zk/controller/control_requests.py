@@ -235,10 +235,15 @@ class ClusterUpdate:
 
     def merged(self, newer: "ClusterUpdate") -> "ClusterUpdate | None":
         """Both in one, the newer one winning; None if it were too big, or if a topic was deleted and made anew."""
-        partitions = {**self.partitions, **newer.partitions}
-        if len(partitions) > max(PARTITIONS_AT_ONCE, len(newer.partitions)):
+        limit = max(PARTITIONS_AT_ONCE, len(newer.partitions))
+        if len(self.partitions) > limit:
             return None
         if any(newer.topic_ids.get(topic, topic_id) != topic_id for topic, topic_id in self.topic_ids.items()):
+            return None
+        if self.partitions.keys() <= newer.partitions.keys():
+            return newer  # all brokers share what is built of it
+        partitions = {**self.partitions, **newer.partitions}
+        if len(partitions) > limit:
             return None
         return ClusterUpdate(partitions, {**self.topic_ids, **newer.topic_ids}, newer.brokers)
 

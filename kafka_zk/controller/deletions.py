@@ -57,13 +57,12 @@ class Deletions:
 
     async def try_refused(self) -> None:
         """Once more what live brokers could not delete."""
-        for topic in sorted(topic_deletion.waiting(self._context)):
-            await self._turn_for([topic])
-            if topic_deletion.is_refused(self._context, topic):
-                await self.resume([topic])
+        waiting = topic_deletion.waiting(self._context)
+        await self._turn_for(waiting)
+        await self.resume([topic for topic in waiting if topic_deletion.is_refused(self._context, topic)])
 
     async def replicas_failed(self, replicas: Sequence[Replica]) -> None:
-        """These replicas cannot be deleted now: their topics wait for their broker."""
+        """These replicas cannot be deleted now: their topics wait until their broker is back, or for the next try."""
         if replicas:
             await self._changes.replicas(replicas, ReplicaState.DELETION_INELIGIBLE)
             topic_deletion.halt(self._context, {replica.partition.topic for replica in replicas})

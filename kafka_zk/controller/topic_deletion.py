@@ -67,8 +67,8 @@ def waiting(context: Context) -> set[str]:
 
 
 def is_refused(context: Context, topic: str) -> bool:
-    """Whether the topic waits for nothing: all its replicas are online, and none is being reassigned. A live broker
-    could not delete one; Kafka's controller tries that again only when the broker is back."""
+    """Whether the topic is held up only by a refusal: all its replicas are online, and none is being reassigned. A
+    live broker could not delete one; Kafka's controller tries that again only after the broker was away."""
     if any(context.assignment(tp).is_being_reassigned for tp in context.partitions_of(topic)):
         return False
     return all(context.is_replica_online(r.broker_id, r.partition) for r in context.replicas_of_topic(topic))

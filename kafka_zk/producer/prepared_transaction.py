@@ -31,8 +31,8 @@ async def end_transactions(
 ) -> None:
     """Commit or abort them, one after the other; what was ended like this before stays so.
 
-    Raises: KafkaError for the first that cannot be ended, KafkaTimeoutError after ``max.block.ms``; of a commit those
-    after it stay open.
+    Raises: KafkaError for the first that cannot be ended, KafkaTimeoutError after ``max.block.ms``; when committing,
+    those after it stay open.
     """
     cluster = Cluster(reactor, config, allow_auto_topic_creation=False)
     try:

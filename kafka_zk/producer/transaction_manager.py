@@ -20,6 +20,7 @@ from kafka_zk.client.key_coordinator import KeyCoordinator
 from kafka_zk.client.waiting import Reactor, Signal, run, sleep
 from kafka_zk.producer import transaction_requests as requests
 from kafka_zk.producer.config import ProducerConfig
+from kafka_zk.producer.errors import IllegalTransactionState
 from kafka_zk.producer.idempotence import Idempotence
 from kafka_zk.producer.prepared_transaction import PreparedTransaction
 from kafka_zk.producer.transaction_requests import Request
@@ -88,6 +89,7 @@ class TransactionManager:
     def begin(self) -> None:
         """See ``Producer.begin_transaction``."""
         self.state.begin()
+        self.is_prepared = False
         self._unheard = None
         self._tell()
 
@@ -95,21 +97,26 @@ class TransactionManager:
         """See ``Producer.commit_transaction``."""
         if self._has_ended_unheard(State.COMMITTING):
             return
+        deadline_s = self._deadline_s()
         if self.state.state is not State.COMMITTING:
             self.state.check_in_transaction()
-            await self._flush("commit_transaction")
-            self.state.begin_commit()
-            self._tell()
+            await self._flush("commit_transaction", deadline_s)
+            try:
+                self.state.begin_commit()
+            finally:
+                self._tell()
             run(self._end(is_committed=True))
-        await self._until_ended("commit_transaction", State.COMMITTING)
+        await self._until_ended("commit_transaction", State.COMMITTING, deadline_s)
 
     async def prepare(self) -> PreparedTransaction | None:
         """See ``Producer.prepare_transaction``."""
         self.state.check_in_transaction()
-        await self._flush("prepare_transaction")
-        self.state.check_complete()
-        self.is_prepared = self.state.has_something
-        self._tell()
+        await self._flush("prepare_transaction", self._deadline_s())
+        try:
+            self.state.check_complete()
+            self.is_prepared = self.state.has_something
+        finally:
+            self._tell()
         return PreparedTransaction(*self._identity) if self.is_prepared else None
 
     async def abort(self) -> None:
@@ -121,7 +128,7 @@ class TransactionManager:
             self._tell()
             self._batches.drop_unsent()
             run(self._end(is_committed=False))
-        await self._until_ended("abort_transaction", State.ABORTING)
+        await self._until_ended("abort_transaction", State.ABORTING, self._deadline_s())
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata, *, is_alone: bool = False
@@ -129,6 +136,8 @@ class TransactionManager:
         """See ``Producer.send_offsets``. Unless the group has no members (``is_alone``), only one of them commits: of a
         consumer that was put out of its group the coordinator cannot tell that it is a zombie."""
         self.state.check_in_transaction()
+        if self.is_prepared:
+            raise IllegalTransactionState("the transaction is prepared: nothing can be added to it")
         if not offsets:
             return
         if group.member_id == "" and group.generation_id < 0 and not is_alone:
@@ -142,7 +151,7 @@ class TransactionManager:
         def is_wanted() -> bool:
             return self.state.state is State.IN_TRANSACTION and self._reactor.seconds() < deadline_s
 
-        self.state.offsets_asked(group.group_id)
+        self.state.offsets_asked(group.group_id, offsets)
         identity = self._identity
         done = await self._ask(self._coordinator, requests.add_offsets(*identity, group.group_id), is_wanted)
         if done is not None:
@@ -155,7 +164,7 @@ class TransactionManager:
         if done is None:
             self.state.check_in_transaction()
             raise self._timeout("send_offsets", "abort the transaction, or try again")
-        self.state.offsets_sent(group.group_id)
+        self.state.offsets_sent(group.group_id, offsets)
 
     # -- the sender's calls -------------------------------------------------------------------------------------------
 
@@ -186,13 +195,12 @@ class TransactionManager:
     def _identity(self) -> tuple[str, int, int]:
         return self._transactional_id, self._idempotence.producer_id, self._idempotence.epoch
 
-    async def _flush(self, method: str) -> None:
+    async def _flush(self, method: str, deadline_s: float) -> None:
         """Flush until no record is waiting, including those sent meanwhile.
 
         Raises: KafkaTimeoutError after ``max.block.ms``; what was sent is still delivered. If records have failed by
         then: what ``check_in_transaction`` raises.
         """
-        deadline_s = self._deadline_s()
         is_first = True
         while is_first or not self._batches.none_waits():
             is_first = False
@@ -283,8 +291,7 @@ class TransactionManager:
             return error.code, None
         return _decisive(request.codes_of(answer)), answer
 
-    async def _until_ended(self, method: str, ending: State) -> None:
-        deadline_s = self._deadline_s()
+    async def _until_ended(self, method: str, ending: State, deadline_s: float) -> None:
         while self.state.state is ending:
             if self._closed:
                 raise ClientClosed("the producer was closed")
@@ -296,8 +303,7 @@ class TransactionManager:
 
     def _has_ended_unheard(self, ending: State) -> bool:
         """Whether this is the second call, and the first one, which timed out, has succeeded since."""
-        unheard, self._unheard = self._unheard, None
-        return unheard is ending and self.state.state is State.READY
+        return self._unheard is ending and self.state.state is State.READY
 
     def _tell(self) -> None:
         self._batches.state_changed()

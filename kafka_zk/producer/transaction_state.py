@@ -109,7 +109,7 @@ class TransactionState:
         self._asked: set[TopicPartition] = set()
         self._added: set[TopicPartition] = set()
         self._has_offsets = False
-        self._without_offsets: set[str] = set()  # groups whose offsets nobody has confirmed yet
+        self._without_offsets: set[tuple[str, TopicPartition]] = set()  # nobody has confirmed these of a group yet
         self._has_added = False
 
     # -- the program's calls ------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class TransactionState:
         """Raises, too: TransactionAbortable if offsets are missing that were to belong to the transaction."""
         self.check_in_transaction()
         if self._without_offsets:
-            groups = ", ".join(sorted(self._without_offsets))
+            groups = ", ".join(sorted({group_id for group_id, _ in self._without_offsets}))
             self.fail(Outcome.ABORTABLE, KafkaError(f"offsets of {groups} were not added to the transaction"))
             self.check_in_transaction()
 
@@ -207,18 +207,18 @@ class TransactionState:
         self._asked.difference_update(tps)
         self._has_added = True
 
-    def offsets_asked(self, group_id: str) -> None:
+    def offsets_asked(self, group_id: str, tps: Iterable[TopicPartition]) -> None:
         """A group's offsets are to belong to the transaction, too."""
         self._has_offsets = True
-        self._without_offsets.add(group_id)
+        self._without_offsets.update((group_id, tp) for tp in tps)
 
     def group_added(self) -> None:
         """The coordinator knows of the group."""
         self._has_added = True
 
-    def offsets_sent(self, group_id: str) -> None:
+    def offsets_sent(self, group_id: str, tps: Iterable[TopicPartition]) -> None:
         """The group's offsets belong to the transaction now."""
-        self._without_offsets.discard(group_id)
+        self._without_offsets.difference_update((group_id, tp) for tp in tps)
 
     @property
     def has_something(self) -> bool:

@@ -10,7 +10,7 @@ from kafka_zk.registry.groups import delete_tree
 from kafka_zk.registry.znodes.topics import topic_path
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.controller.test_alter_partition import propose
-from tests.kafka_zk.controller.world import Cluster, led_by
+from tests.kafka_zk.controller.world import TOPIC_ID, Cluster, led_by
 
 
 def test_a_failed_disk_of_a_brokers_last_life_does_not_count_in_the_next(monkeypatch: Any) -> None:
@@ -51,14 +51,14 @@ def test_a_failed_disk_of_a_brokers_last_life_does_not_count_in_the_next(monkeyp
 
 
 def test_topics_with_the_same_id_do_not_share_their_isrs() -> None:
-    """A topic's znode was copied: whoever leads the one must not change the ISR of the other."""
+    """A topic's znode was copied: whoever leads the one must not change the ISR of the other. The id names neither."""
     cluster = Cluster(3)
     cluster.create("t", {0: [0, 1, 2]})
-    cluster.create("u", {0: [0, 1, 2]})
+    cluster.create("u", {0: [0, 1, 2]}, TOPIC_ID)
     cluster.settle()
     propose(cluster, [0, 1])  # for t, by its id
     cluster.settle()
-    assert [state.isr for state in (cluster.state("t"), cluster.state("u")) if state] == [[0, 1], [0, 1, 2]]
+    assert [state.isr for state in (cluster.state("t"), cluster.state("u")) if state] == [[0, 1, 2]] * 2
 
 
 def test_a_failed_disk_under_a_topic_that_is_gone_does_not_count_for_the_next_of_its_name(monkeypatch: Any) -> None:

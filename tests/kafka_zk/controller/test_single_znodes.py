@@ -1,6 +1,7 @@
 """Single znodes that must not stop the controller for everybody."""
 
 import json
+import logging
 
 import pytest
 from twisted.internet.defer import fail
@@ -102,7 +103,7 @@ def test_a_topic_znode_with_no_room_for_an_id_stops_no_other_topic(
 
 
 def test_a_state_that_an_acl_hides_keeps_nobody_from_being_the_controller(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It counts as one that cannot be understood. Kafka's controller fails over it."""
     cluster.create("t", {0: [2, 1]})
@@ -117,3 +118,4 @@ def test_a_state_that_an_acl_hides_keeps_nobody_from_being_the_controller(
     )
     fail_over(cluster)
     assert len(cluster.active) == 1
+    assert [r for r in caplog.records if r.levelno == logging.ERROR and hidden in r.getMessage()]

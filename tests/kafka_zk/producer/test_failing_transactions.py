@@ -11,7 +11,7 @@ from kafka_zk.client.errors import KafkaError, KafkaTimeoutError
 from kafka_zk.client.waiting import run
 from kafka_zk.producer import prepared_transaction, transaction_manager
 from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.errors import IllegalTransactionState, TransactionAbortable
+from kafka_zk.producer.errors import IllegalTransactionState, TransactionAbortable, TransactionAborted
 from kafka_zk.producer.producer import Producer, ProducerRecord
 from kafka_zk.producer.transaction_scope import TransactionScope
 from kafka_zk.producer.transaction_state import Outcome, State, outcome_of
@@ -114,7 +114,13 @@ def test_a_commit_that_ended_after_its_time_limit_may_be_asked_for_again(
         finish(clock, run(producer.commit_transaction()), 5)
     advance(clock, 1)  # the program sleeps before it tries again
     assert coordinator.ends == [True]
+    with pytest.raises(IllegalTransactionState):
+        finish(clock, run(producer.abort_transaction()), 5)
     finish(clock, run(producer.commit_transaction()), 5)
+    producer.begin_transaction()
+    finish(clock, run(producer.abort_transaction()), 5)
+    with pytest.raises(IllegalTransactionState):
+        finish(clock, run(producer.commit_transaction()), 5)
 
 
 def test_an_abort_that_ended_after_its_time_limit_may_be_asked_for_again(
@@ -175,6 +181,21 @@ def test_send_all_does_not_go_on_in_the_next_transaction(
     assert TopicPartition("late", 0) not in brokers.model.logs, "a record of the aborted transaction is committed"
 
 
+def test_send_all_that_waits_for_a_partition_does_not_go_on_in_the_next_transaction(
+    clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
+) -> None:
+    producer = begun(clock, brokers)
+    sending = run(producer.send_all("t", [ProducerRecord(b"old", partition=3)]))
+    advance(clock, 0.5)
+    finish(clock, run(producer.abort_transaction()))
+    producer.begin_transaction()
+    brokers.leaders["t"].append(0)
+    with pytest.raises(TransactionAborted):
+        finish(clock, sending, 5)
+    finish(clock, run(producer.commit_transaction()))
+    assert TopicPartition("t", 3) not in brokers.model.logs
+
+
 @pytest.mark.parametrize("is_first", [False, True])
 def test_partitions_that_were_not_attempted_wait_for_the_one_that_is_not_there_yet(is_first: bool) -> None:
     """A broker that has not heard of a new topic answers UNKNOWN_TOPIC_OR_PARTITION for it, and
@@ -185,10 +206,12 @@ def test_partitions_that_were_not_attempted_wait_for_the_one_that_is_not_there_y
     assert outcome_of(decisive) is Outcome.RETRY
 
 
+@pytest.mark.parametrize("is_committed", [False, True])
 def test_an_abort_of_several_goes_on_behind_one_that_cannot_be_aborted(
-    clock: Clock, brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    clock: Clock, brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch, is_committed: bool
 ) -> None:
-    """Spark: the job's commit fails in the middle, and Spark aborts. Those behind hold readers up for 15 minutes."""
+    """Spark: the job's commit fails in the middle, and Spark aborts. Those behind hold readers up for 15 minutes. A
+    commit ends at the first one: what is behind it can still be aborted."""
     asked = []
 
     class Coordinator:
@@ -204,8 +227,8 @@ def test_an_abort_of_several_goes_on_behind_one_that_cannot_be_aborted(
     prepared = [prepared_transaction.PreparedTransaction(name, 1, 0) for name in ("committed already", "open")]
     config = ProducerConfig(bootstrap_servers="b0:9092")
     with pytest.raises(KafkaError):
-        finish(clock, run(prepared_transaction.end_transactions(clock, config, prepared, is_committed=False)))
-    assert asked == ["committed already", "open"]
+        finish(clock, run(prepared_transaction.end_transactions(clock, config, prepared, is_committed=is_committed)))
+    assert asked == (["committed already"] if is_committed else ["committed already", "open"])
 
 
 def test_nothing_is_added_to_a_transaction_that_is_prepared(
@@ -218,3 +241,8 @@ def test_nothing_is_added_to_a_transaction_that_is_prepared(
     assert prepared is not None and prepared.transactional_id == "x"
     with pytest.raises(IllegalTransactionState, match="prepared"):
         finish(clock, producer.send("t", b"w", partition=0))
+    with pytest.raises(IllegalTransactionState, match="prepared"):
+        finish(clock, run(producer.send_offsets({TP: 7}, "g")))
+    finish(clock, run(producer.abort_transaction()))
+    producer.begin_transaction()
+    finish(clock, producer.send("t", b"w", partition=0))

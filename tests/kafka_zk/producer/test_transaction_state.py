@@ -51,9 +51,9 @@ def test_a_partition_is_added_before_its_first_batch() -> None:
 def test_an_empty_transaction_needs_no_coordinator() -> None:
     state = begun()
     assert not state.has_something
-    state.offsets_asked("g")
+    state.offsets_asked("g", [A])
     assert state.has_something
-    state.offsets_sent("g")
+    state.offsets_sent("g", [A])
     state.begin_commit()
     state.ended()
     assert not state.has_something
