@@ -30,7 +30,7 @@ class GroupOffsets:
 
     def __init__(self) -> None:
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._pending: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._pending: dict[TopicPartition, list[OffsetAndMetadata]] = {}
         self._pending_count = 0  # of all commits that are being written, also of the same partition
         self._record_offsets: dict[TopicPartition, int] = {}  # of what is committed, since others may become so
         self._transactional = TransactionalOffsets()
@@ -78,7 +78,8 @@ class GroupOffsets:
 
     def begin(self, offsets: Offsets) -> None:
         """These are being written."""
-        self._pending.update(offsets)
+        for tp, offset in offsets.items():
+            self._pending.setdefault(tp, []).append(offset)
         self._pending_count += len(offsets)
 
     def written(self, offsets: Offsets, record_offset: int) -> None:
@@ -90,10 +91,14 @@ class GroupOffsets:
         self.failed(offsets)
 
     def failed(self, offsets: Offsets) -> None:
-        """They are written no longer; a later commit of the same partition still may be."""
+        """They are written no longer; other commits of the same partition still may be. (In Kafka an earlier one is
+        then forgotten until the coordinator loads again.)"""
         for tp, offset in offsets.items():
-            if self._pending.get(tp) == offset:
-                del self._pending[tp]
+            pending = self._pending.get(tp, [])
+            if offset in pending:
+                pending.remove(offset)
+                if not pending:
+                    del self._pending[tp]
         self._pending_count -= len(offsets)
         self._forget_record_offsets()
 

@@ -55,6 +55,16 @@ def test_one_that_is_told_late_does_not_replace_one_that_nobody_waited_for() -> 
     assert offset_of(offsets) == 1
 
 
+def test_an_earlier_one_counts_though_the_later_one_fails() -> None:
+    offsets = GroupOffsets()
+    for each in (EARLIER, LATEST):
+        offsets.begin(each)
+    offsets.failed(LATEST)
+    assert offsets.is_pending(T0)
+    offsets.written(EARLIER, 10)
+    assert offset_of(offsets) == 1 and not offsets.is_pending(T0)
+
+
 def test_what_is_removed_while_it_is_written_stays_away() -> None:
     offsets = GroupOffsets()
     offsets.begin(EARLIER)
