@@ -79,12 +79,14 @@ class ControllerRegistry:
         Raises: ConnectionLoss, SessionLost, InvalidZnode (what stands in the znodes is not Kafka's).
         """
         while True:
-            epoch, epoch_version = await self._epoch()  # first: a claim that is ours afterwards was ours then
             claim, owner = await self._claim()
+            epoch, epoch_version = await self._epoch()
             if claim is not None:
                 mine = claim.broker_id == broker_id and owner == self._client.session_id
                 if not mine or claim.is_kraft:
                     return Lost(claim.broker_id)
+                if await self._claim() != (claim, owner):
+                    continue  # then the epoch may be that of a later controller
                 if epoch >= known_epoch:
                     return Elected(epoch, epoch_version)
             epoch = max(epoch, known_epoch if known_epoch in EPOCHS else 0) + 1
