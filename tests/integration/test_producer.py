@@ -46,7 +46,7 @@ def test_records_arrive_as_they_were_sent(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, compression: str
 ) -> None:
     """Keys, values, nulls, headers and timestamps, in every codec; the key's hash decides the partition."""
-    topic = make_topic(partitions=4)
+    topic = make_topic(partitions=4, config={"retention.ms": "-1"})  # the records are from 1970
     headers = [("trace", b"\x00\xff"), ("empty", b""), ("none", None)]
     with BlockingProducer(bootstrap_servers=kafka_zk_cluster.bootstrap, compression_type=compression) as producer:
         for index in range(300):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 @pytest.fixture
 def filled(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> list[TopicPartition]:
     """Two partitions of 1,000 records in small batches; the record at offset n has timestamp 1,000 + n."""
-    topic = make_topic(partitions=2)
+    topic = make_topic(partitions=2, config={"retention.ms": "-1"})  # they are from 1970
     with BlockingProducer(bootstrap_servers=kafka_zk_cluster.bootstrap, batch_size=1_000) as producer:
         for index in range(2_000):
             producer.send(topic, b"%d" % index, partition=index % 2, timestamp_ms=1_000 + index // 2)
