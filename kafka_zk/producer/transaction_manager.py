@@ -201,13 +201,11 @@ class TransactionManager:
         Raises: KafkaTimeoutError after ``max.block.ms``; what was sent is still delivered. If records have failed by
         then: what ``check_in_transaction`` raises.
         """
-        is_first = True
-        while is_first or not self._batches.none_waits():
-            is_first = False
-            left_s = deadline_s - self._reactor.seconds()
-            if left_s <= 0 or not await fires_within(self._reactor, run(self._batches.flush()), left_s):
-                self.state.check_in_transaction()
-                raise self._timeout(method, "records are still being sent: call it again")
+        while await fires_within(self._reactor, run(self._batches.flush()), deadline_s - self._reactor.seconds()):
+            if self._batches.none_waits():
+                return
+        self.state.check_in_transaction()
+        raise self._timeout(method, "records are still being sent: call it again")
 
     async def _add(self, tps: Iterable[TopicPartition]) -> None:
         def is_wanted() -> bool:

@@ -2,11 +2,13 @@
 
 import json
 import logging
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from twisted.internet.defer import fail
 
-from kafka_zk.registry.client import Create
+from kafka_zk.registry.client import Create, Operation
 from kafka_zk.registry.errors import NoAuth, RegistryError
 from kafka_zk.registry.kazoo_common import check_size
 from kafka_zk.registry.pipeline import create_with_parents
@@ -84,12 +86,12 @@ def test_a_topic_znode_with_no_room_for_an_id_stops_no_other_topic(
     """As kazoo's clients refuse what ZooKeeper would answer by closing the connection."""
     multi = SimClient.multi
 
-    def limited(self, operations):  # type: ignore[no-untyped-def]
+    def limited(client: SimClient, operations: Sequence[Operation]) -> Any:
         try:
             check_size(operations)
         except RegistryError as error:
             return fail(error)
-        return multi(self, operations)
+        return multi(client, operations)
 
     monkeypatch.setattr(SimClient, "multi", limited)
     data = {"version": 1, "partitions": {"0": [1]}, "pad": "x" * (0xFFFFF - 160)}

@@ -15,15 +15,15 @@ from kafka_zk.embedded.supervisor import Supervisor
 def test_a_child_that_nobody_can_wait_for_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Any] = []
 
-    class Popen(subprocess.Popen):  # type: ignore[type-arg]
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **options)
-            started.append(self)
+    def popen(*args: Any, **options: Any) -> Any:
+        started.append(real_popen(*args, **options))
+        return started[0]
 
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(subprocess, "Popen", Popen)
+    real_popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", popen)
     command = [sys.executable, "-c", "import signal; signal.pause()"]
     child = ChildProcess("c", command, tmp_path / "log", supervisor=Supervisor(print))
     with monkeypatch.context() as full:

@@ -25,16 +25,6 @@ from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def brokers(clock: Clock) -> FakeCluster:
-    return FakeCluster(clock, {"t": [0, 1, 0]})
-
-
 def producer_for(clock: Clock, brokers: FakeCluster, **options: Any) -> Producer:
     return Producer(clock, connect=brokers.connect, bootstrap_servers="b0:9092,b1:9092", **options)
 

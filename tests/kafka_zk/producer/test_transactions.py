@@ -103,20 +103,19 @@ def test_records_and_offsets_are_committed_together(world: World) -> None:
 @pytest.mark.parametrize("ending", [TransactionManager.commit, TransactionManager.prepare])
 def test_nothing_is_committed_without_the_offsets_that_were_to_be_in_it(world: World, ending: Any) -> None:
     """The program went on behind the timeout of ``send_offsets``. Sent again, they are there."""
-    world.manager.begin()
-    world.send(A)
-    world.coordinator.next_codes = [ErrorCode.NONE] + [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 1_000
-    assert isinstance(world.raised(world.manager.send_offsets({B: 7}, GROUP)), KafkaTimeoutError)
-    world.coordinator.next_codes.clear()
-    world.done(world.manager.send_offsets({A: 3}, GROUP))
+
+    def begin_and_miss_offsets() -> None:
+        world.manager.begin()
+        world.send(A)
+        world.coordinator.next_codes = [ErrorCode.NONE] + [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 1_000
+        assert isinstance(world.raised(world.manager.send_offsets({B: 7}, GROUP)), KafkaTimeoutError)
+        world.coordinator.next_codes.clear()
+        world.done(world.manager.send_offsets({A: 3}, GROUP))
+
+    begin_and_miss_offsets()
     assert isinstance(world.raised(ending(world.manager)), TransactionAbortable)
     world.done(world.manager.abort())
-    world.manager.begin()
-    world.send(A)
-    world.coordinator.next_codes = [ErrorCode.NONE] + [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 1_000
-    assert isinstance(world.raised(world.manager.send_offsets({B: 7}, GROUP)), KafkaTimeoutError)
-    world.coordinator.next_codes.clear()
-    world.done(world.manager.send_offsets({A: 3}, GROUP))
+    begin_and_miss_offsets()
     world.done(world.manager.send_offsets({B: 7}, GROUP))
     world.done(world.manager.commit())
     assert world.coordinator.ends == [False, True]

@@ -29,16 +29,6 @@ NEW = 3
 """The number of the partition that is added."""
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def brokers(clock: Clock) -> FakeCluster:
-    return FakeCluster(clock, {"t": [0, 1, 0]})
-
-
 def ready_producer(clock: Clock, brokers: FakeCluster, **options: Any) -> Producer:
     """It has the topic's metadata, and will not fetch them by itself for minutes."""
     producer = Producer(clock, connect=brokers.connect, bootstrap_servers="b0:9092,b1:9092", **options)

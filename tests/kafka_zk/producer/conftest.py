@@ -1,0 +1,17 @@
+"""A clock and a cluster of plain values."""
+
+import pytest
+from twisted.internet.task import Clock
+
+from tests.kafka_zk.client.fake_cluster import FakeCluster
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def brokers(clock: Clock) -> FakeCluster:
+    """Two brokers, and a topic with three partitions."""
+    return FakeCluster(clock, {"t": [0, 1, 0]})
