@@ -38,7 +38,7 @@ class Shouting:
         self._bootstrap, self._target, self._group = bootstrap, target, group
         self._claims = Claims()
         self._producers: dict[TopicPartition, BlockingProducer] = {}
-        self._copied: dict[TopicPartition, int] = {}  # the copy in ZooKeeper; without one, where the log begins
+        self._copied: dict[TopicPartition, int] = {}  # where to go on if Kafka has forgotten it
         self._admin = BlockingAdmin(bootstrap_servers=bootstrap)
         self.consumer = BlockingZookeeperConsumer(
             [source],

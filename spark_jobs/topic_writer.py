@@ -50,8 +50,8 @@ class TopicWriter(DataSourceArrowWriter):
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
-    """The same for each batch of a stream, for which Spark makes a writer. The name of the job stays the same, so a
-    batch that is tried again aborts what was left open, and a stream has as many transactional ids as tasks."""
+    """The same for each batch of a stream, for which Spark makes a writer. With ``checkpointLocation`` the name of the
+    job stays the same: a task that is tried again aborts what it left open, and ids do not become more and more."""
 
     def __init__(self, options: WriteOptions) -> None:
         checkpoint = options.checkpoint

@@ -167,8 +167,8 @@ class Consumer(OwnedPartitions):
     def group_metadata(self) -> ConsumerGroupMetadata:
         """The membership under which this consumer commits now; no member id and generation -1 outside a generation.
 
-        For a producer's ``send_offsets``: the group refuses who is no member of its generation any more. This consumer
-        is in none while the user has records that were taken away, even if the member has joined again.
+        For a producer's ``send_offsets``: the group rejects anyone who is no longer a member of its generation. This
+        consumer is in none while the application holds records of revoked partitions, even if it has joined again.
 
         Raises: KafkaError before the first ``start``. Source: KafkaConsumer.groupMetadata@3.9.
         """

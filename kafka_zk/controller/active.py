@@ -220,7 +220,7 @@ class ActiveController:
 
     def _names_of(self, topic_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
         """The names of topics by their ids; to parse the ids of thousands of topics would take longer than the rest. An
-        id that two topics have (a copied znode) names none of them."""
+        id that two topics share (a copied znode) is neither's."""
         asked = {uuids.to_text(topic_id): topic_id for topic_id in topic_ids}
         known = self.context.topic_ids
         named = [(asked[text], name) for name, text in known.items() if text in asked]

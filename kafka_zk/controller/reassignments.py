@@ -15,7 +15,7 @@ from kafka_zk.controller.store import ControllerStore
 from kafka_zk.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.network.slices import Turns
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.client import Delete, Operation, SetData
+from kafka_zk.registry.client import Operation, SetData
 from kafka_zk.registry.errors import BadVersion, InvalidZnode, RegistryError
 from kafka_zk.registry.znodes import admin
 from kafka_zk.registry.znodes import topics as znodes
@@ -248,5 +248,7 @@ class Reassignments:
         if len(left) == len(orders):
             return
         path = admin.REASSIGN_PARTITIONS
-        operation: Operation = SetData(path, admin.encode_reassignment(left)) if left else Delete(path)
-        await self._store.write([operation])
+        if left:
+            await self._store.write([SetData(path, admin.encode_reassignment(left))])
+        else:
+            await self._store.delete_all([path])

@@ -210,8 +210,8 @@ class ControllerStore:
     async def _get(self, path: str) -> tuple[bytes | None, ZnodeStat] | None:
         try:
             (answer,) = await self.repeated(partial(read_all, self._client, [path]))
-        except NoAuth as error:
-            self._faults.found(path, [str(error)])
+        except NoAuth:
+            self._faults.found(path, ["an ACL keeps this broker from reading it"])
             return None
         return answer
 
@@ -294,6 +294,10 @@ class ControllerStore:
             paths.extend(level)
             level = [f"{parent}/{name}" for parent, names in (await self.children_of(level)).items() for name in names]
         return paths[::-1]
+
+    def cannot_use(self, path: str, why: object) -> None:
+        """An ERROR about a znode."""
+        self._faults.found(path, [str(why)])
 
     def forget(self, gone: Collection[str]) -> None:
         """These topics are gone: what was wrong with their znodes is no more."""

@@ -119,8 +119,9 @@ class TopicChanges:
             if isinstance(outcome, BadVersion):
                 again.append(topic)
             elif isinstance(outcome, RegistryError) and not isinstance(outcome, NoNode):
-                self._reporter.info("%s gets no id and is not served: %r", topic, outcome)
-                found[topic] = StoredTopic(TopicAssignment({}), entry.zk_version)
+                self._store.cannot_use(znodes.topic_path(topic), f"no topic id can be added: {outcome!r}")
+                is_known = topic in self._context.topic_ids  # else it is not served
+                found[topic] = entry if is_known else StoredTopic(TopicAssignment({}), entry.zk_version)
             elif not isinstance(outcome, NoNode):
                 assignment = replace(entry.assignment, topic_id=ids[topic])
                 found[topic] = StoredTopic(assignment, entry.zk_version + 1)

@@ -100,7 +100,7 @@ class ChildProcess:
         if life:
             try:
                 life.begin(process)
-            except BaseException:  # no thread to be had: nobody would know of the process
+            except BaseException:  # the thread could not start: the process would be orphaned
                 process.kill()
                 process.wait()
                 life.abandon()

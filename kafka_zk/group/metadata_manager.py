@@ -185,7 +185,7 @@ class GroupMetadataManager:
             self.transaction_changed(partition, group_id, producer_id)
 
     def transaction_changed(self, partition: int, group_id: str, producer_id: int) -> None:
-        """Perhaps nothing of the producer waits for a marker in the group any longer."""
+        """Drop the group from the index if nothing of the producer waits for a marker there."""
         live = self.groups.get(group_id)
         if live is None or not live.group.offsets.has_transaction_of(producer_id):
             self.open_transactions.remove(partition, group_id, producer_id)

@@ -85,7 +85,7 @@ class GroupOffsets:
     def written(self, offsets: Offsets, record_offset: int) -> None:
         """They are in the log, in the batch that begins at ``record_offset``."""
         for tp, offset in offsets.items():
-            if tp in self._pending and self._record_offsets.get(tp, -1) < record_offset:
+            if self._is_being_written(tp, offset) and self._record_offsets.get(tp, -1) < record_offset:
                 self._committed[tp] = offset
                 self._record_offsets[tp] = record_offset
         self.failed(offsets)
@@ -94,13 +94,15 @@ class GroupOffsets:
         """They are written no longer; other commits of the same partition still may be. (In Kafka an earlier one is
         then forgotten until the coordinator loads again.)"""
         for tp, offset in offsets.items():
-            pending = self._pending.get(tp, [])
-            if offset in pending:
-                pending.remove(offset)
-                if not pending:
-                    del self._pending[tp]
+            others = [each for each in self._pending.pop(tp, ()) if each is not offset]
+            if others:
+                self._pending[tp] = others
         self._pending_count -= len(offsets)
         self._forget_record_offsets()
+
+    def _is_being_written(self, tp: TopicPartition, offset: OffsetAndMetadata) -> bool:
+        """Not if it was removed meanwhile. Equal offsets may be committed twice, so that very one is meant."""
+        return any(each is offset for each in self._pending.get(tp, ()))
 
     def begin_in_transaction(self, producer_id: int, offsets: Offsets) -> None:
         """These are being written in a transaction."""

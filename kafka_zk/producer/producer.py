@@ -271,7 +271,8 @@ class Producer:
 
     async def prepare_transaction(self) -> PreparedTransaction | None:
         """Send everything and leave the transaction open: ``prepared_transaction.end_transactions`` ends it, also in
-        another process. This producer can only be closed then. None if nothing was sent: there is nothing to end.
+        another process. This producer can only abort it, or be closed. None if nothing was sent: there is nothing to
+        end.
 
         Raises: TransactionAbortable (a record was not written: abort), ProducerFenced, TransactionFatal;
         KafkaTimeoutError after ``max.block.ms``: call it again.
@@ -365,8 +366,6 @@ class Producer:
         elif not self._closing:
             is_open = state.state is State.IN_TRANSACTION
             self.intake.refusal = None if is_open else state.error or IllegalTransactionState(state.refusal)
-            if self._transactions.is_prepared:
-                self.intake.refusal = IllegalTransactionState("the transaction is prepared: nothing can be added to it")
             if state.state is State.ABORTABLE:
                 self._drop_unsent(TransactionAborted(f"not sent: {state.error}"))
 
@@ -377,7 +376,7 @@ class Producer:
     async def _abort_open(self, timeout_s: float | None) -> None:
         """As Kafka's, a producer that is closed aborts what it has not committed, if there is time for that."""
         manager = self._transactions
-        if manager is None or manager.is_prepared:
+        if manager is None:
             return
         if manager.state.state not in (State.IN_TRANSACTION, State.ABORTABLE):
             return

@@ -20,7 +20,6 @@ from kafka_zk.client.key_coordinator import KeyCoordinator
 from kafka_zk.client.waiting import Reactor, Signal, run, sleep
 from kafka_zk.producer import transaction_requests as requests
 from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.errors import IllegalTransactionState
 from kafka_zk.producer.idempotence import Idempotence
 from kafka_zk.producer.prepared_transaction import PreparedTransaction
 from kafka_zk.producer.transaction_requests import Request
@@ -68,9 +67,7 @@ class TransactionManager:
         self._one_at_a_time = DeferredLock()
         self._changed = Signal(reactor)
         self._closed = False
-        self._unheard: State | None = None  # of a call that timed out
-        self.is_prepared = False
-        """Whether somebody else will end the transaction."""
+        self._timed_out: State | None = None  # the ending that was asked for by a call that timed out
 
     # -- the program's calls ------------------------------------------------------------------------------------------
 
@@ -89,13 +86,12 @@ class TransactionManager:
     def begin(self) -> None:
         """See ``Producer.begin_transaction``."""
         self.state.begin()
-        self.is_prepared = False
-        self._unheard = None
+        self._timed_out = None
         self._tell()
 
     async def commit(self) -> None:
         """See ``Producer.commit_transaction``."""
-        if self._has_ended_unheard(State.COMMITTING):
+        if self._ended_behind_a_timeout(State.COMMITTING):
             return
         deadline_s = self._deadline_s()
         if self.state.state is not State.COMMITTING:
@@ -110,21 +106,22 @@ class TransactionManager:
 
     async def prepare(self) -> PreparedTransaction | None:
         """See ``Producer.prepare_transaction``."""
-        self.state.check_in_transaction()
-        await self._flush("prepare_transaction", self._deadline_s())
-        try:
-            self.state.check_complete()
-            self.is_prepared = self.state.has_something
-        finally:
-            self._tell()
-        return PreparedTransaction(*self._identity) if self.is_prepared else None
+        if self.state.state is not State.PREPARED:
+            self.state.check_in_transaction()
+            await self._flush("prepare_transaction", self._deadline_s())
+            try:
+                self.state.prepare()
+            finally:
+                self._tell()
+        return PreparedTransaction(*self._identity) if self.state.state is State.PREPARED else None
 
     async def abort(self) -> None:
         """See ``Producer.abort_transaction``."""
-        if self._has_ended_unheard(State.ABORTING):
+        if self._ended_behind_a_timeout(State.ABORTING):
             return
         if self.state.state is not State.ABORTING:
             self.state.begin_abort()
+            self._timed_out = None
             self._tell()
             self._batches.drop_unsent()
             run(self._end(is_committed=False))
@@ -136,8 +133,6 @@ class TransactionManager:
         """See ``Producer.send_offsets``. Unless the group has no members (``is_alone``), only one of them commits: of a
         consumer that was put out of its group the coordinator cannot tell that it is a zombie."""
         self.state.check_in_transaction()
-        if self.is_prepared:
-            raise IllegalTransactionState("the transaction is prepared: nothing can be added to it")
         if not offsets:
             return
         if group.member_id == "" and group.generation_id < 0 and not is_alone:
@@ -294,14 +289,18 @@ class TransactionManager:
             if self._closed:
                 raise ClientClosed("the producer was closed")
             if not await self._changed.wait_until(deadline_s) and self.state.state is ending:
-                self._unheard = ending
+                self._timed_out = ending
                 raise self._timeout(method, "its outcome is not known yet: call it again")
+        self._timed_out = None
         if self.state.error is not None:
             raise self.state.error
 
-    def _has_ended_unheard(self, ending: State) -> bool:
-        """Whether this is the second call, and the first one, which timed out, has succeeded since."""
-        return self._unheard is ending and self.state.state is State.READY
+    def _ended_behind_a_timeout(self, ending: State) -> bool:
+        """Whether the call before this one timed out, and what it asked for has succeeded since; true once."""
+        if self._timed_out is not ending or self.state.state is not State.READY:
+            return False
+        self._timed_out = None
+        return True
 
     def _tell(self) -> None:
         self._batches.state_changed()

@@ -7,6 +7,7 @@ Uninitialized the producer has no id yet
 Initializing  the coordinator is asked for it
 Ready         no transaction
 InTransaction records may be sent; a partition is added to the transaction before its first batch goes out
+Prepared      everything was sent; somebody else asks for EndTxn, unless it is aborted here
 Committing    everything was sent; EndTxn is asked for
 Aborting      what was not sent is dropped; EndTxn is asked for
 Abortable     something failed: only an abort helps
@@ -26,12 +27,13 @@ from kafka_zk.storage.types import TopicPartition
 
 
 class State(enum.Enum):
-    """See the module's docstring; the values are Kafka's names."""
+    """See the module's docstring; the values are Kafka's names, but for Prepared, which its 3.9 does not have."""
 
     UNINITIALIZED = "UNINITIALIZED"
     INITIALIZING = "INITIALIZING"
     READY = "READY"
     IN_TRANSACTION = "IN_TRANSACTION"
+    PREPARED = "PREPARED_TRANSACTION"
     COMMITTING = "COMMITTING_TRANSACTION"
     ABORTING = "ABORTING_TRANSACTION"
     ABORTABLE = "ABORTABLE_ERROR"
@@ -42,7 +44,10 @@ FOLLOWING: dict[State, frozenset[State]] = {
     State.UNINITIALIZED: frozenset({State.INITIALIZING, State.FATAL}),
     State.INITIALIZING: frozenset({State.READY, State.UNINITIALIZED, State.FATAL}),
     State.READY: frozenset({State.IN_TRANSACTION, State.FATAL}),
-    State.IN_TRANSACTION: frozenset({State.COMMITTING, State.ABORTING, State.ABORTABLE, State.FATAL}),
+    State.IN_TRANSACTION: frozenset(
+        {State.PREPARED, State.COMMITTING, State.ABORTING, State.ABORTABLE, State.FATAL}
+    ),
+    State.PREPARED: frozenset({State.ABORTING, State.FATAL}),
     State.COMMITTING: frozenset({State.READY, State.ABORTABLE, State.FATAL}),
     State.ABORTING: frozenset({State.READY, State.FATAL}),
     State.ABORTABLE: frozenset({State.ABORTING, State.FATAL}),
@@ -109,7 +114,7 @@ class TransactionState:
         self._asked: set[TopicPartition] = set()
         self._added: set[TopicPartition] = set()
         self._has_offsets = False
-        self._without_offsets: set[tuple[str, TopicPartition]] = set()  # nobody has confirmed these of a group yet
+        self._unconfirmed_offsets: set[tuple[str, TopicPartition]] = set()  # of groups
         self._has_added = False
 
     # -- the program's calls ------------------------------------------------------------------------------------------
@@ -135,14 +140,21 @@ class TransactionState:
         self.begun_count += 1
         self._go(State.IN_TRANSACTION)
 
+    def prepare(self) -> None:
+        """A transaction without anything stays as it is. Raises: as ``begin_commit``."""
+        self._check_complete()
+        if self.has_something:
+            self._go(State.PREPARED)
+
     def begin_commit(self) -> None:
-        """Raises: IllegalTransactionState, or the error that is the cause."""
-        self.check_complete()
+        """Raises: IllegalTransactionState, or the error that is the cause; TransactionAbortable without offsets that
+        were to belong to the transaction."""
+        self._check_complete()
         self._go(State.COMMITTING)
 
     def begin_abort(self) -> None:
         """Raises: IllegalTransactionState, or the fatal error."""
-        if self.state not in (State.IN_TRANSACTION, State.ABORTABLE):
+        if self.state not in (State.IN_TRANSACTION, State.PREPARED, State.ABORTABLE):
             fatal = self.error if self.state is State.FATAL else None
             raise fatal or IllegalTransactionState(self.refusal)
         self.error = None
@@ -152,7 +164,7 @@ class TransactionState:
     def ended(self) -> None:
         """The coordinator has committed or aborted the transaction, or there was nothing of it."""
         self._go(State.READY)
-        for each in (self._new, self._asked, self._added, self._without_offsets):
+        for each in (self._new, self._asked, self._added, self._unconfirmed_offsets):
             each.clear()
         self._has_offsets = self._has_added = False
 
@@ -161,11 +173,10 @@ class TransactionState:
         if self.state is not State.IN_TRANSACTION:
             raise self.error or IllegalTransactionState(self.refusal)
 
-    def check_complete(self) -> None:
-        """Raises, too: TransactionAbortable if offsets are missing that were to belong to the transaction."""
+    def _check_complete(self) -> None:
         self.check_in_transaction()
-        if self._without_offsets:
-            groups = ", ".join(sorted({group_id for group_id, _ in self._without_offsets}))
+        if self._unconfirmed_offsets:
+            groups = ", ".join(sorted({group_id for group_id, _ in self._unconfirmed_offsets}))
             self.fail(Outcome.ABORTABLE, KafkaError(f"offsets of {groups} were not added to the transaction"))
             self.check_in_transaction()
 
@@ -177,6 +188,7 @@ class TransactionState:
             State.INITIALIZING: "init_transactions is under way",
             State.READY: "no transaction was begun: call begin_transaction, or send inside of `with transaction():`",
             State.IN_TRANSACTION: "a transaction was begun already",
+            State.PREPARED: "the transaction is prepared: nothing can be added to it, and somebody else commits it",
             State.COMMITTING: "the transaction is being committed; call commit_transaction again to wait for it",
             State.ABORTING: "the transaction is being aborted; call abort_transaction again to wait for it",
         }.get(self.state, "the transaction has failed: call abort_transaction")
@@ -210,7 +222,7 @@ class TransactionState:
     def offsets_asked(self, group_id: str, tps: Iterable[TopicPartition]) -> None:
         """A group's offsets are to belong to the transaction, too."""
         self._has_offsets = True
-        self._without_offsets.update((group_id, tp) for tp in tps)
+        self._unconfirmed_offsets.update((group_id, tp) for tp in tps)
 
     def group_added(self) -> None:
         """The coordinator knows of the group."""
@@ -218,7 +230,7 @@ class TransactionState:
 
     def offsets_sent(self, group_id: str, tps: Iterable[TopicPartition]) -> None:
         """The group's offsets belong to the transaction now."""
-        self._without_offsets.difference_update((group_id, tp) for tp in tps)
+        self._unconfirmed_offsets.difference_update((group_id, tp) for tp in tps)
 
     @property
     def has_something(self) -> bool:

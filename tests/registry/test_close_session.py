@@ -1,6 +1,7 @@
 """Closing the session of a dead process: in one write, once, in time; what the real server makes of it."""
 
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -81,6 +82,13 @@ def test_the_session_of_the_answer_must_be_the_one_that_was_meant(make_server: C
 def test_a_server_that_cannot_be_reached_is_passed_over(make_server: Callable[..., Server]) -> None:
     server = make_server(GRANTED, CLOSED)
     assert close_session([(LOCALHOST, free_port()), server.address], SESSION_ID, PASSWORD)
+
+
+def test_a_handshake_that_hangs_costs_no_more_than_the_patience(make_server: Callable[..., Server]) -> None:
+    begun_s = time.monotonic()
+    tls = ssl.create_default_context()
+    assert not close_session([make_server().address], SESSION_ID, PASSWORD, patience_s=0.2, tls=tls)
+    assert time.monotonic() - begun_s < 1
 
 
 @pytest.mark.parametrize("answers", [(), (GRANTED,), (b"",), (b"x" * 2000,)])

@@ -81,7 +81,7 @@ def test_a_partition_without_replicas_keeps_nobody_from_being_the_controller(clu
 
 
 def test_a_topic_znode_with_no_room_for_an_id_stops_no_other_topic(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As kazoo's clients refuse what ZooKeeper would answer by closing the connection."""
     multi = SimClient.multi
@@ -102,6 +102,8 @@ def test_a_topic_znode_with_no_room_for_an_id_stops_no_other_topic(
     assert led_by(cluster, "later") == {0: 2}
     fail_over(cluster)
     assert len(cluster.active) == 1
+    assert "big" in cluster.controller.context.topics and not cluster.controller.context.partitions_of("big")
+    assert [r for r in caplog.records if r.levelno == logging.ERROR and topic_path("big") in r.getMessage()]
 
 
 def test_a_state_that_an_acl_hides_keeps_nobody_from_being_the_controller(
@@ -121,3 +123,7 @@ def test_a_state_that_an_acl_hides_keeps_nobody_from_being_the_controller(
     fail_over(cluster)
     assert len(cluster.active) == 1
     assert [r for r in caplog.records if r.levelno == logging.ERROR and hidden in r.getMessage()]
+    assert led_by(cluster, "u") == {0: 1}
+    monkeypatch.undo()
+    state = cluster.state("t")
+    assert state is not None and (state.leader, state.leader_epoch, state.isr) == (2, 0, [2, 1])

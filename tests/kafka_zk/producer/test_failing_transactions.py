@@ -106,8 +106,26 @@ def test_a_commit_that_ended_after_its_time_limit_may_be_asked_for_again(
     with pytest.raises(IllegalTransactionState):
         finish(clock, run(producer.abort_transaction()), 5)
     finish(clock, run(producer.commit_transaction()), 5)
+    with pytest.raises(IllegalTransactionState):
+        finish(clock, run(producer.commit_transaction()), 5)
     producer.begin_transaction()
     finish(clock, run(producer.abort_transaction()), 5)
+    with pytest.raises(IllegalTransactionState):
+        finish(clock, run(producer.commit_transaction()), 5)
+
+
+def test_a_commit_that_was_refused_after_its_time_limit_has_not_succeeded_when_it_is_aborted(
+    clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
+) -> None:
+    producer = begun(clock, brokers, max_block_ms=1_000)
+    producer.send("t", b"v", partition=0)
+    refusals = [ErrorCode.CONCURRENT_TRANSACTIONS] * 60 + [ErrorCode.TRANSACTION_ABORTABLE]
+    coordinator.next_codes = [ErrorCode.NONE, *refusals]
+    with pytest.raises(KafkaTimeoutError):
+        finish(clock, run(producer.commit_transaction()), 5)
+    advance(clock, 1)
+    finish(clock, run(producer.abort_transaction()), 5)
+    assert coordinator.ends == [False]
     with pytest.raises(IllegalTransactionState):
         finish(clock, run(producer.commit_transaction()), 5)
 
@@ -229,6 +247,11 @@ def test_nothing_is_added_to_a_transaction_that_is_prepared(
         finish(clock, producer.send("t", b"w", partition=0))
     with pytest.raises(IllegalTransactionState, match="prepared"):
         finish(clock, run(producer.send_offsets({TP: 7}, "g")))
+    with pytest.raises(IllegalTransactionState, match="prepared"):
+        finish(clock, run(producer.commit_transaction()))
+    assert finish(clock, run(producer.prepare_transaction())) == prepared
     finish(clock, run(producer.abort_transaction()))
+    with pytest.raises(IllegalTransactionState, match="no transaction was begun"):
+        finish(clock, producer.send("t", b"w", partition=0))
     producer.begin_transaction()
     finish(clock, producer.send("t", b"w", partition=0))
