@@ -30,7 +30,7 @@ class GroupOffsets:
 
     def __init__(self) -> None:
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._pending: dict[TopicPartition, list[OffsetAndMetadata]] = {}
+        self._pending: dict[TopicPartition, OffsetAndMetadata] = {}
         self._pending_count = 0  # of all commits that are being written, also of the same partition
         self._record_offsets: dict[TopicPartition, int] = {}  # of what is committed, since others may become so
         self._transactional = TransactionalOffsets()
@@ -78,31 +78,24 @@ class GroupOffsets:
 
     def begin(self, offsets: Offsets) -> None:
         """These are being written."""
-        for tp, offset in offsets.items():
-            self._pending.setdefault(tp, []).append(offset)
+        self._pending.update(offsets)
         self._pending_count += len(offsets)
 
     def written(self, offsets: Offsets, record_offset: int) -> None:
         """They are in the log, in the batch that begins at ``record_offset``."""
         for tp, offset in offsets.items():
-            if self._is_being_written(tp, offset) and self._record_offsets.get(tp, -1) < record_offset:
+            if tp in self._pending and self._record_offsets.get(tp, -1) < record_offset:
                 self._committed[tp] = offset
                 self._record_offsets[tp] = record_offset
         self.failed(offsets)
 
     def failed(self, offsets: Offsets) -> None:
-        """They are written no longer; other commits of the same partition still may be. (In Kafka an earlier one is
-        then forgotten until the coordinator loads again.)"""
+        """They are written no longer; a later commit of the same partition still may be."""
         for tp, offset in offsets.items():
-            others = [each for each in self._pending.pop(tp, ()) if each is not offset]
-            if others:
-                self._pending[tp] = others
+            if self._pending.get(tp) == offset:
+                del self._pending[tp]
         self._pending_count -= len(offsets)
         self._forget_record_offsets()
-
-    def _is_being_written(self, tp: TopicPartition, offset: OffsetAndMetadata) -> bool:
-        """Not if it was removed meanwhile. Equal offsets may be committed twice, so that very one is meant."""
-        return any(each is offset for each in self._pending.get(tp, ()))
 
     def begin_in_transaction(self, producer_id: int, offsets: Offsets) -> None:
         """These are being written in a transaction."""

@@ -55,39 +55,6 @@ def test_one_that_is_told_late_does_not_replace_one_that_nobody_waited_for() -> 
     assert offset_of(offsets) == 1
 
 
-def test_an_earlier_one_counts_though_the_later_one_fails() -> None:
-    offsets = GroupOffsets()
-    for each in (EARLIER, LATEST):
-        offsets.begin(each)
-    offsets.failed(LATEST)
-    assert offsets.is_pending(T0)
-    offsets.written(EARLIER, 10)
-    assert offset_of(offsets) == 1 and not offsets.is_pending(T0)
-
-
-def test_what_is_removed_does_not_come_back_with_a_later_one() -> None:
-    offsets = GroupOffsets()
-    offsets.begin(EARLIER)
-    offsets.remove([T0])
-    offsets.begin(LATEST)
-    offsets.written(EARLIER, 10)
-    assert offset_of(offsets) is None and offsets.is_pending(T0)
-    offsets.written(LATEST, 20)
-    assert offset_of(offsets) == 3
-
-
-def test_the_same_offset_may_be_committed_twice() -> None:
-    """Another one was committed in between."""
-    offsets = GroupOffsets()
-    again = {T0: committed(1)}
-    offsets.begin(EARLIER)
-    offsets.stored(MIDDLE, 20)
-    offsets.begin(again)
-    offsets.written(EARLIER, 10)
-    offsets.written(again, 30)
-    assert offset_of(offsets) == 1 and not offsets.is_pending(T0)
-
-
 def test_what_is_removed_while_it_is_written_stays_away() -> None:
     offsets = GroupOffsets()
     offsets.begin(EARLIER)

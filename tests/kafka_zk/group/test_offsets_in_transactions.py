@@ -66,10 +66,8 @@ class History:
                 each.marker = marker
 
     def refuse(self, producer_id: int) -> None:
-        """Appends that the log does not take."""
+        """An append that the log does not take."""
         tried = {tp: committed(-1) for tp in TPS}
-        self.offsets.begin(tried)
-        self.offsets.failed(tried)
         self.offsets.begin_in_transaction(producer_id, tried)
         self.offsets.failed_in_transaction(producer_id, tried)
 
