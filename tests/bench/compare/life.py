@@ -10,11 +10,12 @@ import statistics
 import struct
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.protocol.api_keys import ApiKey
@@ -31,6 +32,9 @@ from tests.peers.processes import ProcessFailed, wait_until
 TOPIC = "compared"
 LOADED = 12
 """Partitions that a producer writes to meanwhile, from all parts of the topic: the first ones may change first."""
+CREATED_AT_ONCE = 5_000
+"""A larger topic is created with so many partitions and then grown: KRaft refuses a request that takes more than 10,000
+records, and the topic's own is one of them."""
 STEPS = ("start", "create", "metadata", "kill", "supervised", "stop", "rolling")
 _TIMEOUT_S = 600.0
 _POLL_S = 0.05
@@ -80,9 +84,13 @@ class Life:
         count = len(self._partitions)
         before, cpu_s, begun_s = self._counts(), self._cpu_s(), time.monotonic()
         admin = AdminClient({"bootstrap.servers": self._system.bootstrap, "log_level": 0})
-        new = NewTopic(TOPIC, count, BROKERS)
+        new = NewTopic(TOPIC, min(count, CREATED_AT_ONCE), BROKERS)
         created = admin.create_topics([new], operation_timeout=_TIMEOUT_S, request_timeout=_TIMEOUT_S)[TOPIC]
-        self._until_led(range(BROKERS))
+        if count > CREATED_AT_ONCE:
+            created.result(_TIMEOUT_S)
+            grown = NewPartitions(TOPIC, count)
+            created = admin.create_partitions([grown], operation_timeout=_TIMEOUT_S, request_timeout=_TIMEOUT_S)[TOPIC]
+        self._until_usable(created)
         self.figures["create_s"] = time.monotonic() - begun_s
         created.result(_TIMEOUT_S)
         self._until_in_sync()
@@ -163,6 +171,16 @@ class Life:
         alive = list(alive)
         asked = self._partitions if moved is None else moved
         wait_until(lambda: self._is_led(alive, asked), _TIMEOUT_S, "a leader for each partition", interval_s=_POLL_S)
+
+    def _until_usable(self, created: Future[None]) -> None:
+        """Led, or refused. Raises what ``created`` does."""
+
+        def is_usable() -> bool:
+            if created.done():
+                created.result()
+            return self._is_led(list(range(BROKERS)), self._partitions)
+
+        wait_until(is_usable, _TIMEOUT_S, "a leader for each partition", interval_s=_POLL_S)
 
     def _is_led(self, alive: list[int], moved: Iterable[int]) -> bool:
         leaders: dict[int, int] | None = None
