@@ -166,8 +166,9 @@ class FetchSession:
         self._round, self._round_ms, self._looked_count = list(self.wanted), now_ms, 0
 
     def answered(self, unfinished: Iterable[PartitionKey], seen_count: int) -> None:
-        """The answer leaves. ``unfinished``: with errors, with more in the log than the follower has, or where it is
-        not in the ISR, which it may join when the leader looks again; whatever was unfinished before was looked at."""
+        """The answer leaves. ``unfinished``: with errors, with more in the log than the follower has, where what it has
+        is not recorded yet, or where it is not in the ISR, which it may join when the leader looks again; whatever was
+        unfinished before was looked at."""
         self._unfinished = set(unfinished)
         self.seen_count = seen_count
 

@@ -342,6 +342,21 @@ def test_a_follower_that_waits_may_ask_for_what_is_newly_led(make: Make) -> None
     assert waits_ms == pytest.approx([20, 20, 40, 80, 160, 320, 500], abs=10)
 
 
+def test_what_a_follower_told_in_an_epoch_before_its_leader_heard_of_it_counts_with_its_next_fetch(make: Make) -> None:
+    """Else the watermark would stand still until the partition is looked at in its turn, seconds later."""
+    leader = make(replicas=[0, 1, 2], isr=[0, 1])
+    leader.append(b"a")
+    session = leader.fetch_all(0, session_epoch=0).session_id
+    answered: list[FetchResponse] = []
+    told = {"session_id": session, "current_leader_epoch": 5, "last_fetched_epoch": 4}
+    leader.send(1, **told, session_epoch=1, max_wait_ms=500).addCallback(answered.append)
+    assert not answered and leader.high_watermark == 0
+    leader.broker.lead_again("t", leader.topic_id, replicas=[0, 1, 2], isr=[0, 1], leader_epoch=5)
+    assert len(answered) == 1
+    leader.fetch_all(1, session_id=session, session_epoch=2, topics=[])
+    assert leader.high_watermark == 1
+
+
 @pytest.mark.parametrize("metadata_come_first", [True, False])
 def test_nobody_waits_for_a_follower_that_stopped_while_it_joined(make: Make, metadata_come_first: bool) -> None:
     """A broker that stops cleanly follows the new leaders for a moment, with all that they have, and is gone. The
