@@ -123,6 +123,9 @@ class Reassignments:
             self._context.assign(tp, planned[tp])
         await self._remove(unneeded)
         await self._run(written)
+        settled = {tp: list(planned[tp].target) for tp in written if not planned[tp].is_being_reassigned}
+        if settled:  # also of a partition that nobody can lead now: there is nothing to wait for
+            await self._forget_orders(lambda tp, target: settled.get(tp) == list(target))
         return set(written)
 
     async def _run(self, tps: Sequence[TopicPartition]) -> None:

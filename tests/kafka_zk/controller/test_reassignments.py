@@ -326,6 +326,26 @@ def test_an_order_in_zookeeper_is_carried_out_and_goes() -> None:
     check(cluster)
 
 
+def test_an_order_that_moves_nothing_goes_though_nobody_can_lead() -> None:
+    """It would stand in the way of every order after it."""
+    cluster = moved()
+    cluster.kill(1)
+    cluster.settle(10_000)
+    cluster.kill(2)
+    cluster.settle(10_000)
+    assert state(cluster)[0] == -1
+    cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, admin.encode_reassignment({TP: [1, 2]})))
+    cluster.settle()
+    assert cluster.paths(admin.REASSIGN_PARTITIONS) == []
+    assert stored(cluster)["partitions"] == {"0": [1, 2]}
+    cluster.restart(2)
+    cluster.settle()
+    assert state(cluster)[:2] == (2, [2])
+    cluster.restart(1)
+    cluster.settle()
+    check(cluster)
+
+
 def test_a_move_over_the_wire_replaces_the_order_in_zookeeper() -> None:
     cluster = moved(4)
     cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, admin.encode_reassignment({TP: [0, 1]})))
