@@ -159,8 +159,8 @@ def _unfinished(
 
 
 def _is_recorded(partition: Partition, broker_id: int, fetch: FetchPartition) -> bool:
-    """Not if the follower heard of the leader epoch before this broker, and this broker while the fetch waited: what a
-    fetch tells is recorded before it waits, and only in the epoch that it names."""
+    """Whether the leader knows that the follower has what it says. A fetch is recorded before it waits, and only if
+    both are in the same leader epoch: not if this broker learned of the follower's epoch while the fetch waited."""
     followers = {} if partition.remotes is None else partition.remotes.followers
     return broker_id in followers and followers[broker_id].log_end_offset == fetch.fetch_offset
 

@@ -33,8 +33,8 @@ TOPIC = "compared"
 LOADED = 12
 """Partitions that a producer writes to meanwhile, from all parts of the topic: the first ones may change first."""
 CREATED_AT_ONCE = 5_000
-"""A larger topic is created with so many partitions and then grown: KRaft refuses a request that takes more than 10,000
-records, and the topic's own is one of them."""
+"""A larger topic is created with this many partitions and then grown: KRaft refuses a request that takes more than
+10,000 records, one of which is the topic's own."""
 STEPS = ("start", "create", "metadata", "kill", "supervised", "stop", "rolling")
 _TIMEOUT_S = 600.0
 _POLL_S = 0.05
@@ -90,7 +90,7 @@ class Life:
             created.result(_TIMEOUT_S)
             grown = NewPartitions(TOPIC, count)
             created = admin.create_partitions([grown], operation_timeout=_TIMEOUT_S, request_timeout=_TIMEOUT_S)[TOPIC]
-        self._until_usable(created)
+        self._until_led(range(BROKERS), created=created)
         self.figures["create_s"] = time.monotonic() - begun_s
         created.result(_TIMEOUT_S)
         self._until_in_sync()
@@ -165,22 +165,20 @@ class Life:
 
     # -- what is waited for --
 
-    def _until_led(self, alive: Iterable[int], moved: Collection[int] | None = None) -> None:
+    def _until_led(
+        self, alive: Iterable[int], moved: Collection[int] | None = None, created: Future[None] | None = None
+    ) -> None:
         """``moved``: whose leader may be another one than before; the others have been served all the time (None: no
-        partition has been served)."""
+        partition has been served). Raises what ``created``, which makes them, does."""
         alive = list(alive)
         asked = self._partitions if moved is None else moved
-        wait_until(lambda: self._is_led(alive, asked), _TIMEOUT_S, "a leader for each partition", interval_s=_POLL_S)
 
-    def _until_usable(self, created: Future[None]) -> None:
-        """Led, or refused. Raises what ``created`` does."""
-
-        def is_usable() -> bool:
-            if created.done():
+        def is_led() -> bool:
+            if created is not None and created.done():
                 created.result()
-            return self._is_led(list(range(BROKERS)), self._partitions)
+            return self._is_led(alive, asked)
 
-        wait_until(is_usable, _TIMEOUT_S, "a leader for each partition", interval_s=_POLL_S)
+        wait_until(is_led, _TIMEOUT_S, "a leader for each partition", interval_s=_POLL_S)
 
     def _is_led(self, alive: list[int], moved: Iterable[int]) -> bool:
         leaders: dict[int, int] | None = None

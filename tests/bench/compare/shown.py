@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
@@ -32,7 +32,7 @@ ROWS = (
     Row("kill_return_gap_s", "… longest gap with acks=all", "s"),
     Row("supervised_s", "killed under a supervisor until all led", "s"),
     Row("supervised_gap_s", "… longest gap with acks=all", "s"),
-    Row("stop_exit_s", "clean stop of a leader of many: exit", "s"),
+    Row("stop_exit_s", "clean stop of a leader of many until its exit", "s"),
     Row("stop_gap_s", "… longest gap with acks=all", "s"),
     Row("rolling_gap_s", "rolling restart: longest gap", "s"),
     Row("rolling_stop_gap_s", "… while a broker stops", "s"),
@@ -61,15 +61,7 @@ WHERE = (
     ("who is dead", "whose session ran out", "who sent no heartbeats", "whose session ran out or was closed"),
     ("what brokers are sent", _SENT, "nothing: they fetch the log", _SENT),
 )
-PLOTTED = (
-    Row("start_s", "start of 3 brokers until all list all", "s"),
-    Row("create_s", "creation until usable", "s"),
-    Row("kill_beyond_s", "killed until all led, beyond the session's end", "s"),
-    Row("supervised_gap_s", "killed under a supervisor: longest gap with acks=all", "s"),
-    Row("stop_exit_s", "clean stop of a leader of many: exit", "s"),
-    Row("stop_gap_s", "clean stop of a leader of many: longest gap with acks=all", "s"),
-    Row("memory_mb", "memory of all processes", "MB"),
-)
+PLOTTED = ("start_s", "create_s", "kill_beyond_s", "supervised_gap_s", "stop_exit_s", "stop_gap_s", "memory_mb")
 _COLOURS = {ON_ZOOKEEPER: "#d08c3c", KRAFT: "#7a5195", OURS: "#2a6f97"}
 _WIDTH, _HEIGHT, _LEFT, _BELOW, _ABOVE = 420, 240, 60, 40, 50
 
@@ -132,9 +124,10 @@ def _judged(verdicts: Sequence[Verdict]) -> Table:
 
 def svg(samples: Samples, caption: str) -> str:
     """One plot for each figure of ``PLOTTED``, against the number of partitions (logarithmic)."""
+    rows = [row for row in _with_full_titles() if row.figure in PLOTTED]
     columns = 2
     width = columns * (_WIDTH + _LEFT + 30)
-    height = (len(PLOTTED) + 1) // columns * (_HEIGHT + _BELOW + _ABOVE) + 50
+    height = (len(rows) + 1) // columns * (_HEIGHT + _BELOW + _ABOVE) + 50
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
         'font-size="12">',
@@ -144,11 +137,22 @@ def svg(samples: Samples, caption: str) -> str:
     for index, name in enumerate(NAMES):
         out.append(f'<rect x="{10 + 190 * index}" y="30" width="12" height="12" fill="{_COLOURS[name]}"/>')
         out.append(f'<text x="{27 + 190 * index}" y="41">{escape(TITLES[name])}</text>')
-    for index, row in enumerate(PLOTTED):
+    for index, row in enumerate(rows):
         left = _LEFT + index % columns * (_WIDTH + _LEFT + 30)
         top = 50 + _ABOVE + index // columns * (_HEIGHT + _BELOW + _ABOVE)
         out += _plot(row, _lines(samples, row.figure), left, top)
     return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def _with_full_titles() -> Iterator[Row]:
+    """``ROWS``, where a title that goes on with the one above it (…) has both."""
+    above = ""
+    for row in ROWS:
+        if not row.title.startswith("… "):
+            above = row.title
+            yield row
+        else:
+            yield row._replace(title=f"{above}: {row.title.removeprefix('… ')}")
 
 
 def _lines(samples: Samples, figure: str) -> dict[str, list[tuple[int, float]]]:
