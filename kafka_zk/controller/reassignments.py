@@ -78,7 +78,10 @@ class Reassignments:
         refused.update({tp: ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) for tp in planned.keys() - begun})
         if refused:
             self._reporter.info("not reassigned: %s", few([f"{tp} {error}" for tp, error in refused.items()]))
-            await self._forget_orders(lambda tp, _: tp in refused)
+        # What moves nothing waits for nothing, not even for a leader.
+        settled = {tp: list(planned[tp].target) for tp in begun if not planned[tp].is_being_reassigned}
+        if refused or settled:
+            await self._forget_orders(lambda tp, target: tp in refused or settled.get(tp) == list(target))
         return begun
 
     async def alter(
@@ -123,9 +126,6 @@ class Reassignments:
             self._context.assign(tp, planned[tp])
         await self._remove(unneeded)
         await self._run(written)
-        settled = {tp: list(planned[tp].target) for tp in written if not planned[tp].is_being_reassigned}
-        if settled:  # also of a partition that nobody can lead now: there is nothing to wait for
-            await self._forget_orders(lambda tp, target: settled.get(tp) == list(target))
         return set(written)
 
     async def _run(self, tps: Sequence[TopicPartition]) -> None:

@@ -50,6 +50,12 @@ class RemoteReplicas:
         for follower in self.followers.values():
             follower.begin_epoch(now_ms, log_end_offset, follower.broker_id in self.state.isr)
 
+    def knows(self, broker_id: int, log_end_offset: int, log_start_offset: int) -> bool:
+        """Whether a fetch from there has been recorded. A fetch is recorded before it waits, and only if leader and
+        follower are in the same leader epoch: not if the leader learned of the epoch while the fetch waited."""
+        known = self.followers.get(broker_id)
+        return known is not None and (known.log_end_offset, known.log_start_offset) == (log_end_offset, log_start_offset)
+
     def high_watermark(self, local_end_offset: int, log_end_offset: int, now_ms: int) -> int:
         """What all have that count, at most ``local_end_offset``; it may be less than it was before."""
         mark = local_end_offset

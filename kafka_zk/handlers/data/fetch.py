@@ -30,7 +30,6 @@ from kafka_zk.replica import follower_fetch
 from kafka_zk.replica.fetch_session import FetchContext, Fetched, PartitionKey, TopicKey, Wanted
 from kafka_zk.replica.follower_waits import FOLLOWER_FETCHES, FollowerFetches, NewlyLed
 from kafka_zk.replica.isr_updates import Follower
-from kafka_zk.replica.partition import Partition
 from kafka_zk.security.authorizer import CLUSTER, Operation, topic
 from kafka_zk.storage.errors import OffsetOutOfRange
 from kafka_zk.storage.log import Log
@@ -153,16 +152,10 @@ def _unfinished(
             or partition.log is None
             or partition.log.log_end_offset != entry.fetch.fetch_offset
             or broker_id not in partition.isr
-            or not _is_recorded(partition, broker_id, entry.fetch)
+            or partition.remotes is None
+            or not partition.remotes.knows(broker_id, entry.fetch.fetch_offset, entry.fetch.log_start_offset)
         ):
             yield key, result.partition
-
-
-def _is_recorded(partition: Partition, broker_id: int, fetch: FetchPartition) -> bool:
-    """Whether the leader knows that the follower has what it says. A fetch is recorded before it waits, and only if
-    both are in the same leader epoch: not if this broker learned of the follower's epoch while the fetch waited."""
-    followers = {} if partition.remotes is None else partition.remotes.followers
-    return broker_id in followers and followers[broker_id].log_end_offset == fetch.fetch_offset
 
 
 def _count_replication(services: Services, wanted: list[_Wanted], fetched: Fetched, parts: list[Part]) -> None:

@@ -33,8 +33,8 @@ TOPIC = "compared"
 LOADED = 12
 """Partitions that a producer writes to meanwhile, from all parts of the topic: the first ones may change first."""
 CREATED_AT_ONCE = 5_000
-"""A larger topic is created with this many partitions and then grown: KRaft refuses a request that takes more than
-10,000 records, one of which is the topic's own."""
+"""A larger topic is created with this many partitions and then grown by as many: KRaft refuses a request that takes
+more than 10,000 records, one of which is the topic's own."""
 STEPS = ("start", "create", "metadata", "kill", "supervised", "stop", "rolling")
 _TIMEOUT_S = 600.0
 _POLL_S = 0.05
@@ -86,9 +86,9 @@ class Life:
         admin = AdminClient({"bootstrap.servers": self._system.bootstrap, "log_level": 0})
         new = NewTopic(TOPIC, min(count, CREATED_AT_ONCE), BROKERS)
         created = admin.create_topics([new], operation_timeout=_TIMEOUT_S, request_timeout=_TIMEOUT_S)[TOPIC]
-        if count > CREATED_AT_ONCE:
+        for size in [*range(2 * CREATED_AT_ONCE, count, CREATED_AT_ONCE), count] if count > CREATED_AT_ONCE else []:
             created.result(_TIMEOUT_S)
-            grown = NewPartitions(TOPIC, count)
+            grown = NewPartitions(TOPIC, size)
             created = admin.create_partitions([grown], operation_timeout=_TIMEOUT_S, request_timeout=_TIMEOUT_S)[TOPIC]
         self._until_led(range(BROKERS), created=created)
         self.figures["create_s"] = time.monotonic() - begun_s

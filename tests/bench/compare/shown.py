@@ -26,7 +26,7 @@ ROWS = (
     Row("create_cpu_s", "CPU for that", "s"),
     Row("metadata_ms", "Metadata of all partitions", "ms"),
     Row("kill_s", "controller and leader killed until all led", "s"),
-    Row("kill_beyond_s", "… beyond the session's end", "s"),
+    Row("kill_beyond_s", "… until all led, beyond the session's end", "s"),
     Row("kill_gap_s", "… longest gap with acks=all", "s"),
     Row("kill_return_s", "the killed broker starts until in sync", "s"),
     Row("kill_return_gap_s", "… longest gap with acks=all", "s"),
@@ -149,7 +149,7 @@ def _with_full_titles() -> Iterator[Row]:
     above = ""
     for row in ROWS:
         if not row.title.startswith("… "):
-            above = row.title
+            above = row.title.partition(" until ")[0]
             yield row
         else:
             yield row._replace(title=f"{above}: {row.title.removeprefix('… ')}")

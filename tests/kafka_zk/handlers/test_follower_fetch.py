@@ -357,6 +357,23 @@ def test_what_a_follower_told_in_an_epoch_before_its_leader_heard_of_it_counts_w
     assert leader.high_watermark == 1
 
 
+def test_so_does_where_a_followers_log_begins(make: Make) -> None:
+    """A deletion of records waits for it."""
+    leader = make(replicas=[0, 1], isr=[0, 1])
+    leader.append(b"a")
+    session = leader.fetch_all(0, session_epoch=0).session_id
+    leader.fetch_all(1, session_id=session, session_epoch=1, last_fetched_epoch=4)
+    assert leader.high_watermark == 1
+    leader.partition.log.increment_log_start_offset(1)
+    answered: list[FetchResponse] = []
+    told = {"session_id": session, "current_leader_epoch": 5, "last_fetched_epoch": 4, "log_start_offset": 1}
+    leader.send(1, **told, session_epoch=2, max_wait_ms=500).addCallback(answered.append)
+    leader.broker.lead_again("t", leader.topic_id, replicas=[0, 1], isr=[0, 1], leader_epoch=5)
+    assert len(answered) == 1 and leader.partition.low_watermark == 0
+    leader.fetch_all(1, session_id=session, session_epoch=3, topics=[])
+    assert leader.partition.low_watermark == 1
+
+
 @pytest.mark.parametrize("metadata_come_first", [True, False])
 def test_nobody_waits_for_a_follower_that_stopped_while_it_joined(make: Make, metadata_come_first: bool) -> None:
     """A broker that stops cleanly follows the new leaders for a moment, with all that they have, and is gone. The
