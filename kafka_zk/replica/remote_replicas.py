@@ -54,7 +54,8 @@ class RemoteReplicas:
         """Whether a fetch from there has been recorded. A fetch is recorded before it waits, and only if leader and
         follower are in the same leader epoch: not if the leader learned of the epoch while the fetch waited."""
         known = self.followers.get(broker_id)
-        return known is not None and (known.log_end_offset, known.log_start_offset) == (log_end_offset, log_start_offset)
+        told = log_end_offset, log_start_offset
+        return known is not None and (known.log_end_offset, known.log_start_offset) == told
 
     def high_watermark(self, local_end_offset: int, log_end_offset: int, now_ms: int) -> int:
         """What all have that count, at most ``local_end_offset``; it may be less than it was before."""
