@@ -140,9 +140,9 @@ class TopicRegistry:
             return
 
     async def deletions(self) -> list[str]:
-        """The topics whose deletion was ordered and is not finished, sorted."""
+        """The topics whose deletion was ordered and is not finished, sorted. Raises SessionLost."""
         try:
-            return (await self._client.children(admin.DELETE_TOPICS))[0]
+            return (await until_answered(self._client, lambda: self._client.children(admin.DELETE_TOPICS)))[0]
         except NoNode:
             return []
 

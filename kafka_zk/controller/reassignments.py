@@ -15,8 +15,8 @@ from kafka_zk.controller.store import ControllerStore
 from kafka_zk.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.network.slices import Turns
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.client import Operation, SetData
-from kafka_zk.registry.errors import BadVersion, InvalidZnode, RegistryError
+from kafka_zk.registry.client import Delete, Operation, SetData
+from kafka_zk.registry.errors import BadVersion, InvalidZnode, NoNode, NotEmpty, RegistryError
 from kafka_zk.registry.znodes import admin
 from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.storage.types import TopicPartition
@@ -63,7 +63,7 @@ class Reassignments:
 
     async def ordered(self) -> set[TopicPartition]:
         """``/admin/reassign_partitions`` changed. Returns the partitions whose moves begin by it."""
-        orders = await self._store.reassignment_orders()
+        orders = (await self._store.reassignment_orders()).targets
         planned: dict[TopicPartition, ReplicaAssignment] = {}
         refused: dict[TopicPartition, ApiError] = {}
         for portion in portions(orders.items(), PARTITIONS_A_TURN):
@@ -79,9 +79,10 @@ class Reassignments:
         if refused:
             self._reporter.info("not reassigned: %s", few([f"{tp} {error}" for tp, error in refused.items()]))
         # What moves nothing waits for nothing, not even for a leader.
-        settled = {tp: list(planned[tp].target) for tp in begun if not planned[tp].is_being_reassigned}
-        if refused or settled:
-            await self._forget_orders(lambda tp, target: tp in refused or settled.get(tp) == list(target))
+        settled = [tp for tp in begun if not planned[tp].is_being_reassigned]
+        over = {tp: orders[tp] for tp in (*refused, *settled)}
+        if over:
+            await self._forget_orders(lambda tp, target: over.get(tp) == target)
         return begun
 
     async def alter(
@@ -245,13 +246,17 @@ class Reassignments:
         return operations
 
     async def _forget_orders(self, which: Callable[[TopicPartition, Sequence[int]], bool]) -> None:
-        """Orders in ZooKeeper that are carried out, or replaced."""
-        orders = await self._store.reassignment_orders()
-        left = {tp: target for tp, target in orders.items() if not which(tp, target)}
-        if len(left) == len(orders):
-            return
+        """Orders in ZooKeeper that are carried out, or replaced; what an administrator writes meanwhile stays."""
         path = admin.REASSIGN_PARTITIONS
-        if left:
-            await self._store.write([SetData(path, admin.encode_reassignment(left))])
-        else:
+        outcome: object = BadVersion(path)
+        while isinstance(outcome, BadVersion):
+            orders, stat = await self._store.reassignment_orders()
+            left = {tp: target for tp, target in orders.items() if not which(tp, target)}
+            if stat is None or len(left) == len(orders):
+                return
+            write = SetData(path, admin.encode_reassignment(left), stat.version) if left else Delete(path, stat.version)
+            (outcome,) = await self._store.write([write], {path: stat.czxid})
+        if isinstance(outcome, NotEmpty):
             await self._store.delete_all([path])
+        elif isinstance(outcome, RegistryError) and not isinstance(outcome, NoNode):
+            self._store.cannot_use(path, outcome)

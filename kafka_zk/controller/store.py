@@ -55,6 +55,13 @@ class StoredTopic(NamedTuple):
     data: bytes | None = None
 
 
+class StoredOrders(NamedTuple):
+    """The orders to reassign that are understood, and their znode's stat; None if there is no znode."""
+
+    targets: dict[TopicPartition, list[int]]
+    stat: ZnodeStat | None
+
+
 class ControllerStore:
     """ZooKeeper as the active controller uses it. ``close`` ends it: whatever waits or comes raises ControllerMoved."""
 
@@ -178,14 +185,14 @@ class ControllerStore:
             self._faults.forget(path)
         return told
 
-    async def reassignment_orders(self) -> dict[TopicPartition, list[int]]:
-        """The targets by partition in the order to reassign; nothing if there is none that can be understood."""
+    async def reassignment_orders(self) -> StoredOrders:
+        """The targets by partition in the order to reassign; none if there is none that can be understood."""
         path = admin.REASSIGN_PARTITIONS
         (answer,) = await self.get_all([path])
         if answer is None:
             self._faults.forget(path)
-            return {}
-        return self._understood(path, partial(admin.decode_reassignment, answer[0])) or {}
+            return StoredOrders({}, None)
+        return StoredOrders(self._understood(path, partial(admin.decode_reassignment, answer[0])) or {}, answer[1])
 
     async def preferred_elections(self) -> set[TopicPartition] | None:
         """The partitions of the order to elect preferred leaders; none of one that cannot be understood. None: there is

@@ -34,6 +34,14 @@ def error_code(error: Exception) -> ErrorCode:
     return next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES)
 
 
+def controller_error_code(error: Exception) -> ErrorCode:
+    """As ``error_code``, for what only the controller does: its reign ends with its session, so another is to be asked.
+
+    Kafka answers UNKNOWN_SERVER_ERROR, with which its clients give up. What was under way may have been done.
+    """
+    return ErrorCode.NOT_CONTROLLER if isinstance(error, registry.SessionLost) else error_code(error)
+
+
 def error_message(error: Exception) -> str | None:
     """One sentence for the fields that carry one."""
     return error.message if isinstance(error, ApiError) else str(error) or None

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.handlers.error_map import EXPECTED, controller_error_code, error_message
 from kafka_zk.handlers.services import Services
 from kafka_zk.metadata import replica_assignment, topic_creation
 from kafka_zk.metadata.cache import MetadataCache
@@ -27,11 +27,13 @@ Result = Response.CreatePartitionsTopicResult
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """One result per topic of the request."""
     wanted_topics = {wanted.name: wanted for wanted in request.topics}
-    if not services.controller.is_active:
-        refused = [Result(name=name, error_code=ErrorCode.NOT_CONTROLLER, error_message=None) for name in wanted_topics]
-        return Response(throttle_time_ms=0, results=refused)
+    try:
+        if not services.controller.is_active:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+        deleting = set(await services.topics.deletions())
+    except EXPECTED as error:
+        return Response(throttle_time_ms=0, results=[_failure(name, error) for name in wanted_topics])
     names = Counter(wanted.name for wanted in request.topics)
-    deleting = set(await services.topics.deletions())
     results = []
     grown: dict[str, int] = {}
     added_count = 0
@@ -47,13 +49,17 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             grown[name] = wanted.count
             results.append(Result(name=name, error_code=ErrorCode.NONE, error_message=None))
         except EXPECTED as error:
-            results.append(Result(name=name, error_code=error_code(error), error_message=error_message(error)))
+            results.append(_failure(name, error))
     if grown and not request.validate_only:
         await _wait_for_leaders(services, grown, request.timeout_ms)
         for result in results:
             if result.name in grown and not (request.timeout_ms > 0 and _all_led(services, result.name, grown)):
                 result.error_code = ErrorCode.REQUEST_TIMED_OUT
     return Response(throttle_time_ms=0, results=results)
+
+
+def _failure(name: str, error: Exception) -> Any:
+    return Result(name=name, error_code=controller_error_code(error), error_message=error_message(error))
 
 
 async def _grow(services: Services, wanted: Any, others_count: int, *, validate_only: bool) -> int:
@@ -82,7 +88,7 @@ def plan(wanted: Any, existing: TopicAssignment, metadata: MetadataCache) -> dic
     if existing.faults:
         raise ApiError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
-            f"The topic '{wanted.name}' cannot get more partitions before its znode is mended: {existing.faults[0]}",
+            f"The topic '{wanted.name}' cannot get more partitions before its znode is repaired: {existing.faults[0]}",
         )
     if existing.adding or existing.removing:
         raise ApiError(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
-from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.handlers.error_map import EXPECTED, controller_error_code, error_message
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.topics.side_by_side import side_by_side
 from kafka_zk.metadata import topic_creation
@@ -139,9 +139,8 @@ def _success(planned: NewTopic, *, with_configs: bool) -> Any:
 
 
 def _failure(name: str, error: Exception) -> Any:
-    return Result(
-        name=name, topic_id=uuids.ZERO, error_code=error_code(error), error_message=error_message(error), configs=[]
-    )
+    code, message = controller_error_code(error), error_message(error)
+    return Result(name=name, topic_id=uuids.ZERO, error_code=code, error_message=message, configs=[])
 
 
 def _has_leaders(services: Services, planned: NewTopic) -> bool:

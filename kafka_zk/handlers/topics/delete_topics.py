@@ -6,7 +6,7 @@ Source: KafkaApis.handleDeleteTopicsRequest, ZkAdminManager.deleteTopics@3.9.
 import uuid
 from typing import Any
 
-from kafka_zk.handlers.error_map import error_code, error_message
+from kafka_zk.handlers.error_map import controller_error_code, error_message
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.topics.side_by_side import side_by_side
 from kafka_zk.protocol import codec, uuids
@@ -40,7 +40,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             deleted.append(name)
             results.append(Result(name=name, topic_id=topic_id, error_code=0))
         else:
-            code, message = error_code(error), error_message(error)
+            code, message = controller_error_code(error), error_message(error)
             results.append(Result(name=asked_name, topic_id=asked_id, error_code=code, error_message=message))
     await _wait_until_gone(services, deleted, request.timeout_ms)
     for result in results:

@@ -15,6 +15,7 @@ from kafka_zk.controller.active import PartitionKey
 from kafka_zk.controller.alter_partition import Proposal
 from kafka_zk.controller.context import ReplicaAssignment
 from kafka_zk.controller.loop import Controller
+from kafka_zk.controller.store import ControllerStore, StoredOrders
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -343,6 +344,33 @@ def test_an_order_that_moves_nothing_goes_though_nobody_can_lead() -> None:
     assert state(cluster)[:2] == (2, [2])
     cluster.restart(1)
     cluster.settle()
+    check(cluster)
+
+
+@pytest.mark.parametrize("first", [{TP: [2, 1]}, {TP: []}, {TP: [2, 1], TopicPartition("t", 9): [0]}])
+def test_an_order_that_replaces_one_while_that_is_forgotten_is_carried_out(
+    monkeypatch: pytest.MonkeyPatch, first: dict[TopicPartition, list[int]]
+) -> None:
+    """The controller has read what moves nothing, or cannot be done, and is about to delete it."""
+    cluster = moved()
+    read = ControllerStore.reassignment_orders
+    reads: list[StoredOrders] = []
+
+    async def read_and_overtaken(store: ControllerStore) -> StoredOrders:
+        reads.append(await read(store))
+        if len(reads) == 2:
+            await cluster.tool.set(admin.REASSIGN_PARTITIONS, admin.encode_reassignment({TP: [0, 1]}))
+        return reads[-1]
+
+    monkeypatch.setattr(ControllerStore, "reassignment_orders", read_and_overtaken)
+    cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, admin.encode_reassignment(first)))
+    cluster.settle()
+    assert len(reads) > 2 and reads[1].targets == first
+    assert moving(cluster) == {0: ([0, 1, 2], [0], [2])}
+    propose(cluster, [2, 1, 0], broker_id=2)
+    cluster.settle()
+    assert stored(cluster)["partitions"] == {"0": [0, 1]}
+    assert cluster.paths(admin.REASSIGN_PARTITIONS) == []
     check(cluster)
 
 

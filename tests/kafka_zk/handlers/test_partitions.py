@@ -8,6 +8,7 @@ import pytest
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.errors import SessionLost
 from kafka_zk.registry.znodes.topics import TopicAssignment
 from tests.kafka_zk.handlers.conftest import Harness
 
@@ -119,3 +120,18 @@ def test_the_partitions_of_a_request_are_bounded_together(harness: Make) -> None
     answer = broker.ask(ApiKey.CREATE_PARTITIONS, 3, grow("a", "b", "c", count=26_000, validate_only=True))
     assert [topic.error_code for topic in answer.results] == [0, 0, ErrorCode.INVALID_PARTITIONS]
     assert "for all topics of a request together" in answer.results[2].error_message
+
+
+@pytest.mark.parametrize("fails", ["deletions", "assignments", "add_partitions"])
+def test_the_controllers_broker_whose_session_ends_says_so(
+    harness: Make, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    """NOT_CONTROLLER so that clients ask the next one."""
+
+    async def refuse(*_: Any) -> None:
+        raise SessionLost("/admin/delete_topics")
+
+    broker = with_topic(harness)
+    monkeypatch.setattr(broker.topics, fails, refuse)
+    answer = broker.ask(ApiKey.CREATE_PARTITIONS, 3, grow("t"))
+    assert [(each.name, each.error_code) for each in answer.results] == [("t", ErrorCode.NOT_CONTROLLER)]

@@ -8,6 +8,7 @@ import pytest
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.errors import NoAuth, RegistryError, SessionLost
 from tests.kafka_zk.handlers.conftest import Harness, update_metadata
 
 Make = Callable[..., Harness]
@@ -287,3 +288,18 @@ def test_the_partitions_of_a_request_are_bounded_together(harness: Make) -> None
         topic.name: ErrorCode.REQUEST_TIMED_OUT for topic in answer.topics if topic.error_code == 7
     }
     assert "for all topics of a request together" in answer.topics[2].error_message
+
+
+def test_the_controllers_broker_whose_session_ends_says_so(harness: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NOT_CONTROLLER, so that clients ask the next one; any other refusal of ZooKeeper is not worth a second try."""
+    broker = harness()
+    broker.lead("t")
+    for error, code in (SessionLost("/brokers/topics/u"), 41), (NoAuth("/brokers/topics/u"), -1):
+
+        async def refuse(*_: Any, error: RegistryError = error) -> None:
+            raise error
+
+        monkeypatch.setattr(broker.topics, "create_topic", refuse)
+        monkeypatch.setattr(broker.topics, "request_deletion", refuse)
+        assert result(broker, create("u")).error_code == code
+        assert broker.ask(ApiKey.DELETE_TOPICS, 5, delete("t")).responses[0].error_code == code
