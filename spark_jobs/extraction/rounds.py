@@ -6,9 +6,10 @@ group) makes a round fail, and the next one tries again; anything else ends the 
 Tests: tests/spark_jobs/extraction/test_rounds.py, tests/integration/test_rounds.py.
 """
 
-import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from kafka_zk.client.errors import KafkaError
@@ -30,6 +31,7 @@ from kafka_zk.system.clock import monotonic_s
 
 _MAY_PASS = (SourceError, RegistryError, KafkaError)
 _STAYS = (WronglyAsked, Undecodable, DataLoss, JavaDied)
+_LONGEST_BLOCK_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,36 @@ class Round:
         return self.report is not None and bool(self.report.published) and self.report.lag_after > 0
 
 
+class _Stop:
+    """A handler of signals may ask for it in the middle of ``wait``.
+
+    ``threading.Event`` could not be used: the handler waits for ever for the lock that the interrupted ``wait`` holds.
+    """
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self._asked: SimpleQueue[None] = SimpleQueue()  # its put may interrupt its get
+
+    def ask(self) -> None:
+        self.is_asked = True
+        self._asked.put(None)
+
+    def wait(self, timeout_s: float) -> None:
+        """Until it is asked for, or the time is over.
+
+        Python may see a signal that comes just before the thread blocks only when it blocks no more: so not for long.
+        """
+        left_s = timeout_s
+        while left_s > 0 and not self.is_asked:
+            with suppress(Empty):
+                self._asked.get(timeout=min(left_s, _LONGEST_BLOCK_S))
+            left_s -= _LONGEST_BLOCK_S
+
+
 class Rounds:
     """``start_spark`` starts the session; it is called once, by the first round that finds something.
 
-    ``tell`` is called after each round, ``note`` with sentences about waits. ``clock`` and ``wait`` are the machine's;
-    ``wait`` is given seconds and returns when they are over or ``stop`` was called.
+    ``tell`` is called after each round, ``note`` with sentences about waits. ``clock`` is the machine's.
     """
 
     def __init__(
@@ -66,20 +93,20 @@ class Rounds:
         self._note = note
         self._observe = observe
         self._clock = clock
-        self._stop = threading.Event()
+        self._stop = _Stop()
         self._spark: Any = None
         self._checked = False
         self._connections: Connections | None = None
 
     def stop(self) -> None:
         """Let the round that runs come to its end, and begin no other; may be called from a signal's handler."""
-        self._stop.set()
+        self._stop.ask()
 
     def run(self) -> None:
         """Raises: of the first round everything that ``job.extract`` raises; later what no other round can cure."""
         number = 0
         try:
-            while not self._stop.is_set():
+            while not self._stop.is_asked:
                 number += 1
                 due_s = self._clock() + self._every_s
                 done = self._round(number)

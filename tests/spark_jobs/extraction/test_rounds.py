@@ -1,5 +1,7 @@
 """When rounds come, which failures end them, and what Prometheus sees; without Spark, brokers and ZooKeeper."""
 
+import sys
+import threading
 from typing import Any
 from unittest.mock import Mock
 from urllib.request import urlopen
@@ -59,6 +61,39 @@ def test_a_round_that_left_records_behind_is_followed_at_once(monkeypatch: pytes
     world.rounds.run()
     assert world.waits == [30.0, 30.0]
     assert world.opened == 1, "one session with ZooKeeper"
+
+
+def test_a_signal_may_stop_them_at_any_point_of_a_wait() -> None:
+    """The handler runs between any two steps of what it interrupts: here it is called at each call and return of it."""
+
+    def interrupted_at(step: int) -> int:
+        """How many steps there were."""
+        steps = 0
+        stop = module._Stop()
+
+        def handler(*_: object) -> None:
+            nonlocal steps
+            steps += 1
+            if steps == step:
+                stop.ask()
+
+        sys.setprofile(handler)
+        try:
+            stop.wait(1e-6)
+        finally:
+            sys.setprofile(None)
+        return steps
+
+    def everywhere() -> None:
+        taken = interrupted_at(0)
+        asked.extend(step for step in range(1, taken + 1) if interrupted_at(step))
+
+    asked: list[int] = []
+    thread = threading.Thread(target=everywhere, daemon=True)
+    thread.start()
+    thread.join(10.0)
+    assert not thread.is_alive(), "the handler waits for what it has interrupted"
+    assert len(asked) > 5
 
 
 @pytest.mark.parametrize("error", [FetchFailed("brokers are away"), SessionLost("gone")])
