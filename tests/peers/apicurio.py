@@ -57,7 +57,8 @@ def apicurio(bootstrap: str, folder: Path) -> Iterator[str]:
     settings = {
         "quarkus.http.host": "127.0.0.1",
         "quarkus.http.port": port,
-        "quarkus.management.enabled": "false",
+        "quarkus.management.host": "127.0.0.1",
+        "quarkus.management.port": 0,
         "apicurio.storage.kind": "kafkasql",
         "apicurio.kafkasql.bootstrap.servers": bootstrap,
     }
