@@ -167,8 +167,8 @@ class FetchSession:
 
     def answered(self, unfinished: Iterable[PartitionKey], seen_count: int) -> None:
         """The answer leaves. ``unfinished``: with errors, with more in the log than the follower has, where what it has
-        is not recorded yet, or where it is not in the ISR, which it may join when the leader looks again; whatever was
-        unfinished before was looked at."""
+        is not recorded yet, or where it is neither in the ISR nor proposed for it, as it may be by the next look;
+        whatever was unfinished before was looked at."""
         self._unfinished = set(unfinished)
         self.seen_count = seen_count
 

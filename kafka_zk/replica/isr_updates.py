@@ -167,6 +167,7 @@ class IsrUpdates:
             remotes.state = pending.committed
             remotes.may_not_join(pending.proposed)
             self._advance(partition)
+            self._wake(partition.tp)
         elif ending is Ending.RETRIED:
             self._submit(partition, pending)
 

@@ -151,8 +151,8 @@ def _unfinished(
             or partition is None
             or partition.log is None
             or partition.log.log_end_offset != entry.fetch.fetch_offset
-            or broker_id not in partition.isr
             or partition.remotes is None
+            or broker_id not in partition.remotes.state.maximal_isr
             or not partition.remotes.knows(broker_id, entry.fetch.fetch_offset, entry.fetch.log_start_offset)
         ):
             yield key, result.partition

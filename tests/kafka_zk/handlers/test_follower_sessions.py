@@ -1,5 +1,6 @@
 """A follower of many partitions: what a leader looks at for its fetches, and that nothing is missed by that."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -78,9 +79,10 @@ class Follower:
 class Followed:
     """A leader of many partitions and its two followers."""
 
-    def __init__(self, leader: Leader, version: int = VERSION) -> None:
+    def __init__(self, leader: Leader, version: int = VERSION, isr: Sequence[int] = (0, 1, 2)) -> None:
         self.leader = leader
-        topic_id = self.topic_id = leader.broker.lead("many", PARTITIONS, **REPLICAS, leader_epoch=EPOCH)
+        state = {**REPLICAS, "isr": list(isr), "leader_epoch": EPOCH}
+        topic_id = self.topic_id = leader.broker.lead("many", PARTITIONS, **state)
         leader.pass_time(10_000)
         self.followers = [Follower(leader, broker_id, "many", topic_id, version) for broker_id in (1, 2)]
         for follower in self.followers:
@@ -96,12 +98,8 @@ class Followed:
         return {number: log.high_watermark for number, log in logs.items() if log is not None}
 
 
-def test_only_partitions_are_read_where_something_has_happened(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And each of them twice a second."""
-    followed = Followed(make())
-    follower = followed.followers[0]
-    follower.fetch(0)
-    assert follower.take() == []
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The partitions that are looked at for followers from now on."""
     read: list[int] = []
     reading = follower_fetch.read
 
@@ -110,6 +108,16 @@ def test_only_partitions_are_read_where_something_has_happened(make: Make, monke
         return reading(replicas, tp, *args, **named)
 
     monkeypatch.setattr(follower_fetch, "read", reads)
+    return read
+
+
+def test_only_partitions_are_read_where_something_has_happened(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each of them twice a second."""
+    followed = Followed(make())
+    follower = followed.followers[0]
+    follower.fetch(0)
+    assert follower.take() == []
+    read = reads(monkeypatch)
     follower.fetch()
     followed.append(7)
     assert (follower.take(), read) == ([7], [7])
@@ -124,6 +132,27 @@ def test_only_partitions_are_read_where_something_has_happened(make: Make, monke
         followed.leader.pass_time(EVERYTHING_MS // 5)
     assert set(read) == set(range(PARTITIONS))
     assert len(read) <= PARTITIONS * (MAX_WAIT_MS + EVERYTHING_MS) / EVERYTHING_MS
+
+
+def test_who_is_about_to_join_the_isr_is_looked_at_again_when_the_controller_has_answered(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that returns waits for the answers to thousands of proposals, and fetches all the time meanwhile. After
+    a refusal its next fetch is a reason to ask again."""
+    leader = make()
+    followed = Followed(leader, isr=(0, 2))
+    follower = followed.followers[0]
+    assert {change.tp.partition for change, _ in leader.asked.changes} == set(range(PARTITIONS))
+    read = reads(monkeypatch)
+    follower.fetch(0)
+    assert (follower.take(), read) == ([], [])
+    refused = leader.asked.answer(ErrorCode.INELIGIBLE_REPLICA).tp.partition
+    leader.asked.answer()
+    proposed_count = len(leader.asked.changes)
+    follower.fetch(0)
+    follower.take()
+    assert refused in read and len(read) <= 2
+    assert [change.tp.partition for change, _ in leader.asked.changes[proposed_count:]] == [refused]
 
 
 @pytest.mark.parametrize("version", [VERSION, 11], ids=["topic ids", "names"])
