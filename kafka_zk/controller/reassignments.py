@@ -248,14 +248,15 @@ class Reassignments:
     async def _forget_orders(self, which: Callable[[TopicPartition, Sequence[int]], bool]) -> None:
         """Orders in ZooKeeper that are carried out, or replaced; what an administrator writes meanwhile stays."""
         path = admin.REASSIGN_PARTITIONS
-        outcome: object = BadVersion(path)
-        while isinstance(outcome, BadVersion):
+        while True:
             orders, stat = await self._store.reassignment_orders()
             left = {tp: target for tp, target in orders.items() if not which(tp, target)}
             if stat is None or len(left) == len(orders):
                 return
             write = SetData(path, admin.encode_reassignment(left), stat.version) if left else Delete(path, stat.version)
             (outcome,) = await self._store.write([write], {path: stat.czxid})
+            if not isinstance(outcome, BadVersion):
+                break
         if isinstance(outcome, NotEmpty):
             await self._store.delete_all([path])
         elif isinstance(outcome, RegistryError) and not isinstance(outcome, NoNode):

@@ -54,7 +54,7 @@ def unclean_election(room: BrokerRoom) -> dict[str, Any]:
     teacher.show(f"acks=all: d is acknowledged, offset {offset}")
     teacher.tell(
         "Broker 2 comes back, and then broker 1, the old leader. It is a follower now, and has b and c where the "
-        "leader has d:"
+        "new leader has d:"
     )
     room.restart(THIRD)
     room.wait_in_isr(tp, THIRD)
