@@ -246,11 +246,17 @@ class Reassignments:
         return operations
 
     async def _forget_orders(self, which: Callable[[TopicPartition, Sequence[int]], bool]) -> None:
-        """Orders in ZooKeeper that are carried out, or replaced; what an administrator writes meanwhile stays."""
+        """Orders in ZooKeeper that are carried out, or replaced; what an administrator sets meanwhile stays.
+
+        Not what comes with a znode that is deleted and created meanwhile: its version may be the same.
+        """
         path = admin.REASSIGN_PARTITIONS
+        gone: dict[TopicPartition, list[int]] | None = None
         while True:
             orders, stat = await self._store.reassignment_orders()
-            left = {tp: target for tp, target in orders.items() if not which(tp, target)}
+            if gone is None:
+                gone = {tp: target for tp, target in orders.items() if which(tp, target)}
+            left = {tp: target for tp, target in orders.items() if gone.get(tp) != target}
             if stat is None or len(left) == len(orders):
                 return
             write = SetData(path, admin.encode_reassignment(left), stat.version) if left else Delete(path, stat.version)

@@ -35,9 +35,10 @@ def error_code(error: Exception) -> ErrorCode:
 
 
 def controller_error_code(error: Exception) -> ErrorCode:
-    """As ``error_code``, for what only the controller does: its reign ends with its session, so another is to be asked.
+    """As ``error_code``, for what only the controller does: its reign ends with its session, so ask its successor.
 
-    Kafka answers UNKNOWN_SERVER_ERROR, with which its clients give up. What was under way may have been done.
+    Kafka answers UNKNOWN_SERVER_ERROR, with which its clients give up. What was under way may have been done, so that a
+    second try is told that it exists.
     """
     return ErrorCode.NOT_CONTROLLER if isinstance(error, registry.SessionLost) else error_code(error)
 

@@ -65,7 +65,7 @@ class _Stop:
     def wait(self, timeout_s: float) -> None:
         """Until it is asked for, or the time is over.
 
-        Python may see a signal that comes just before the thread blocks only when it blocks no more: so not for long.
+        A signal that arrives just before the thread blocks is handled only when the call returns, so a call is short.
         """
         left_s = timeout_s
         while left_s > 0 and not self.is_asked:

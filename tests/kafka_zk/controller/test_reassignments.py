@@ -374,6 +374,27 @@ def test_an_order_that_replaces_one_while_that_is_forgotten_is_carried_out(
     check(cluster)
 
 
+def test_an_order_that_comes_while_a_move_over_the_wire_replaces_the_one_before_is_carried_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = moved(4)
+    cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, admin.encode_reassignment({TP: [0, 1]})))
+    cluster.settle()
+    read = ControllerStore.reassignment_orders
+    overtakes = [{TP: [3, 1]}]
+
+    async def read_and_overtaken(store: ControllerStore) -> StoredOrders:
+        orders = await read(store)
+        if overtakes:
+            await cluster.tool.set(admin.REASSIGN_PARTITIONS, admin.encode_reassignment(overtakes.pop()))
+        return orders
+
+    monkeypatch.setattr(ControllerStore, "reassignment_orders", read_and_overtaken)
+    assert alter(cluster, {0: [2, 0]}) == {0: 0}
+    cluster.settle()
+    assert moving(cluster)[0][0][:2] == [3, 1]
+
+
 def test_a_move_over_the_wire_replaces_the_order_in_zookeeper() -> None:
     cluster = moved(4)
     cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, admin.encode_reassignment({TP: [0, 1]})))
