@@ -18,6 +18,11 @@ MAX_OFFSET = (1 << 63) - 1 - (1 << 31)
 """No log begins or ends beyond it: a segment must fit behind it."""
 MAX_INT = (1 << 31) - 1
 
+CONTIGUOUS = TopicPartition("__kafka_zk_contiguous", 0)
+"""A row of ``recovery-point-offset-checkpoint`` that belongs to no partition. It says that the broker that wrote the
+file leaves no gap between segments beyond the recovery points in it. A Kafka broker ignores the row and drops it when
+it replaces the file (docs/decisions/0018)."""
+
 _VERSION = "0"
 _TOPIC = re.compile("[a-zA-Z0-9._-]{1,249}")
 

@@ -64,7 +64,7 @@ class Log:
 
     __slots__ = (
         "_has_unsynced_id", "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_dirty",
-        "_on_rewind", "_roll_ms", "cleaned_offset", "commits_appends", "config", "has_unwritten_id",
+        "_on_gap", "_on_rewind", "_roll_ms", "cleaned_offset", "commits_appends", "config", "has_unwritten_id",
         "is_being_cleaned", "leader_epochs", "log_end_offset", "log_start_offset", "producers", "recovery_point",
         "segments", "topic_id", "tp", "truncation_count",
     )  # fmt: skip
@@ -98,6 +98,7 @@ class Log:
         self._last_append_ms = -1
         self._on_dirty: Callable[[TopicPartition], None] | None = None
         self._on_rewind: Callable[[TopicPartition], None] | None = None
+        self._on_gap: Callable[[TopicPartition], None] | None = None
 
     def __repr__(self) -> str:
         return f"Log({self.tp}, {self.log_start_offset}..{self.log_end_offset})"
@@ -308,7 +309,7 @@ class Log:
             or segment.index_is_full
             or (max_timestamp_ms > segment.young_until_ms and self._is_roll_due(segment, max_timestamp_ms, now_ms))
         ):
-            self.roll(now_ms, base_offset)
+            self._roll_for(base_offset, last_offset, now_ms)
             segment = self.segments.active
         segment.append(batch, size_bytes, indexed_offset, max_timestamp_ms)
         self.log_end_offset = last_offset + 1
@@ -324,18 +325,30 @@ class Log:
         if aborted is not None:
             self.segments.add_aborted(aborted)
 
-    def roll(self, now_ms: int, base_offset: int | None = None) -> None:
-        """Close the active segment and begin one at the log end offset (or the given one); an empty one is reused."""
-        offset = self.log_end_offset if base_offset is None else base_offset
+    def roll(self, now_ms: int) -> None:
+        """Close the active segment and begin one at the log end offset; an empty one is reused."""
         active = self.segments.active
-        if active.size_bytes or active.base_offset != offset:
-            self.producers.write_snapshot(self.segments.directory, offset)
-            self.segments.roll(offset, self.config, now_ms)
+        if active.size_bytes or active.base_offset != self.log_end_offset:
+            self.producers.write_snapshot(self.segments.directory, self.log_end_offset)
+            self.segments.roll(self.log_end_offset, self.config, now_ms)
+
+    def _roll_for(self, base_offset: int, last_offset: int, now_ms: int) -> None:
+        """Begin a segment for a batch. It begins where the log ends, even if compaction on the leader removed the
+        offsets up to the batch: after a crash a gap between segments would count as lost data."""
+        if last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET:
+            self.extend_to(base_offset, now_ms)
+        else:
+            self.roll(now_ms)
 
     def extend_to(self, offset: int, now_ms: int) -> None:
-        """Have the log end there, as one does whose last records were compacted away."""
-        self.roll(now_ms, offset)
+        """Move the log end offset forward without records: compaction removed those before ``offset``. Everything
+        before it is durable then, and the recovery point says so on disk, since a new segment leaves a gap."""
+        self.flush()
         self.log_end_offset = offset
+        self.roll(now_ms)
+        self.recovery_point = offset
+        if self._on_gap is not None:
+            self._on_gap(self.tp)
 
     def _is_roll_due(self, segment: Segment, timestamp_ms: int, now_ms: int) -> bool:
         """Whether the segment is older than it may get, by the records' clock or, without one, by ours."""
@@ -431,6 +444,11 @@ class Log:
         """Call back when a truncation moves ``recovery_point`` or ``cleaned_offset`` back, before it cuts anything.
         Both should become durable at once, as other records follow. What the callback raises, the truncation raises."""
         self._on_rewind = callback
+
+    def on_gap(self, callback: Callable[[TopicPartition], None] | None) -> None:
+        """Call back when the recovery point must be on disk before anything is appended: it alone explains a gap
+        between two segments. What the callback raises, ``extend_to`` raises."""
+        self._on_gap = callback
 
     def flush(self, up_to: int | None = None) -> None:
         """Make everything before ``up_to`` (None: all) durable and move the recovery point."""

@@ -119,9 +119,15 @@ class LogCleanerManager:
     def swap_steps(self, cleaning: Cleaning, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
         """Put a cleaned segment in its place (``Cleaning.swap_steps``); no step if it is not wanted any more.
 
-        Raises: OSError.
+        The first step makes the recovery point on disk reach the end of what is cleaned: the gaps that compaction
+        leaves must lie before it (docs/decisions/0018). Raises: OSError.
         """
-        return cleaning.swap_steps(cleaned, now_ms) if self.wants(cleaning) else iter(())
+        if self.wants(cleaning):
+            proof = self._logs.prepare_recovery_point(cleaning.log, cleaning.to_clean.uncleanable_offset)
+            if proof is not None:
+                yield proof
+        if self.wants(cleaning):
+            yield from cleaning.swap_steps(cleaned, now_ms)
 
     def finish(self, cleaning: Cleaning, end_offset: int | None) -> bool:
         """A cleaning has ended; None for one that was given up. Returns whether the log is cleaner than before."""

@@ -19,7 +19,6 @@ from kafka_zk.storage.filenames import (
     DELETED_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
-    MOVED_ASIDE_SUFFIX,
     PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
@@ -28,7 +27,7 @@ from kafka_zk.storage.filenames import (
     parse_offset_file,
 )
 from kafka_zk.storage.files import remove_file, sync_file, sync_path
-from kafka_zk.storage.findings import Finding, Observe, discard, free_path, ignore
+from kafka_zk.storage.findings import Finding, Observe, discard, ignore
 from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
 from kafka_zk.storage.log import LoadedOffsets, Log
 from kafka_zk.storage.log_config import LogConfig
@@ -40,6 +39,7 @@ from kafka_zk.storage.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.recovery_work import ScanWork, Steps
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment, open_segment
 from kafka_zk.storage.segment_swap import INDEX_SUFFIXES, finish_interrupted
+from kafka_zk.storage.set_aside import set_aside
 from kafka_zk.storage.transaction_index import transaction_index_problem
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.randomness import SYSTEM_RANDOM
@@ -62,8 +62,9 @@ class Dropped(NamedTuple):
     position: int  # in it, of the first byte dropped
     log_end_offset: int  # of what is left
     bytes_dropped: int  # in all segments
-    segments_dropped: tuple[str, ...]  # paths of whole ones, behind the damaged one
+    segments_dropped: tuple[str, ...]  # former paths of whole ones, behind the damaged one
     reason: str
+    kept_as: str | None  # the folder that what was dropped lies in now; None if it held no record
 
 
 def create_log(
@@ -114,6 +115,7 @@ def load_log_steps(
     log_start_offset: int,
     clean_shutdown: bool,
     cleaned_offset: int | None = None,
+    is_contiguous: bool = True,
     scan: Scanner = scan_segment,
     observe: Observe = ignore,
     random: Random = SYSTEM_RANDOM,
@@ -123,7 +125,10 @@ def load_log_steps(
     Args:
         recovery_point, log_start_offset: from the checkpoint files, 0 if they do not mention the partition.
         clean_shutdown: ``.kafka_cleanshutdown`` was there: nothing is scanned.
-        cleaned_offset: up to where the log has been compacted, None if never; so far it may have holes.
+        cleaned_offset: up to where the log has been compacted, None if never.
+        is_contiguous: it is certain that beyond the recovery point each segment began where the one before ended, so a
+            gap between two of them is lost data (docs/decisions/0018). Without that certainty a gap is kept, as Kafka
+            does, and made durable.
         scan: what scans a segment here, unless the work that was offered came back done.
         observe: told of every file that cannot be used as it is, for as long as the log lives.
         random: of ``segment.jitter.ms``.
@@ -139,10 +144,10 @@ def load_log_steps(
         observe(Finding(segments[-1].path, problem, "the log is checked from its first record on"))
         recovery_point = 0
     epochs, is_afresh = _load_epochs(directory, segments, MAX_OFFSET if clean_shutdown else recovery_point, observe)
-    may_have_holes = config.is_compacted or cleaned_offset is not None
-    dropped, end_offset, has_markers = yield from _Recovery(
-        tp, segments, epochs, recovery_point, clean_shutdown, may_have_holes, scan, observe
+    recovered = yield from _Recovery(
+        tp, segments, epochs, recovery_point, clean_shutdown, is_contiguous, scan, observe
     ).steps(is_afresh)
+    end_offset = recovered.end_offset
     if segments and segments[-1].keeps_damage:
         segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None, random=random))
         problem = "is damaged at its end, which was durable"
@@ -168,10 +173,12 @@ def load_log_steps(
     )
     if cleaned_offset is not None:
         log.cleaned_offset = _believed(log, cleaned_offset, observe)
-    yield from _reload_steps(log, names, clean_shutdown, has_markers, observe)
+    yield from _reload_steps(log, names, clean_shutdown, recovered.has_markers, observe)
+    if recovered.has_gap:
+        log.flush()  # from now on the recovery point explains it
     for segment in segments:
         segment.rest()
-    return log, dropped
+    return log, recovered.dropped
 
 
 def _believed(log: Log, cleaned_offset: int, observe: Observe) -> int | None:
@@ -254,16 +261,7 @@ def _move_aside(directory: str, segments: Sequence[Segment], log_start_offset: i
 
     Kafka deletes them where the log start offset lies beyond the log's end. But it is one number against all records.
     """
-    target = free_path(f"{directory}/{offset_file(log_start_offset, '')}", MOVED_ASIDE_SUFFIX)
-    files.make_directory(target)
-    for segment in segments:
-        segment.release_file()
-    for name, _ in files.list_directory(directory):
-        found = parse_offset_file(name)
-        if found and found[1] in _SEGMENT_SUFFIXES:
-            files.rename(f"{directory}/{name}", f"{target}/{name}")
-    sync_path(target)
-    sync_path(directory)
+    target = set_aside(directory, log_start_offset, segments)
     count = "1 segment" if len(segments) == 1 else f"{len(segments)} segments"
     return Finding(
         directory,
@@ -314,6 +312,18 @@ def _names_an_epoch(segments: list[Segment]) -> bool:
     return False
 
 
+class _Recovered(NamedTuple):
+    """What a recovery found out about a log.
+
+    ``has_markers``: among the batches that were scanned. ``has_gap``: between segments beyond the recovery point, kept.
+    """
+
+    dropped: Dropped | None
+    end_offset: int
+    has_markers: bool
+    has_gap: bool
+
+
 class _Recovery(NamedTuple):
     """One log's segments, and what is known of them before they are looked at."""
 
@@ -322,20 +332,18 @@ class _Recovery(NamedTuple):
     epochs: LeaderEpochCache
     recovery_point: int
     clean_shutdown: bool
-    may_have_holes: bool
+    is_contiguous: bool
     scan: Scanner
     observe: Observe
 
-    def steps(self, rebuilds_epochs: bool) -> Steps[tuple[Dropped | None, int, bool]]:
-        """Scan what must be scanned; cut at the first damage and drop what follows. Returns (what, log end offset,
-        whether there were markers among what was scanned).
+    def steps(self, rebuilds_epochs: bool) -> Steps[_Recovered]:
+        """Scan what must be scanned; cut the log at the first damage and set aside what follows.
 
-        After a crash that is every segment that reaches beyond the recovery point; always those without a usable index,
-        and all of them where the epochs have to be found. A hole between two of them is damage as well: a power loss
-        may take the first one's end and leave the second.
+        After a crash every segment that reaches beyond the recovery point is scanned; always those without a usable
+        index, and all of them where the epochs have to be found.
         """
         end_offset = 0
-        has_markers = False
+        has_markers = has_gap = False
         segments = self.segments
         for index, segment in enumerate(segments):
             next_base = segments[index + 1].base_offset if index + 1 < len(segments) else None
@@ -343,23 +351,35 @@ class _Recovery(NamedTuple):
             afresh = self._has_no_index(segment, durable or self.clean_shutdown) or rebuilds_epochs
             if durable and not afresh:
                 continue
-            size_bytes = segment.size_bytes
             result = None
             if self.clean_shutdown or durable:
                 end_offset, result = yield from self._sound_end(segment, next_base, afresh)
             else:
                 following_bytes = sum(other.size_bytes for other in segments[index + 1 :])
-                result = yield from self._rescan(segment, self.recovery_point, afresh, following_bytes)
+                result = yield from self._scan(segment, self.recovery_point, afresh, following_bytes)
                 end_offset = result.next_offset
             if result is None:
                 continue
             has_markers = has_markers or result.has_markers
             reason = result.reason
             if reason is None and not durable and next_base is not None and end_offset < next_base:
-                reason = None if self.may_have_holes else f"the records {end_offset} to {next_base - 1} are missing"
-            if reason is not None:
-                return self._drop_behind(index, size_bytes, result, reason), end_offset, has_markers
-        return None, end_offset, has_markers
+                reason = self._judge_gap(end_offset, next_base, is_first=not has_gap)
+                has_gap = True
+            dropped = None if reason is None else self._drop(index, result, reason)
+            adopt(segment, result, self.epochs)
+            if dropped is not None:
+                return _Recovered(dropped, end_offset, has_markers, False)
+        return _Recovered(None, end_offset, has_markers, has_gap)
+
+    def _judge_gap(self, end_offset: int, next_base: int, *, is_first: bool) -> str | None:
+        """Why the log ends before a gap between two segments; None if it goes on behind it."""
+        if self.is_contiguous:
+            return f"the records {end_offset} to {next_base - 1} are missing"
+        if is_first:
+            problem = f"has no records from offset {end_offset} to {next_base - 1}"
+            meaning = "compaction or a power loss removed them; the records behind them are kept, as Apache Kafka does"
+            self.observe(Finding(self.segments[0].directory, problem, meaning))
+        return None
 
     def _has_no_index(self, segment: Segment, is_final: bool) -> bool:
         found = segment.index_problem(is_final)
@@ -367,24 +387,22 @@ class _Recovery(NamedTuple):
             self.observe(Finding(*found, "it is made anew from the records"))
         return found is not None or not files.exists(segment.offset_index.path)
 
-    def _drop_behind(self, index: int, size_bytes: int, result: SegmentScan, reason: str) -> Dropped:
-        """A scan has cut the segment at ``index``, which had ``size_bytes``: what follows it goes, too."""
+    def _drop(self, index: int, result: SegmentScan, reason: str) -> Dropped:
+        """Set aside what lies behind the sound part of the segment at ``index``, which the caller truncates."""
         segment = self.segments[index]
         behind = self.segments[index + 1 :]
         del self.segments[index + 1 :]
-        dropped_bytes = size_bytes - result.valid_bytes + sum(other.size_bytes for other in behind)
-        for other in behind:
-            other.remove()
-        if behind:
-            sync_path(segment.directory)  # they must not come back beside what is written in their place
+        tail = (segment, result.valid_bytes) if result.valid_bytes < segment.size_bytes else None
+        paths = tuple(other.path for other in behind)
         return Dropped(
             self.tp,
             segment.path,
             result.valid_bytes,
             result.next_offset,
-            dropped_bytes,
-            tuple(other.path for other in behind),
+            segment.size_bytes - result.valid_bytes + sum(other.size_bytes for other in behind),
+            paths,
             reason,
+            set_aside(segment.directory, result.next_offset, behind, tail),
         )
 
     def _sound_end(
@@ -400,51 +418,39 @@ class _Recovery(NamedTuple):
                 end_offset = segment.next_offset()
                 if next_base is not None or end_offset <= self.recovery_point or not self.recovery_point:
                     return end_offset, None
-        result = yield from self._rescan(segment, self.recovery_point if next_base is None else next_base, afresh)
+        result = yield from self._scan(segment, self.recovery_point if next_base is None else next_base, afresh)
         return result.next_offset, result
 
-    def _rescan(
+    def _scan(
         self, segment: Segment, recovery_point: int, afresh: bool, following_bytes: int = 0
     ) -> Steps[SegmentScan]:
-        return rescan(segment, self.epochs, recovery_point, self.scan, following_bytes, afresh=afresh)
+        """Scan a segment; ``afresh``: from its first batch on and without a look at the indexes."""
+        work = ScanWork(
+            segment.path,
+            "" if afresh else segment.offset_index.path,
+            "" if afresh else segment.time_index.path,
+            segment.base_offset,
+            recovery_point,
+            segment.index_interval_bytes,
+            segment.size_bytes,
+            following_bytes,
+        )
+        return (yield work) or self.scan(*work[:6])
 
 
-def rescan(
-    segment: Segment,
-    epochs: LeaderEpochCache,
-    recovery_point: int,
-    scan: Scanner,
-    following_bytes: int = 0,
-    *,
-    afresh: bool = False,
-) -> Steps[SegmentScan]:
-    """Scan a segment, cut it after its last good batch and replace its indexes.
-
-    ``afresh``: from its first batch on and without a look at the indexes.
-    """
-    work = ScanWork(
-        segment.path,
-        "" if afresh else segment.offset_index.path,
-        "" if afresh else segment.time_index.path,
-        segment.base_offset,
-        recovery_point,
-        segment.index_interval_bytes,
-        segment.size_bytes,
-        following_bytes,
-    )
-    result = (yield work) or scan(*work[:6])
+def adopt(segment: Segment, result: SegmentScan, epochs: LeaderEpochCache) -> None:
+    """Cut a segment after the last good batch that a scan found, and replace its indexes."""
     if result.valid_bytes < segment.size_bytes:
         files.truncate(segment.fileno(), result.valid_bytes)
-        sync_file(segment.fileno())  # once another segment follows, nobody looks at this end again
+        sync_file(segment.fileno())  # once another segment follows, no recovery reads this end again
         segment.size_bytes = result.valid_bytes
     entries = array("Q")
     entries.frombytes(result.offset_entries)
     segment.offset_index.replace(entries)
     segment.time_index.replace(result.time_entries)
     segment.set_max_timestamp(result.max_timestamp_ms, result.max_timestamp_offset)
-    segment.write_out_indexes(final=True)  # if another segment follows, nobody else does
+    segment.write_out_indexes(final=True)  # later segments may follow, and then no append does it
     segment.update_index_is_full()
     segment.keeps_damage = result.keeps_damage
     for epoch, start_offset in result.epochs:
         epochs.assign(epoch, start_offset)
-    return result

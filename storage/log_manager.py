@@ -219,7 +219,7 @@ class LogManager:
     def _directory_opened(self, log_dir: LogDir) -> None:
         """All its logs are there: what was being deleted goes on, and from now on a crash needs a recovery."""
         log_dir.resume_deletions(self._clock_ms())
-        log_dir.write_cleaner_offsets()
+        log_dir.claim()
         log_dir.remove_clean_shutdown()
 
     def _close_dirs(self) -> None:
@@ -232,6 +232,10 @@ class LogManager:
         log_dir.logs[tp] = log
         log.on_dirty(self._dirty.setdefault)
         log.on_rewind(self._rewound)
+        log.on_gap(self._write_recovery_point)
+
+    def _write_recovery_point(self, tp: TopicPartition) -> None:
+        self._dir_of[tp].prepare_recovery_points()()
 
     def _rewound(self, tp: TopicPartition) -> None:
         """Write the recovery points and the cleaner's offsets here and now: other records follow. Raises: OSError."""
@@ -314,6 +318,7 @@ class LogManager:
         self._dirty.pop(log.tp, None)
         log.on_dirty(None)
         log.on_rewind(None)
+        log.on_gap(None)
 
     # -- moves between directories ------------------------------------------------------------------------------
 
@@ -367,11 +372,17 @@ class LogManager:
     def replace_by_future(self, tp: TopicPartition) -> Log:
         """The copy is complete and durable: it takes the place of the log, whose files are deleted later.
 
-        The old one goes first: a copy without it is complete, which a start knows. Raises: OSError, of a directory that
-        is offline now.
+        The old one goes first: a copy without it is complete, which a start knows. Its recovery point is on disk before
+        that, since only the recovery point explains the gaps in a copy. Raises: OSError, of a directory that is offline
+        now.
         """
         old, old_dir = self._logs[tp], self._dir_of[tp]
         new_dir = self._futures.pop(tp)
+        try:
+            new_dir.prepare_recovery_points(new_dir.futures[tp])()
+        except OSError as error:
+            self._take_offline(new_dir, error)
+            raise
         try:
             old_dir.delete(tp, self._clock_ms())
             sync_path(old_dir.path)
@@ -468,6 +479,12 @@ class LogManager:
         """Write the recovery points and the log start offsets of all directories, through ``run_blocking``."""
         for log_dir in list(self._live_dirs):
             self._run_on(log_dir, log_dir.prepare_checkpoint())
+
+    def prepare_recovery_point(self, log: Log, offset: int) -> Callable[[], None] | None:
+        """What makes the recovery point on disk reach ``offset``, which it has reached in memory; None if it has. The
+        work may run in any thread. Raises: OSError."""
+        log_dir = self._dir_of[log.tp]
+        return log_dir.prepare_recovery_points() if log_dir.recovery_point_on_disk(log.tp) < offset else None
 
     def checkpoint_high_watermarks(self) -> None:
         """Write ``replication-offset-checkpoint`` of all directories where one has moved, through ``run_blocking``."""

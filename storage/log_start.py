@@ -184,6 +184,7 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
             log_start_offset=start_offsets.get(tp, 0),
             clean_shutdown=clean,
             cleaned_offset=cleaner_offsets.get(tp),
+            is_contiguous=log_dir.is_contiguous,
             scan=how.scan,
             observe=how.observe,
             random=how.random,

@@ -491,6 +491,12 @@ class Segment:
         if self._transaction_index is not None:
             self._transaction_index.path = self._path(TRANSACTION_INDEX_SUFFIX) + suffix
 
+    def leave(self) -> None:
+        """Close the files, which are about to leave the log's directory; open slices go on reading."""
+        self.is_active = False
+        self._is_abandoned = True
+        self.release_file()
+
     def abandon(self) -> None:
         """The partition is being deleted: nothing is written any more, slices in use read on."""
         self._is_abandoned = True

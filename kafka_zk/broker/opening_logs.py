@@ -105,9 +105,10 @@ def _tell_findings(report: StartReport, seconds: float) -> None:
             bytes_dropped=lost.bytes_dropped,
             segments_dropped=len(lost.segments_dropped),
             log_end_offset=lost.log_end_offset,
+            kept_as=lost.kept_as,
         )
         for path in lost.segments_dropped:
-            _log.warn("{path} is deleted: it lies behind the end that recovery found", path=path)
+            _log.warn("{path} lies behind the new end of the log: moved to {kept_as}", path=path, kept_as=lost.kept_as)
     for directory, reason in report.offline_directories.items():
         _log.error("log directory {directory} cannot be used: {reason}", directory=directory, reason=reason)
     _log.info(

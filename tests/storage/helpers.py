@@ -74,7 +74,13 @@ def new_log(tmp_path: Path, pool: FilePool | None = None, **config: Any) -> Log:
 
 
 def reopen(
-    log: Log, *, clean: bool = False, recovery_point: int = 0, log_start_offset: int = 0, now_ms: int = T0
+    log: Log,
+    *,
+    clean: bool = False,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    is_contiguous: bool = True,
+    now_ms: int = T0,
 ) -> tuple[Log, Dropped | None]:
     """Load the log's directory as the next start would; without ``clean`` as after a crash."""
     return run_here(
@@ -87,6 +93,7 @@ def reopen(
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             clean_shutdown=clean,
+            is_contiguous=is_contiguous,
         )
     )
 

@@ -52,6 +52,7 @@ def load(history: History, directory: Path, recovery_point: int) -> Log:
             recovery_point=recovery_point,
             log_start_offset=0,
             clean_shutdown=False,
+            is_contiguous=recovery_point > 0,  # what is compacted lies before the recovery point on disk
         )
     )
     assert dropped is None

@@ -29,7 +29,8 @@ def run_history(path: Path, seed: int, steps: int = 120) -> History:
             check(history)
             if rng.random() < 0.2:
                 cleaned_offset, recovery_point = history.log.cleaned_offset, history.log.recovery_point
-                history.log, dropped = reopen(history.log, recovery_point=rng.choice((0, recovery_point)))
+                found = rng.choice((0, recovery_point))
+                history.log, dropped = reopen(history.log, recovery_point=found, is_contiguous=found > 0)
                 history.log.cleaned_offset = cleaned_offset
                 assert dropped is None
                 check(history)

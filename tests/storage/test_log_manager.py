@@ -39,6 +39,7 @@ def crash(logs: LogManager) -> None:
         log_dir.close()
 
 
+MARK = "__kafka_zk_contiguous 0 0\n"
 TPS = [TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b-c", 0)]
 
 
@@ -309,7 +310,8 @@ def test_an_unusable_directory_at_start_is_offline_but_none_at_all_is_an_error(t
 
 
 def test_checkpoints_are_kafkas(tmp_path: Path) -> None:
-    """Three text files; start offsets only where they say more than the first segment."""
+    """Three text files; start offsets only where they say more than the first segment. One row of the recovery points
+    belongs to no partition, and Kafka ignores it."""
     logs = manager(tmp_path)
     logs.start({})
     for tp in TPS:
@@ -319,7 +321,7 @@ def test_checkpoints_are_kafkas(tmp_path: Path) -> None:
     logs.checkpoint()
     present(logs.get(TPS[2])).update_high_watermark(2)
     logs.checkpoint_high_watermarks()
-    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n3\na 0 4\na 1 0\nb-c 0 0\n"
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == f"0\n4\n{MARK}a 0 4\na 1 0\nb-c 0 0\n"
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 1 1\n"
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n3\na 0 4\na 1 4\nb-c 0 2\n"
     crash(logs)
@@ -343,7 +345,7 @@ def test_an_older_checkpoint_that_comes_late_changes_nothing(tmp_path: Path) -> 
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 1 3\n"
     waiting.pop()()
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 1 3\n"
-    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\na 1 0\n"
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == f"0\n2\n{MARK}a 1 0\n"
 
 
 def test_cleanup_applies_retention_and_forgets_producers(tmp_path: Path) -> None:

@@ -8,12 +8,9 @@ import pytest
 
 from kafka_zk.storage import files
 from kafka_zk.storage.cleaner import CleanedSegment
-from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_loader import load_log_steps
 from kafka_zk.storage.log_to_clean import Cleaning, clean_here, look_at
-from kafka_zk.storage.recovery_work import run_here
 
 from .compacted import SMALL, records
 from .helpers import T0, append, batch, new_log, read_offsets, reopen
@@ -268,23 +265,19 @@ def test_a_log_that_grows_meanwhile_keeps_what_it_got(tmp_path: Path) -> None:
     assert read_offsets(log) == [7, 8, 9, 10, 11] and log.cleaned_offset == 8
 
 
-def test_a_log_that_was_compacted_may_have_holes_also_when_it_is_not_any_more(tmp_path: Path) -> None:
-    """A recovery takes a hole for damage otherwise, and what lies behind it for lost."""
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+@pytest.mark.parametrize("is_checkpoint_lost", [False, True])
+def test_gaps_of_compaction_survive_a_recovery_whatever_the_policy_is_now(
+    tmp_path: Path, policy: str, is_checkpoint_lost: bool
+) -> None:
+    """They lie below the recovery point. Without its checkpoint nothing is certain, and every record stays."""
     log = compacted(tmp_path, segment_bytes=100)
     clean_here(log, SMALL, T0)
     expected = read_offsets(log)
-    for config, cleaned_offset in ((log.config, None), (LogConfig(), log.cleaned_offset)):
-        again, dropped = run_here(
-            load_log_steps(
-                log.tp,
-                str(log.directory),
-                config,
-                FilePool(),
-                T0,
-                recovery_point=0,
-                log_start_offset=0,
-                clean_shutdown=False,
-                cleaned_offset=cleaned_offset,
-            )
-        )
-        assert dropped is None and read_offsets(again) == expected and again.cleaned_offset == cleaned_offset
+    assert log.segments[0].next_offset() < log.segments[1].base_offset, "there is a gap"
+    log.update_config(LogConfig(cleanup_policy=(policy,)))
+    again, dropped = reopen(
+        log, recovery_point=0 if is_checkpoint_lost else log.recovery_point, is_contiguous=not is_checkpoint_lost
+    )
+    assert dropped is None and read_offsets(again) == expected
+    assert again.recovery_point >= log.recovery_point, "the gap is explained from now on"

@@ -143,8 +143,9 @@ def test_an_empty_log_that_ends_later_begins_where_it_did(tmp_path: Path) -> Non
     """As the copy of one whose records were all compacted away. It was not flushed."""
     log = create_log(TP, str(tmp_path / "t-0"), LogConfig(cleanup_policy=("compact",)), FilePool(), 0)
     log.extend_to(7, 0)
+    assert log.recovery_point == 7
     log.segments.close_files()
-    again, _ = reopen(log)
+    again, _ = reopen(log, recovery_point=7)
     assert (again.log_start_offset, again.log_end_offset) == (0, 7)
 
 

@@ -45,7 +45,7 @@ def start(log: Log) -> list[int]:
     """The offsets that the next start has, and the one after it; the same for both, and no files are left over."""
     found = []
     for recovery_point in (0, 7):
-        again, dropped = reopen(log, recovery_point=recovery_point)
+        again, dropped = reopen(log, recovery_point=recovery_point, is_contiguous=recovery_point > 0)
         assert dropped is None and again.log_end_offset == 7
         assert all(path.suffix in (".log", ".index", ".timeindex", ".snapshot") for path in log.directory.glob("0*"))
         found.append(read_offsets(again))
