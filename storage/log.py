@@ -98,7 +98,7 @@ class Log:
         self._last_append_ms = -1
         self._on_dirty: Callable[[TopicPartition], None] | None = None
         self._on_rewind: Callable[[TopicPartition], None] | None = None
-        self._on_gap: Callable[[TopicPartition], None] | None = None
+        self._on_gap: Callable[[TopicPartition, int], None] | None = None
 
     def __repr__(self) -> str:
         return f"Log({self.tp}, {self.log_start_offset}..{self.log_end_offset})"
@@ -347,8 +347,12 @@ class Log:
         self.log_end_offset = offset
         self.roll(now_ms)
         self.recovery_point = offset
+        self._explain_gap(offset)
+
+    def _explain_gap(self, offset: int) -> None:
+        """Have the recovery point on disk at or beyond ``offset``. Raises: OSError."""
         if self._on_gap is not None:
-            self._on_gap(self.tp)
+            self._on_gap(self.tp, offset)
 
     def _is_roll_due(self, segment: Segment, timestamp_ms: int, now_ms: int) -> bool:
         """Whether the segment is older than it may get, by the records' clock or, without one, by ours."""
@@ -445,9 +449,9 @@ class Log:
         Both should become durable at once, as other records follow. What the callback raises, the truncation raises."""
         self._on_rewind = callback
 
-    def on_gap(self, callback: Callable[[TopicPartition], None] | None) -> None:
-        """Call back when the recovery point must be on disk before anything is appended: it alone explains a gap
-        between two segments. What the callback raises, ``extend_to`` raises."""
+    def on_gap(self, callback: Callable[[TopicPartition, int], None] | None) -> None:
+        """Call back when the recovery point on disk must reach an offset, as the one in memory has: it alone explains
+        a gap between two segments before that offset. What the callback raises, the method that needs it raises."""
         self._on_gap = callback
 
     def flush(self, up_to: int | None = None) -> None:
@@ -502,8 +506,12 @@ class Log:
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
             return True
-        self._rewind(offset)
-        self._complete_truncation(self.segments.truncate_to(offset, now_ms + self.config.file_delete_delay_ms))
+        last_end = self.segments.end_before(offset)
+        self._rewind(last_end)
+        end_offset = self.segments.truncate_to(offset, now_ms + self.config.file_delete_delay_ms)
+        self._complete_truncation(last_end)
+        if last_end < end_offset:
+            self.extend_to(end_offset, now_ms)
         return True
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
@@ -582,7 +590,8 @@ class Log:
             self.roll(now_ms)
         first_kept = segments[count].base_offset
         if self.recovery_point < first_kept:
-            self.flush(first_kept)  # a power loss may bring them back: with a hole at the end the kept ones would go
+            self.flush(first_kept)
+        self._explain_gap(first_kept)  # a power loss may bring back some of them and not those behind
         if self.recovery_point <= first_kept:
             sync_path(segments.directory)  # once the others are gone, its name is all that tells the next offset
         segments.drop(segments[:count], now_ms + self.config.file_delete_delay_ms)

@@ -234,8 +234,11 @@ class LogManager:
         log.on_rewind(self._rewound)
         log.on_gap(self._write_recovery_point)
 
-    def _write_recovery_point(self, tp: TopicPartition) -> None:
-        self._dir_of[tp].prepare_recovery_points()()
+    def _write_recovery_point(self, tp: TopicPartition, offset: int) -> None:
+        """Have the recovery point on disk reach ``offset``, here and now. Raises: OSError."""
+        work = self.prepare_recovery_point(self._logs[tp], offset)
+        if work is not None:
+            work()
 
     def _rewound(self, tp: TopicPartition) -> None:
         """Write the recovery points and the cleaner's offsets here and now: other records follow. Raises: OSError."""

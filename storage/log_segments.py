@@ -177,6 +177,17 @@ class LogSegments:
         self.active.is_active = False
         self.begin(base_offset, config, now_ms)
 
+    def end_before(self, offset: int) -> int:
+        """The end of the last batch that lies wholly before ``offset``, or the base offset of the segment that would
+        hold it. Compaction can leave a gap between the two."""
+        segment = self._segments[self.slot_of(offset)]
+        end_offset = segment.base_offset
+        for span in segment.spans(segment.position_for(offset - 1)):
+            if span.last_offset >= offset:
+                break
+            end_offset = span.last_offset + 1
+        return end_offset
+
     def truncate_to(self, offset: int, due_ms: int) -> int:
         """Drop every batch that reaches ``offset`` or beyond, durably; returns where the log ends then.
 

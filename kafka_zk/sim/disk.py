@@ -3,8 +3,8 @@
 What was written is there for everybody at once, as in a page cache; it is durable when it was synced. ``lose_power``
 makes of a folder what the next start finds: files as they were at their last sync or with any part of what was written
 since, blocks of zeros among it, names as they were when their directory was last synced, or as they are now. It is
-stricter than real file systems, which order more than POSIX promises; of their order only that of removals is taken
-for granted. ``tests/soak/power.py`` does the same to real folders. Tests: tests/sim/test_disk.py.
+stricter than real file systems, which order more than POSIX promises: it relies on the order of removals and on atomic
+renames only. ``tests/soak/power.py`` does the same to real folders. Tests: tests/sim/test_disk.py.
 """
 
 import errno
@@ -326,6 +326,7 @@ def _after_power_loss(directory: _Directory, random: Random) -> None:
         node = random.choice((now[name], then.get(name))) if name in now else then[name]
         if node is not None and name not in forgotten:
             found[name] = node
+    _make_renames_atomic(found, then, now)
     for name, node in found.items():
         if isinstance(node, _Directory):
             _after_power_loss(node, random)
@@ -335,6 +336,20 @@ def _after_power_loss(directory: _Directory, random: Random) -> None:
             node.is_cached = False
     directory.entries = found
     directory.durable = dict(found)
+
+
+def _make_renames_atomic(found: dict[str, _Node], then: dict[str, _Node], now: dict[str, _Node]) -> None:
+    """Leave a renamed node its old name or its new one, never neither or both, as every journaling file system does."""
+    new_names = {id(node): name for name, node in now.items()}
+    for old_name, node in then.items():
+        new_name = new_names.get(id(node), old_name)
+        if new_name == old_name:
+            continue
+        has_old, has_new = found.get(old_name) is node, found.get(new_name) is node
+        if has_old and has_new:
+            del found[old_name]
+        elif not has_old and not has_new:
+            found[new_name] = node
 
 
 def survivor(random: Random, name: str, durable: bytes, current: bytes) -> bytes:

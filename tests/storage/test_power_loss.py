@@ -1,0 +1,198 @@
+"""Power losses with all of Kafka's ways to leave holes in a log; each rule that makes them harmless is missed when it
+is taken out. ``tests/soak`` plays the same for longer.
+"""
+
+import os
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_zk.storage.filenames import RECOVERY_POINT_CHECKPOINT as RECOVERY_POINTS
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_dir import LogDir
+from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.log_segments import LogSegments
+from kafka_zk.storage.log_start import StartReport
+from kafka_zk.storage.log_to_clean import clean_here
+
+from .compacted import SMALL
+from .helpers import T0, Clock, append, batch, present, read_offsets
+from .power_history import LEADER, Lives
+
+SEEDS = 60
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_what_is_left_is_what_was_durable_and_a_prefix(seed: int) -> None:
+    Lives(seed).play()
+
+
+def test_the_lives_meet_what_they_are_about() -> None:
+    """Otherwise the judge has nothing to judge."""
+    lives = [Lives(seed) for seed in range(10)]
+    for each in lives:
+        each.play()
+    assert sum(each.cleaned_count for each in lives) > 10
+    assert sum(each.dropped_count for each in lives) > 10
+
+
+def _recovery_keeps_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Kafka does."""
+    monkeypatch.setattr(LogDir, "is_contiguous", property(lambda self: False, lambda self, value: None), raising=False)
+
+
+def _recovery_point_is_written_some_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cleaner does not wait for it."""
+    monkeypatch.setattr(LogManager, "prepare_recovery_point", lambda self, log, offset: None)
+
+
+def _segments_begin_with_their_first_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower's segments are named as Kafka's are."""
+
+    def roll_for(self: Log, base_offset: int, last_offset: int, now_ms: int) -> None:
+        self.log_end_offset = base_offset
+        self.roll(now_ms)
+
+    monkeypatch.setattr(Log, "_roll_for", roll_for)
+
+
+def _truncation_forgets_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that ends in a gap of compaction counts as durable up to its end."""
+    monkeypatch.setattr(LogSegments, "end_before", lambda self, offset: offset)
+
+
+SAFEGUARDS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "a gap beyond the recovery point is lost data": _recovery_keeps_gaps,
+    "the recovery point on disk explains a gap before there is one": _recovery_point_is_written_some_day,
+    "a follower's segment begins where its log ends": _segments_begin_with_their_first_batch,
+    "a log that ends in a gap is durable only up to its last record": _truncation_forgets_the_gap,
+}
+
+
+@pytest.mark.parametrize("safeguard", SAFEGUARDS)
+def test_a_missing_safeguard_is_noticed(safeguard: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    SAFEGUARDS[safeguard](monkeypatch)
+    for seed in range(10 * SEEDS):
+        try:
+            Lives(seed).play()
+        except Exception:
+            return
+    pytest.fail(f"{10 * SEEDS} seeds found nothing")
+
+
+# -- one by one -------------------------------------------------------------------------------------------------------
+
+CONFIG = LogConfig(cleanup_policy=("compact",), segment_bytes=250)
+
+
+def manager(path: Path, **options: Any) -> LogManager:
+    directories = [path / "a", path / "b"]
+    return LogManager(directories, CONFIG, broker_id=0, cluster_id="c", clock_ms=Clock(), **options)
+
+
+def crash(logs: LogManager) -> None:
+    """The process is gone; nothing is written."""
+    for log_dir in logs._live_dirs:
+        log_dir.close()
+    for log in logs.all_logs():
+        log.segments.close_files()
+
+
+def restarted(logs: LogManager, path: Path, policy: str = "compact") -> tuple[Log, StartReport]:
+    crash(logs)
+    again = manager(path)
+    report = again.start({"led": {"cleanup.policy": policy}})
+    return present(again.get(LEADER)), report
+
+
+def filled(logs: LogManager, count: int = 12) -> Log:
+    """A led log of two records a segment, each with a key of its own."""
+    log = logs.get_or_create(LEADER, CONFIG, "YTI9vJfzQOepxQr8vcaMoQ")
+    for number in range(count):
+        append(log, batch(key=b"k%d" % number, value=b"x" * 40))
+    return log
+
+
+def test_closed_segments_that_are_empty_after_a_power_loss_end_a_compacted_log(tmp_path: Path) -> None:
+    """The replica fetches their records again instead of leading without them. What lies behind is kept aside."""
+    logs = manager(tmp_path)
+    logs.start({})
+    log = filled(logs)
+    log.flush(4)
+    logs.checkpoint()
+    for segment in log.segments[2:4]:
+        os.truncate(segment.path, 0)
+    again, report = restarted(logs, tmp_path)
+    assert (again.log_end_offset, read_offsets(again)) == (4, [0, 1, 2, 3])
+    (dropped,) = report.dropped
+    assert dropped.reason == "the records 4 to 5 are missing"
+    kept = Path(present(dropped.kept_as))
+    assert sorted(path.name for path in kept.glob("*.log")) == [f"{base:020d}.log" for base in (6, 8, 10)]
+
+
+def test_a_folder_of_kafkas_keeps_its_gaps_and_explains_them_from_then_on(tmp_path: Path) -> None:
+    """Kafka's brokers compact beyond the recovery point; they drop the row that says that ours do not."""
+    logs = manager(tmp_path)
+    logs.start({})
+    log = filled(logs)
+    path = logs.log_dir_of(LEADER) / RECOVERY_POINTS
+    os.truncate(log.segments[2].path, 0)
+    path.write_text("0\n1\nled 0 2\n")
+    again, report = restarted(logs, tmp_path)
+    expected = [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
+    assert (read_offsets(again), report.dropped) == (expected, ())
+    assert path.read_text() == "0\n2\n__kafka_zk_contiguous 0 0\nled 0 12\n"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\0" * 40])
+def test_without_its_recovery_points_a_broker_keeps_every_record(tmp_path: Path, content: bytes | None) -> None:
+    """A topic that was compacted once and is not any more."""
+    logs = manager(tmp_path)
+    logs.start({})
+    log = filled(logs)
+    for _ in range(8):
+        append(log, batch(key=b"same", value=b"x" * 40))
+    log.flush()
+    logs.checkpoint()
+    present(clean_here(log, SMALL, T0))
+    expected = read_offsets(log)
+    assert any(each.next_offset() < after.base_offset for each, after in pairwise(log.segments)), "there is a gap"
+    for name in (RECOVERY_POINTS, "cleaner-offset-checkpoint"):
+        path = logs.log_dir_of(LEADER) / name
+        path.unlink(missing_ok=True) if content is None else path.write_bytes(content)
+    again, report = restarted(logs, tmp_path, "delete")
+    assert (read_offsets(again), report.dropped) == (expected, ())
+
+
+def test_a_clean_stop_leaves_no_mark_and_the_next_start_sets_it(tmp_path: Path) -> None:
+    """Another broker may write to the folder in between."""
+    logs = manager(tmp_path)
+    logs.start({})
+    filled(logs)
+    path = logs.log_dir_of(LEADER) / RECOVERY_POINTS
+    assert "contiguous" in path.read_text()
+    logs.shutdown()
+    assert path.read_text() == "0\n1\nled 0 12\n"
+    again = manager(tmp_path)
+    again.start({})
+    assert "contiguous" in path.read_text()
+    again.shutdown()
+
+
+def test_a_moved_log_takes_its_recovery_point_along(tmp_path: Path) -> None:
+    """Its copy may end in a gap, which nothing else explains. Here the checkpoint after the move is never written."""
+    logs = manager(tmp_path, run_blocking=lambda work, done: None)
+    logs.start({})
+    log = filled(logs, 3)
+    log.extend_to(9, T0)
+    (target,) = (each for each in logs.live_directories if each != logs.log_dir_of(LEADER))
+    future = logs.begin_future(LEADER, target)
+    future.append_as_follower(b"".join(present(log.read(at, 1000).slice).read() for at in (0, 2)), now_ms=T0)
+    future.extend_to(9, T0)
+    logs.replace_by_future(LEADER)
+    again, report = restarted(logs, tmp_path)
+    assert (again.log_end_offset, report.dropped) == (9, ())
