@@ -52,6 +52,14 @@ class LoadedOffsets(NamedTuple):
     recovery_point: int
 
 
+class Truncation(NamedTuple):
+    """A truncation that dropped records: the log ends at ``end_offset`` now. ``kept_as`` is the folder that holds those
+    that were committed, None if all were uncommitted."""
+
+    end_offset: int
+    kept_as: str | None
+
+
 class Log:
     """One partition's log: its segments, its leader epochs, its producers, and the offsets that bound them.
 
@@ -492,27 +500,31 @@ class Log:
 
     # -- truncation ---------------------------------------------------------------------------------------------
 
-    def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
-        """Drop every batch that reaches ``offset`` or beyond, and leader epochs without a record in any case.
+    def truncate_to(self, offset: int, now_ms: int = 0) -> Truncation | None:
+        """Drop every batch that reaches ``offset`` or beyond, and leader epochs without a record in any case. Batches
+        below the high watermark are moved aside, not deleted.
 
-        Returns: whether a batch went.
+        Returns: None if no batch went.
         Raises: OffsetOutOfRange for a negative offset.
         """
         self._refuse_negative(offset)
         if offset >= self.log_end_offset:
             # A leader that wrote nothing has its epoch begin at the log's end, where the next leader's may begin.
             self.leader_epochs.truncate_from_end(self.log_end_offset)
-            return False
-        if offset < self.segments[0].base_offset:
+            return None
+        first = self.segments[0].base_offset
+        last_end = self.segments.end_before(max(offset, first))
+        self._rewind(offset, min(offset, last_end))
+        due_ms = now_ms + self.config.file_delete_delay_ms
+        keeps = offset < self.high_watermark
+        end_offset, kept_as = self.segments.truncate_to(max(offset, first), due_ms, keeps=keeps)
+        if offset < first:
             self.truncate_fully_and_start_at(offset, now_ms)
-            return True
-        last_end = self.segments.end_before(offset)
-        self._rewind(last_end)
-        end_offset = self.segments.truncate_to(offset, now_ms + self.config.file_delete_delay_ms)
-        self._complete_truncation(last_end)
+            return Truncation(offset, kept_as)
+        self._complete_truncation(end_offset)
         if last_end < end_offset:
             self.extend_to(end_offset, now_ms)
-        return True
+        return Truncation(end_offset, kept_as)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
         """Drop everything; the log is empty and begins at ``offset``.
@@ -520,17 +532,17 @@ class Log:
         Raises: OffsetOutOfRange for a negative offset.
         """
         self._refuse_negative(offset)
-        self._rewind(offset)
+        self._rewind(offset, offset)
         self.segments.replace_all(offset, self.config, now_ms)
         self.log_start_offset = offset
         self.leader_epochs.clear()
         self._complete_truncation(offset)
 
-    def _rewind(self, offset: int) -> None:
-        """Nothing from ``offset`` on counts as durable or clean any more: a crash must not find other records there
-        that do."""
+    def _rewind(self, offset: int, last_end: int) -> None:
+        """Nothing from ``offset`` on counts as clean any more, and nothing behind the last record before it, which ends
+        at ``last_end``, as durable: a crash must not find other records there that do."""
         before = self.recovery_point, self.cleaned_offset
-        self.recovery_point = min(self.recovery_point, offset)
+        self.recovery_point = min(self.recovery_point, last_end)
         if self.cleaned_offset is not None:
             self.cleaned_offset = min(self.cleaned_offset, offset)
         if self._on_rewind is not None and before != (self.recovery_point, self.cleaned_offset):
@@ -544,7 +556,7 @@ class Log:
         """Bring everything that hangs on the log end offset back to ``end_offset``."""
         self.truncation_count += 1
         self.log_end_offset = end_offset
-        self._rewind(end_offset)  # a batch that held the offset went as a whole
+        self._rewind(end_offset, end_offset)  # a batch that held the offset went as a whole
         self.log_start_offset = min(self.log_start_offset, end_offset)
         if self._high_watermark is not None:
             self.update_high_watermark(self._high_watermark)

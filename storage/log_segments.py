@@ -20,6 +20,7 @@ from kafka_zk.storage.files import remove_file, rename, sync_file, sync_path
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.segment import NEVER_MS, FileSlice, Segment, open_segment
 from kafka_zk.storage.segment_swap import begin_swap, end_swap
+from kafka_zk.storage.set_aside import set_aside
 from kafka_zk.storage.timestamp_search import Search, SearchWork, search_segment
 from kafka_zk.storage.transaction_index import AbortedTransaction
 from kafka_zk.system.randomness import SYSTEM_RANDOM
@@ -188,23 +189,29 @@ class LogSegments:
             end_offset = span.last_offset + 1
         return end_offset
 
-    def truncate_to(self, offset: int, due_ms: int) -> int:
+    def truncate_to(self, offset: int, due_ms: int, *, keeps: bool = False) -> tuple[int, str | None]:
         """Drop every batch that reaches ``offset`` or beyond, durably; returns where the log ends then.
 
         ``offset`` lies at or after the first segment's base offset. Segments that go are unlinked from ``due_ms`` on.
+        ``keeps``: what goes is moved to a folder (``set_aside``), the second value returned.
         """
         self.settle()
         behind = [segment for segment in self._segments if segment.base_offset > offset]
-        self.drop(behind, due_ms)
+        last = self._segments[-len(behind) - 1]
+        span = last.find(offset)
+        kept_as = None
+        if keeps:
+            kept_as = set_aside(self.directory, offset, behind, None if span is None else (last, span.position))
+            del self._segments[len(self._segments) - len(behind) :]
+        else:
+            self.drop(behind, due_ms)
         if behind:
             sync_path(self.directory)  # they must not come back beside what is written in their place
-        last = self._segments[-1]
-        span = last.find(offset)
         if span is not None:
             last.truncate_to_position(span.position)
             sync_file(last.fileno())  # once another segment follows, no recovery looks at this end again
         self._activate_last()
-        return offset if span is None else min(offset, span.base_offset)  # compaction leaves gaps
+        return offset if span is None else min(offset, span.base_offset), kept_as  # compaction leaves gaps
 
     def replace_all(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
         """Drop everything, durably, and begin an empty segment."""

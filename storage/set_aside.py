@@ -29,17 +29,18 @@ def set_aside(
         end_offset: where the log is going to end; it names the folder.
         segments: the last segments of the log, ascending. Their files are closed, except for readers that hold them.
         tail: (segment, position): copy the bytes from ``position`` on. The caller truncates the segment afterwards.
-            Trailing zero bytes hold no records and are not copied.
+            Zeros alone hold no records and are not copied.
     Returns: the folder, or None if there was nothing to keep.
     Raises: OSError; nothing is lost then, but the files may lie in both places.
     """
-    kept = _tail_bytes(*tail) if tail is not None else 0
-    if not segments and not kept:
+    if tail is not None and not _holds_bytes(*tail):
+        tail = None
+    if not segments and tail is None:
         return None
     target = free_path(f"{directory}/{offset_file(end_offset, '')}", MOVED_ASIDE_SUFFIX)
     files.make_directory(target)
-    if tail is not None and kept:
-        _copy(*tail, kept, f"{target}/{offset_file(end_offset, TAIL_SUFFIX)}")
+    if tail is not None:
+        _copy(*tail, f"{target}/{offset_file(end_offset, TAIL_SUFFIX)}")
     for segment in segments:
         segment.leave()
     for name, _ in files.list_directory(directory) if segments else ():
@@ -51,28 +52,19 @@ def set_aside(
     return target
 
 
-def _tail_bytes(segment: Segment, position: int) -> int:
-    """The length of what lies behind ``position`` without the zeros at its end."""
-    end = segment.size_bytes
-    while end > position:
-        start = max(position, end - _CHUNK_BYTES)
-        sound = files.pread(segment.fileno(), end - start, start).rstrip(b"\0")
-        if sound:
-            return start + len(sound) - position
-        end = start
-    return 0
+def _holds_bytes(segment: Segment, position: int) -> bool:
+    """Whether anything but zeros lies behind ``position``."""
+    for start in range(position, segment.size_bytes, _CHUNK_BYTES):
+        if files.pread(segment.fileno(), _CHUNK_BYTES, start).strip(b"\0"):
+            return True
+    return False
 
 
-def _copy(segment: Segment, position: int, size_bytes: int, path: str) -> None:
+def _copy(segment: Segment, position: int, path: str) -> None:
     target = files.open_to_append(path, is_new=True)
     try:
-        end = position + size_bytes
-        while position < end:
-            data = files.pread(segment.fileno(), min(_CHUNK_BYTES, end - position), position)
-            if not data:
-                break
-            files.write_all(target, data)
-            position += len(data)
+        for start in range(position, segment.size_bytes, _CHUNK_BYTES):
+            files.write_all(target, files.pread(segment.fileno(), _CHUNK_BYTES, start))
         files.sync_file(target)
     finally:
         files.close(target)

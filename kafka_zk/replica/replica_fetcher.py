@@ -371,7 +371,7 @@ class ReplicaFetcher:
                 end=before,
             )
             log.truncate_fully_and_start_at(effect.offset, now_ms)
-        elif log.truncate_to(effect.offset, now_ms):
+        elif (truncation := log.truncate_to(effect.offset, now_ms)) is not None:
             tell = _log.warn if effect.offset < high_watermark else _log.info
             tell(
                 "{tp} was truncated from {before} to {offset}, high watermark {high_watermark}",
@@ -379,6 +379,7 @@ class ReplicaFetcher:
                 before=before,
                 offset=effect.offset,
                 high_watermark=high_watermark,
+                kept_as=truncation.kept_as,
             )
             if isinstance(effect, Truncate) and effect.has_parted:
                 _log.error("{tp}: the leader lost records and wrote others; some before may differ here", tp=effect.tp)
