@@ -134,7 +134,7 @@ def load_log_steps(
         random: of ``segment.jitter.ms``.
     Returns: the log and what recovery dropped, None if nothing.
     """
-    names = finish_interrupted(directory, _file_names(directory, observe))
+    names = finish_interrupted(directory, _file_names(directory, observe), observe)
     segments = [
         open_segment(directory, base_offset, config, pool, now_ms, size_bytes=size_bytes, random=random)
         for base_offset, size_bytes in _segment_offsets(directory, names, observe)

@@ -28,7 +28,9 @@ from kafka_zk.storage.filenames import (
     parse_offset_file,
 )
 from kafka_zk.storage.files import remove_file, sync_path
+from kafka_zk.storage.findings import Observe, discard, ignore
 from kafka_zk.storage.offset_index import OffsetIndex
+from kafka_zk.storage.recovery import scan_segment
 from kafka_zk.storage.segment_scan import iter_spans
 
 INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
@@ -61,11 +63,13 @@ def remove_cleaned(directory: str) -> None:
 # -- after a crash ----------------------------------------------------------------------------------------------------
 
 
-def finish_interrupted(directory: str, names: Sequence[str]) -> list[str]:
+def finish_interrupted(directory: str, names: Sequence[str], observe: Observe = ignore) -> list[str]:
     """Complete what counts already and remove the rest; returns the names of the files that remain.
 
     Called before anything of the log is read. Raises: OSError.
     """
+    if any(name.endswith(_LOG_SWAP) and not _is_sound(directory, name) for name in names):
+        names = _take_back(directory, names, observe)
     names = _remove_temporary(directory, names)
     swapped = [found[0] for name in names if (found := parse_offset_file(name)) and found[1] == _LOG_SWAP]
     if swapped:
@@ -91,6 +95,27 @@ def finish_interrupted(directory: str, names: Sequence[str]) -> list[str]:
 
 
 _LOG_SWAP = LOG_SUFFIX + SWAP_SUFFIX
+
+
+def _is_sound(directory: str, name: str) -> bool:
+    """Whether every batch of a ``.log.swap`` file is whole: what it replaces is removed on its word."""
+    found = parse_offset_file(name)
+    return found is not None and scan_segment(f"{directory}/{name}", "", "", found[0], 0, 0).reason is None
+
+
+def _take_back(directory: str, names: Sequence[str], observe: Observe) -> list[str]:
+    """Put damaged ``.swap`` files out of the way and give what they replace its own names again."""
+    present = set(names)
+    for name in names:
+        own = name.removesuffix(DELETED_SUFFIX)
+        if name.endswith(_LOG_SWAP) and not _is_sound(directory, name):
+            observe(discard(f"{directory}/{name}", "it holds a broken batch", "the segments that it was made of stay"))
+            present.discard(name)
+        elif own != name and own not in present:
+            files.rename(f"{directory}/{name}", f"{directory}/{own}")
+            present = (present - {name}) | {own}
+    sync_path(directory)
+    return sorted(present)
 
 
 def _remove_temporary(directory: str, names: Sequence[str]) -> list[str]:

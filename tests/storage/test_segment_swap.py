@@ -47,7 +47,8 @@ def start(log: Log) -> list[int]:
     for recovery_point in (0, 7):
         again, dropped = reopen(log, recovery_point=recovery_point, is_contiguous=recovery_point > 0)
         assert dropped is None and again.log_end_offset == 7
-        assert all(path.suffix in (".log", ".index", ".timeindex", ".snapshot") for path in log.directory.glob("0*"))
+        left = (".log", ".index", ".timeindex", ".snapshot", ".damaged")
+        assert all(path.suffix in left for path in log.directory.glob("0*"))
         found.append(read_offsets(again))
         for segment in again.segments:
             assert segment.index_problem(not segment.is_active) is None
@@ -85,6 +86,20 @@ def test_a_swap_that_gets_its_name_goes_on(log: Log, renamed: tuple[str, ...]) -
     if renamed:
         rename(log, 0, ".swap", "", *renamed)
     assert start(log) == [3, 5, 6]
+
+
+@pytest.mark.parametrize("deleted", [0, 1, 3])
+@pytest.mark.parametrize("damage", [b"", b"\0" * 30, b"?"])
+def test_a_damaged_swap_segment_replaces_nothing(log: Log, deleted: int, damage: bytes) -> None:
+    """What it was made of is on its way to be deleted and comes back."""
+    rename(log, 0, ".cleaned", ".swap")
+    for number in (0, 2, 4)[:deleted]:
+        rename(log, number, "", ".deleted")
+    path = log.directory / (base(0, "log") + ".swap")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + damage if damage else whole[:-1])
+    assert start(log) == OLD
+    assert Path(f"{path}.damaged").exists()
 
 
 def test_an_index_whose_log_did_not_become_a_swap_segment_goes(log: Log) -> None:
