@@ -158,6 +158,7 @@ def open_log(folder: Folder, now_ms: int) -> Log:
             recovery_point=0,
             log_start_offset=0,
             clean_shutdown=folder.has_legacy_sets,
+            is_contiguous=False,  # no recovery point tells compaction from loss
         )
     )
     assert dropped is None

@@ -19,7 +19,7 @@ from tests.peers.clients.base import Read, Write
 from tests.peers.clients.librdkafka import ConfluentConsumer, ConfluentProducer
 from tests.peers.handover import HOLDERS, LATELY_MS, holder, output_of
 from tests.peers.records import Record, anything, differences
-from tests.peers.targets import Target
+from tests.peers.targets import KAFKA_ZK, Target
 
 pytestmark = pytest.mark.peers
 
@@ -44,6 +44,7 @@ class Holding:
     batch_offset: int
     output: str = ""
     files_left: dict[str, int] = field(default_factory=dict)
+    recovery_points: str = ""
 
 
 @dataclass
@@ -165,6 +166,8 @@ def holdings(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> I
                 _create(target)
             done.append(_hold(target, number, done[-1].at_end if done else None))
         done[-1].output = output_of(number, folder).read_text(errors="replace")
+        log_dir = target.partition_dir(_TOPIC, 0).parent
+        done[-1].recovery_points = (log_dir / "recovery-point-offset-checkpoint").read_text()
         done[-1].files_left = {path.name: path.stat().st_size for path in target.partition_dir(_TOPIC, 0).iterdir()}
     yield done
 
@@ -254,3 +257,11 @@ def test_apache_kafka_believes_our_clean_shutdown(holdings: list[Holding]) -> No
     """It skips recovery after ours stopped, and recovers after ours was killed."""
     assert "since clean shutdown file was found" in holdings[1].output
     assert "since clean shutdown file was found" not in holdings[3].output
+
+
+def test_only_a_broker_of_ours_that_was_killed_vouches_for_what_lies_beyond_the_recovery_points(
+    holdings: list[Holding],
+) -> None:
+    """Apache Kafka reads the row and drops it (decision 0018)."""
+    vouching = [number for number, each in enumerate(holdings) if "__kafka_zk_contiguous 0 0" in each.recovery_points]
+    assert vouching == [number for number, each in enumerate(HOLDERS) if each == (KAFKA_ZK, "killed")]
