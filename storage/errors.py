@@ -72,7 +72,11 @@ class LogDirLocked(StorageError):
 
 
 class InconsistentLogDir(StorageError):
-    """``meta.properties`` belongs to another broker or cluster, or cannot be read."""
+    """``meta.properties`` belongs to another broker or cluster, or to KRaft mode."""
+
+
+class CorruptMetaProperties(StorageError, OSError):
+    """``meta.properties`` holds an invalid value. An OSError, because the directory goes offline, as in Kafka."""
 
 
 class InvalidConfig(StorageError):

@@ -1,15 +1,24 @@
 """``meta.properties``: whose log directory this is. Version 0, the form of a broker in ZooKeeper mode.
 
-Keys: ``version``, ``broker.id``, ``cluster.id``; a ``directory.id`` that a migrating broker wrote is kept.
-Source: MetaProperties.java@3.9. Tests: tests/storage/test_log_manager.py.
+Keys: ``version``, ``broker.id``, ``cluster.id``; a ``directory.id`` that a migrating broker wrote is kept. All are
+optional, as in Kafka, so a file that a power loss left empty or full of NUL bytes is completed like a missing one.
+A file with a value that cannot be read makes its directory unusable; one that names another broker or cluster, or comes
+from KRaft mode, stops the broker.
+Source: MetaProperties.java, MetaPropertiesEnsemble.java, KafkaServer.startup@3.9.
+Tests: tests/storage/test_meta_properties.py.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from kafka_zk.storage.errors import InconsistentLogDir
+from kafka_zk.storage.errors import CorruptMetaProperties, InconsistentLogDir
 from kafka_zk.storage.filenames import META_PROPERTIES
 from kafka_zk.storage.files import read_file, write_atomically
+from kafka_zk.storage.findings import Finding, Observe, ignore
 from kafka_zk.system.integers import INT32, decimal_integer
+
+_VERSION = 0  # implied where a file does not give one
+_KRAFT_VERSION = 1
 
 
 class MetaProperties(NamedTuple):
@@ -21,23 +30,41 @@ class MetaProperties(NamedTuple):
 
 
 def read_meta_properties(directory: str) -> MetaProperties | None:
-    """The file of a log directory, None without one. Raises InconsistentLogDir if it is not of version 0."""
+    """The file of a log directory, None without one.
+
+    Raises: InconsistentLogDir for a file of KRaft mode, CorruptMetaProperties if a value is invalid, OSError.
+    """
     path = f"{directory}/{META_PROPERTIES}"
     data = read_file(path)
     if data is None:
         return None
     properties = {}
-    for line in data.decode(errors="replace").splitlines():
+    for line in data.decode(errors="replace").replace("\r", "\n").split("\n"):
         name, separator, value = line.partition("=")
         if separator and not name.lstrip().startswith(("#", "!")):
             properties[name.strip()] = value.strip().replace("\\:", ":").replace("\\=", "=")
-    if properties.get("version") != "0":
-        raise InconsistentLogDir(f"{path}: version {properties.get('version')}, a ZooKeeper-mode broker has version 0")
-    stored_id = properties.get("broker.id")
-    broker_id = None if stored_id is None else decimal_integer(stored_id, INT32)
-    if stored_id is not None and broker_id is None:
-        raise InconsistentLogDir(f"{path}: broker.id={stored_id} is not a broker's id")
+    version = _integer(path, properties, "version", "a version")
+    if version == _KRAFT_VERSION:
+        raise InconsistentLogDir(f"{path}: version {version}, a ZooKeeper-mode broker has version {_VERSION}")
+    if version not in (None, _VERSION):
+        raise _corrupt(path, f"version={version} is not known")
+    broker_id = _integer(path, properties, "broker.id", "a broker's id")
     return MetaProperties(broker_id, properties.get("cluster.id"), properties.get("directory.id"))
+
+
+def _integer(path: str, properties: Mapping[str, str], name: str, meaning: str) -> int | None:
+    """The value of an integer property, None without it. Raises: CorruptMetaProperties."""
+    text = properties.get(name)
+    if text is None:
+        return None
+    number = decimal_integer(text, INT32)
+    if number is None:
+        raise _corrupt(path, f"{name}={text[:30]!r} is not {meaning}")
+    return number
+
+
+def _corrupt(path: str, problem: str) -> CorruptMetaProperties:
+    return CorruptMetaProperties(f"{path}: {problem}; correct the file, or remove it if the directory is this broker's")
 
 
 def write_meta_properties(directory: str, meta: MetaProperties) -> None:
@@ -52,8 +79,12 @@ def write_meta_properties(directory: str, meta: MetaProperties) -> None:
     write_atomically(f"{directory}/{META_PROPERTIES}", "\n".join([*lines, ""]).encode())
 
 
-def check_meta_properties(directory: str, broker_id: int, cluster_id: str) -> None:
-    """Raise InconsistentLogDir unless the directory is ours or nobody's; claim it in the second case."""
+def check_meta_properties(directory: str, broker_id: int, cluster_id: str, observe: Observe = ignore) -> None:
+    """Claim the directory for this broker unless the file names another broker or cluster.
+
+    ``observe`` receives a file that names neither. Raises: as ``read_meta_properties``; InconsistentLogDir for a
+    directory of another broker or cluster.
+    """
     found = read_meta_properties(directory)
     if found is None:
         write_meta_properties(directory, MetaProperties(broker_id, cluster_id))
@@ -62,5 +93,8 @@ def check_meta_properties(directory: str, broker_id: int, cluster_id: str) -> No
         raise InconsistentLogDir(f"{directory} belongs to broker {found.broker_id}, this is broker {broker_id}")
     if found.cluster_id is not None and found.cluster_id != cluster_id:
         raise InconsistentLogDir(f"{directory} belongs to cluster {found.cluster_id}, this is cluster {cluster_id}")
+    if found.broker_id is None and found.cluster_id is None:
+        meaning = f"the directory counts as one of broker {broker_id} in cluster {cluster_id}"
+        observe(Finding(f"{directory}/{META_PROPERTIES}", "names no broker and no cluster", meaning))
     if found.broker_id is None or found.cluster_id is None:
         write_meta_properties(directory, MetaProperties(broker_id, cluster_id, found.directory_id))

@@ -24,7 +24,7 @@ from kafka_zk.spark_jobs.errors import OptionError
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.preflight import check_master
 from kafka_zk.storage import checkpoints, dump, meta_properties
-from kafka_zk.storage.errors import CorruptCheckpoint, InconsistentLogDir, InvalidConfig
+from kafka_zk.storage.errors import CorruptCheckpoint, CorruptMetaProperties, InvalidConfig
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.system.integers import INT32, INT64, decimal_integer
 from kafka_zk.testing import options as plugin_options
@@ -129,7 +129,7 @@ def test_a_zoo_cfg_with_a_port_that_is_none(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize("text", NUMBERS.values(), ids=NUMBERS)
 def test_a_broker_id_in_meta_properties(tmp_path: Path, text: str) -> None:
     (tmp_path / "meta.properties").write_text(f"version=0\nbroker.id={text}\n")
-    with pytest.raises(InconsistentLogDir, match=r"broker.id=.* is not a broker's id"):
+    with pytest.raises(CorruptMetaProperties, match=r"broker.id=.* is not a broker's id"):
         meta_properties.read_meta_properties(str(tmp_path))
 
 
