@@ -37,7 +37,7 @@ from kafka_zk.storage.errors import (
     TransactionCoordinatorFenced,
 )
 from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
-from kafka_zk.storage.files import list_directory, read_file, remove_file, write_atomically
+from kafka_zk.storage.files import list_directory, read_file, remove_file, sync_path, write_atomically
 from kafka_zk.storage.findings import Observe, discard, ignore
 from kafka_zk.storage.record_batch import (
     CONTROL_FLAG,
@@ -410,14 +410,17 @@ class ProducerState:
     def load_snapshot(self, directory: str, low: int, high: int, newest: int | None = None) -> int:
         """Begin anew with the newest readable snapshot with ``low < offset <= high``, and not beyond ``newest``.
 
-        Damaged ones are discarded on the way, and those beyond ``high`` removed. Returns its offset, from which on
+        Damaged ones are discarded on the way, and those beyond ``high`` removed, durably: other records follow, and a
+        power loss must not bring back what a snapshot says of the old ones. Returns its offset, from which on
         ``replay`` has to follow; ``low`` without one.
         """
         self.clear()
         offsets = snapshot_offsets(directory)
-        for offset in offsets:
-            if offset > high:
-                remove_file(snapshot_path(directory, offset))
+        beyond = [offset for offset in offsets if offset > high]
+        for offset in beyond:
+            remove_file(snapshot_path(directory, offset))
+        if beyond:
+            sync_path(directory)
         for offset in reversed(offsets):
             if low < offset <= (high if newest is None else min(high, newest)):
                 path = snapshot_path(directory, offset)

@@ -341,3 +341,25 @@ def test_a_hole_between_segments_ends_the_log(tmp_path: Path) -> None:
     assert dropped is not None
     assert dropped.segments_dropped == tuple(segment.path for segment in log.segments[1:])
     assert "missing" in dropped.reason
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_snapshot_of_what_was_truncated_does_not_come_back(tmp_path: Path, seed: int) -> None:
+    """A power loss must not bring it back: its producer's next batches would count as repetitions, and be lost."""
+    folder, found = tmp_path / "before", tmp_path / "after"
+    folder.mkdir()
+    log, infos = filled(folder)
+    log.flush()
+    log.close()  # leaves a snapshot of the log's end
+    log, _ = reopen(log, clean=True, recovery_point=16)
+    disk = JournaledDisk(folder)
+    with files.use(disk):
+        log.truncate_to(infos[7].first_offset)
+        append(log, batch(4, value=b"another leader's"), leader_epoch=2)
+        log.flush()
+    log.segments.close_files()
+    disk.lose_power(random.Random(seed), found)
+    log.segments.directory = str(found / "events-0")
+    again, _ = reopen(log, recovery_point=log.recovery_point)
+    assert again.log_end_offset == 18
+    assert again.producers.producers[9].last_sequence == 13
