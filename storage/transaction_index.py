@@ -52,7 +52,7 @@ def transaction_index_problem(data: bytes, base_offset: int) -> str | None:
     for entry in decode_transaction_index(data):
         if entry.version != VERSION:
             return f"has an entry of version {entry.version}, expected {VERSION}"
-        if entry.last_offset <= previous or entry.first_offset > entry.last_offset:
+        if entry.last_offset <= previous or not 0 <= entry.first_offset < entry.last_offset:
             return f"names an aborted transaction from {entry.first_offset} to {entry.last_offset} after {previous}"
         previous = entry.last_offset
     return None

@@ -125,6 +125,8 @@ def test_a_search_ends_where_all_that_began_before_has_ended(tmp_path: Path) -> 
         encode_transaction_index([ENTRIES[0]._replace(version=1)]),
         encode_transaction_index([ENTRIES[0]._replace(first_offset=11)]),
         encode_transaction_index([ENTRIES[0]._replace(last_offset=-1)]),
+        encode_transaction_index([ENTRIES[0]._replace(first_offset=-1)]),
+        bytes(ENTRY_SIZE),
     ],
 )
 def test_an_index_that_cannot_be_is_noticed(data: bytes) -> None:
