@@ -33,13 +33,48 @@ _NO_TAGS = b"\0"
 _BROKER = 4
 
 
+class Connection:
+    """A connection to a broker for many requests, one after the other."""
+
+    def __init__(self, port: int, timeout_s: float = _ANSWER_TIMEOUT_S) -> None:
+        """Raises: OSError if nobody listens."""
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout_s)
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._socket.close()
+
+    def ask(self, api_key: int, api_version: int, body: bytes) -> bytes:
+        """The response body (after the correlation id). Raises: OSError if nobody answers."""
+        header = struct.pack(">hhih", api_key, api_version, _CORRELATION_ID, len(_CLIENT_ID)) + _CLIENT_ID
+        self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+        (size,) = struct.unpack(">i", _receive(self._socket, 4))
+        return _receive(self._socket, size)[4:]
+
+    def fetch(self, topic: str, offset: int, max_bytes: int, *, committed: bool) -> FetchedPartition:
+        """Fetch v11 of partition 0, which does not wait. Raises: OSError."""
+        wanted = FetchTopic(topic, None, [FetchPartition(0, offset, max_bytes)])
+        body = write_fetch_request(11, FetchRequest(0, 1, [wanted], isolation_level=int(committed)))
+        answer = read_fetch_response(11, memoryview(self.ask(_FETCH, 11, body)))
+        return answer.topics[0].partitions[0]
+
+    def produce(self, topic: str, partition: int, batch: bytes, *, version: int = 3,
+                transactional_id: str | None = None) -> tuple[int, int]:  # fmt: skip
+        """As the function ``produce``."""
+        name = struct.pack(">h", -1) if transactional_id is None else _text(transactional_id)
+        front = (name if version >= 3 else b"") + struct.pack(">hii", -1, 30_000, 1) + _text(topic)
+        body = front + struct.pack(">iii", 1, partition, len(batch)) + batch
+        answer = self.ask(_PRODUCE, version, body)
+        error, base_offset = struct.unpack_from(">hq", answer, 4 + len(_text(topic)) + 4 + 4)
+        return error, base_offset
+
+
 def _ask(port: int, api_key: int, api_version: int, body: bytes, timeout_s: float = _ANSWER_TIMEOUT_S) -> bytes:
-    """The response body (after the correlation id). Raises: OSError if nobody answers."""
-    header = struct.pack(">hhih", api_key, api_version, _CORRELATION_ID, len(_CLIENT_ID)) + _CLIENT_ID
-    with socket.create_connection(("127.0.0.1", port), timeout_s) as sock:
-        sock.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
-        (size,) = struct.unpack(">i", _receive(sock, 4))
-        return _receive(sock, size)[4:]
+    """As ``Connection.ask``, over a connection of its own."""
+    with Connection(port, timeout_s) as connection:
+        return connection.ask(api_key, api_version, body)
 
 
 def _receive(sock: socket.socket, size: int) -> bytes:
@@ -79,12 +114,8 @@ def produce(
     port: int, topic: str, partition: int, batch: bytes, *, version: int = 3, transactional_id: str | None = None
 ) -> tuple[int, int]:
     """Produce v0 to v8 with acks=all: the error code and the base offset of the batch or set. Raises: OSError."""
-    name = struct.pack(">h", -1) if transactional_id is None else _text(transactional_id)
-    front = (name if version >= 3 else b"") + struct.pack(">hii", -1, 30_000, 1) + _text(topic)
-    body = front + struct.pack(">iii", 1, partition, len(batch)) + batch
-    answer = _ask(port, _PRODUCE, version, body)
-    error, base_offset = struct.unpack_from(">hq", answer, 4 + len(_text(topic)) + 4 + 4)
-    return error, base_offset
+    with Connection(port) as connection:
+        return connection.produce(topic, partition, batch, version=version, transactional_id=transactional_id)
 
 
 def fetch_error(port: int, version: int, topic: str, partition: int, offset: int) -> int:
@@ -130,10 +161,8 @@ def write_marker(
 
 def fetch_committed(port: int, topic: str, offset: int, max_bytes: int = 1_000_000) -> FetchedPartition:
     """Fetch v11 of partition 0, committed records only. Raises: OSError."""
-    wanted = FetchTopic(topic, None, [FetchPartition(0, offset, max_bytes)])
-    body = write_fetch_request(11, FetchRequest(0, 1, [wanted], isolation_level=1))
-    answer = read_fetch_response(11, memoryview(_ask(port, _FETCH, 11, body)))
-    return answer.topics[0].partitions[0]
+    with Connection(port) as connection:
+        return connection.fetch(topic, offset, max_bytes, committed=True)
 
 
 def open_transactions(port: int, topic: str) -> dict[int, tuple[int, int, int, int]]:
