@@ -323,8 +323,8 @@ def _encode(served: Served) -> list[Any]:
 
 
 def _decode(row: list[Any]) -> Served:
-    offsets = [list(_offsets(text)) for text in row[:4]]
-    return Served(*offsets, *row[4:])
+    uncommitted, committed, wrong, aborted = (list(_offsets(text)) for text in row[:4])
+    return Served(uncommitted, committed, wrong, aborted, *row[4:])
 
 
 def ranges(offsets: Sequence[int]) -> str:
