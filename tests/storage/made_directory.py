@@ -170,13 +170,14 @@ def _end(log: Log, producer_id: int, epoch: int, *, commit: bool) -> None:
     log.append_as_follower(data, now_ms=THEN_MS)
 
 
-def copy_directory(made: Path, target: Path, names: Mapping[str, str]) -> None:
+def copy_directory(made: Path, target: Path, names: dict[str, str]) -> None:
     """A copy in which the topics of ``names`` have other names, and their ids; it has no other topics."""
     target.mkdir(parents=True)
     for path in made.iterdir():
         if path.is_file() and path.name.endswith("-checkpoint"):
             offsets = read_offsets(str(path))
-            rows = [(names[tp.topic], tp.partition, offset) for tp, offset in offsets.items() if tp.topic in names]
+            kept = names | {tp.topic: tp.topic for tp in offsets if tp.topic not in TOPICS}  # rows of no partition
+            rows = [(kept[tp.topic], tp.partition, offset) for tp, offset in offsets.items() if tp.topic in kept]
             (target / path.name).write_bytes(format_checkpoint(sorted(rows)))
         elif path.is_file():
             shutil.copyfile(path, target / path.name)
