@@ -51,7 +51,7 @@ from tests.storage.made_directory import (
 )
 
 TARGETS = {OURS: targets.KAFKA_ZK, KAFKA: targets.APACHE_KAFKA}
-_START_TIMEOUT_S = 180
+_START_TIMEOUT_S = 300
 _LEADERS_TIMEOUT_S = 30
 #: Undamaged, so that a broker always has a directory, and the test knows when leaders are elected.
 _CONTROL = "control"
