@@ -59,14 +59,17 @@ _NONE, _OFFSET_OUT_OF_RANGE = 0, 1
 _SERVED = (_NONE, _OFFSET_OUT_OF_RANGE, 2)  # CORRUPT_MESSAGE
 _PRODUCE_VERSION = 7
 _UNREADABLE = ("zeroed", "torn", "NUL tail", "garbage")
-#: With these a broker may not start at all: kinds of damage by file.
-_STOP_A_BROKER = {
-    META_PROPERTIES: ("torn",),
-    PARTITION_METADATA: ("torn", "empty"),
-    "last .log": ("zeroed", "garbage", "NUL tail"),
-    ".txnindex": ("garbage",),
-    RECOVERY_POINT_CHECKPOINT: _UNREADABLE,
-    LOG_START_OFFSET_CHECKPOINT: _UNREADABLE,
+#: With these a broker does not start: kinds of damage by file, by who starts.
+_STOP_A_BROKER: Mapping[str, Mapping[str, Sequence[str]]] = {
+    OURS: {META_PROPERTIES: ("torn",)},
+    KAFKA: {
+        META_PROPERTIES: ("torn",),
+        PARTITION_METADATA: ("torn", "empty"),
+        "last .log": ("zeroed", "garbage", "NUL tail"),
+        ".txnindex": ("garbage",),
+        RECOVERY_POINT_CHECKPOINT: _UNREADABLE,
+        LOG_START_OFFSET_CHECKPOINT: _UNREADABLE,
+    },
 }
 
 
@@ -82,7 +85,7 @@ def run(who: str, damages: Sequence[Damage], made: Made, zookeeper: str, folder:
     One broker starts on all but those that ``_STOP_A_BROKER``, or that a broker names when it does not start; each of
     these gets a broker of its own. Raises: ProcessFailed if a broker does not start and names none.
     """
-    together = [each for each in damages if each.kind not in _STOP_A_BROKER.get(each.file, ())]
+    together = [each for each in damages if each.kind not in _STOP_A_BROKER[who].get(each.file, ())]
     alone = [each for each in damages if each not in together]
     found: dict[str, Outcome] = {}
     attempt = folder / f"{TARGETS[who]}-{len(alone)}"
