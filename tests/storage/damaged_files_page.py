@@ -33,7 +33,7 @@ a copy of the same directory. `python -m tests.peers.damaged_files` starts both 
 `tests/storage/test_damaged_files.py` and `tests/peers/test_damaged_files.py` check that it is true, and that kafka-zk
 is never worse: it starts where Kafka starts, serves what Kafka serves, and serves nothing that was not produced.
 
-The directory has three topics of one partition with {end} offsets each, in ten segments and five or more leader epochs:
+The directory has three topics of one partition with {end} offsets each, in ten segments and nine leader epochs:
 one with deleted records (DeleteRecords) and an idempotent producer, one with transactions that were committed, aborted
 and left open, and one that was compacted. After the *clean stop* everything is on the disk. At the *kill* the recovery
 point is the beginning of the fifth segment. The *closed* segment is the third, the *unflushed* one the eighth.
