@@ -9,13 +9,13 @@ Source: UnifiedLog.scala@3.9. Tests: tests/storage/test_log.py, tests/storage/te
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from kafka_zk.storage.errors import InvalidRecord, OffsetOutOfRange, RecordBatchTooLarge, RecordTooLarge
 from kafka_zk.storage.filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from kafka_zk.storage.files import sync_path
 from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
 from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_owner import LogOwner
 from kafka_zk.storage.log_segments import LogRead, LogSegments
 from kafka_zk.storage.log_validator import NotConformed, needs_records, refuse_header, stamp_append_time
 from kafka_zk.storage.partition_metadata import write_topic_id
@@ -36,28 +36,12 @@ from kafka_zk.storage.record_batch import (
 from kafka_zk.storage.recovery_work import Steps, run_here
 from kafka_zk.storage.retention import count_deletable
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, NEVER_MS, Segment
-from kafka_zk.storage.timestamp_search import Search, search_here
+from kafka_zk.storage.timestamp_search import Search
 from kafka_zk.storage.transaction_index import AbortedTransaction
-from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TimestampOffset, TopicPartition, new_tuple
+from kafka_zk.storage.types import FetchIsolation, LoadedOffsets, LogAppendInfo, TopicPartition, Truncation, new_tuple
 from kafka_zk.storage.verification_state import VerificationStateEntry
 
 _LOG_END, _TXN_COMMITTED = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
-
-
-class LoadedOffsets(NamedTuple):
-    """Where a log begins and ends, and up to where it is durable. Source: LoadedLogOffsets.scala@3.9."""
-
-    log_start_offset: int
-    log_end_offset: int
-    recovery_point: int
-
-
-class Truncation(NamedTuple):
-    """A truncation that dropped records: the log ends at ``end_offset`` now. ``kept_as`` is the folder that holds those
-    that were committed, None if all were uncommitted."""
-
-    end_offset: int
-    kept_as: str | None
 
 
 class Log:
@@ -71,10 +55,10 @@ class Log:
     """
 
     __slots__ = (
-        "_has_unsynced_id", "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_dirty",
-        "_on_gap", "_on_rewind", "_roll_ms", "cleaned_offset", "commits_appends", "config", "has_unwritten_id",
-        "is_being_cleaned", "leader_epochs", "log_end_offset", "log_start_offset", "producers", "recovery_point",
-        "segments", "topic_id", "tp", "truncation_count",
+        "_has_unsynced_id", "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_roll_ms",
+        "cleaned_offset", "commits_appends", "config", "has_unwritten_id", "is_being_cleaned", "leader_epochs",
+        "log_end_offset", "log_start_offset", "owner", "producers", "recovery_point", "segments", "topic_id", "tp",
+        "truncation_count",
     )  # fmt: skip
 
     def __init__(
@@ -104,9 +88,7 @@ class Log:
         self.is_being_cleaned = False
         self._oldest_unflushed_ms = segments.active.created_ms if self.log_end_offset != self.recovery_point else -1
         self._last_append_ms = -1
-        self._on_dirty: Callable[[TopicPartition], None] | None = None
-        self._on_rewind: Callable[[TopicPartition], None] | None = None
-        self._on_gap: Callable[[TopicPartition, int], None] | None = None
+        self.owner: LogOwner | None = None
 
     def __repr__(self) -> str:
         return f"Log({self.tp}, {self.log_start_offset}..{self.log_end_offset})"
@@ -324,8 +306,8 @@ class Log:
         self._last_append_ms = now_ms
         if self._oldest_unflushed_ms < 0:
             self._oldest_unflushed_ms = now_ms
-            if self._on_dirty is not None:
-                self._on_dirty(self.tp)
+            if self.owner is not None:
+                self.owner.log_became_dirty(self.tp)
 
     def _end_transaction(self, marker: Buffer, header: BatchHeader, offset: int, timestamp_ms: int) -> None:
         self.producers.first_unstable_offset(min(offset, self.high_watermark))  # forgets what ended
@@ -354,13 +336,10 @@ class Log:
         self.flush()
         self.log_end_offset = offset
         self.roll(now_ms)
+        sync_path(self.segments.directory)
         self.recovery_point = offset
-        self._explain_gap(offset)
-
-    def _explain_gap(self, offset: int) -> None:
-        """Have the recovery point on disk at or beyond ``offset``. Raises: OSError."""
-        if self._on_gap is not None:
-            self._on_gap(self.tp, offset)
+        if self.owner is not None:
+            self.owner.recovery_point_is_needed(self.tp, offset)
 
     def _is_roll_due(self, segment: Segment, timestamp_ms: int, now_ms: int) -> bool:
         """Whether the segment is older than it may get, by the records' clock or, without one, by ours."""
@@ -406,20 +385,13 @@ class Log:
         """Those that have records in ``[start_offset, end_offset)``, which lies below the last stable offset."""
         return self.segments.aborted_transactions(start_offset, end_offset)
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record, from the log start offset on, whose timestamp is at least ``timestamp_ms``."""
-        return search_here(self.timestamp_search(timestamp_ms))
-
     def timestamp_search(self, timestamp_ms: int) -> Search:
-        """As ``offset_for_timestamp``, for an owner that must not be kept."""
+        """Find the first record, from the log start offset on, whose timestamp is at least ``timestamp_ms``. The search
+        is resumable, so that it never blocks the caller."""
         return self.segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
 
-    def max_timestamp_offset(self) -> TimestampOffset | None:
-        """The first record that has the largest timestamp, None without any (KIP-734)."""
-        return search_here(self.max_timestamp_search())
-
     def max_timestamp_search(self) -> Search:
-        """As ``max_timestamp_offset``, for an owner that must not be kept."""
+        """Find the first record that has the largest timestamp (KIP-734). Resumable as well."""
         return self.segments.max_timestamp_offset()
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
@@ -442,25 +414,14 @@ class Log:
         rolled_at = self.segments.active.base_offset
         return rolled_at if self.recovery_point < rolled_at else None
 
+    @property
+    def is_dirty(self) -> bool:
+        """Whether there are records that were not flushed."""
+        return self._oldest_unflushed_ms >= 0
+
     def flush_due(self, now_ms: int) -> bool:
         """Whether a flush is due: ask after an append to a topic with ``flush.messages``, else now and then."""
         return self.flush_target(now_ms) is not None
-
-    def on_dirty(self, callback: Callable[[TopicPartition], None] | None) -> None:
-        """Call back when the first record after a flush is appended; at once if there is one already."""
-        self._on_dirty = callback
-        if callback is not None and self._oldest_unflushed_ms >= 0:
-            callback(self.tp)
-
-    def on_rewind(self, callback: Callable[[TopicPartition], None] | None) -> None:
-        """Call back when a truncation moves ``recovery_point`` or ``cleaned_offset`` back, before it cuts anything.
-        Both should become durable at once, as other records follow. What the callback raises, the truncation raises."""
-        self._on_rewind = callback
-
-    def on_gap(self, callback: Callable[[TopicPartition, int], None] | None) -> None:
-        """Call back when the recovery point on disk must reach an offset, as the one in memory has: it alone explains
-        a gap between two segments before that offset. What the callback raises, the method that needs it raises."""
-        self._on_gap = callback
 
     def flush(self, up_to: int | None = None) -> None:
         """Make everything before ``up_to`` (None: all) durable and move the recovery point."""
@@ -545,8 +506,8 @@ class Log:
         self.recovery_point = min(self.recovery_point, last_end)
         if self.cleaned_offset is not None:
             self.cleaned_offset = min(self.cleaned_offset, offset)
-        if self._on_rewind is not None and before != (self.recovery_point, self.cleaned_offset):
-            self._on_rewind(self.tp)
+        if self.owner is not None and before != (self.recovery_point, self.cleaned_offset):
+            self.owner.recovery_point_went_back(self.tp)
 
     def _refuse_negative(self, offset: int) -> None:
         if offset < 0:
@@ -603,7 +564,9 @@ class Log:
         first_kept = segments[count].base_offset
         if self.recovery_point < first_kept:
             self.flush(first_kept)
-        self._explain_gap(first_kept)  # a power loss may bring back some of them and not those behind
+        if self.owner is not None:
+            # A power loss may bring back some of the dropped segments and not those behind them.
+            self.owner.recovery_point_is_needed(self.tp, first_kept)
         if self.recovery_point <= first_kept:
             sync_path(segments.directory)  # once the others are gone, its name is all that tells the next offset
         segments.drop(segments[:count], now_ms + self.config.file_delete_delay_ms)

@@ -71,7 +71,8 @@ class LogDir:
     """
 
     __slots__ = (
-        "_checkpointed_cleaner_offsets", "_checkpointed_high_watermarks", "_deleted", "_had_recovery_points", "_lock",
+        "_checkpointed_cleaner_offsets", "_checkpointed_high_watermarks", "_deleted", "_had_recovery_points",
+        "_has_unsynced_deletion", "_lock",
         "_named", "_prepared_count", "_random", "_recovery_points_on_disk", "_write_lock", "_written", "futures",
         "is_contiguous", "logs", "path",
     )  # fmt: skip
@@ -85,6 +86,7 @@ class LogDir:
         self._checkpointed_high_watermarks: dict[TopicPartition, int] = {}
         self._lock = -1
         self._had_recovery_points = False
+        self._has_unsynced_deletion = False
         self._write_lock = threading.Lock()
         self._prepared_count = 0
         self._random = random
@@ -94,7 +96,7 @@ class LogDir:
         """Whether it is proved that no log here has a gap between segments beyond its recovery point."""
         self._named: set[TopicPartition] = set()  # those that a checkpoint may name
 
-    def open_steps(self, broker_id: int, cluster_id: str) -> Iterator[None]:
+    def open_steps(self, broker_id: int, cluster_id: str, observe: Observe = ignore) -> Iterator[None]:
         """Create the directory if need be, lock it, check whose it is. Between two steps the cleaner of a dead broker
         is given time to end.
 
@@ -118,7 +120,7 @@ class LogDir:
         files.locked_here().add(identity)
         self._had_recovery_points = files.exists(f"{self.path}/{RECOVERY_POINT_CHECKPOINT}")
         try:
-            check_meta_properties(self.path, broker_id, cluster_id)
+            check_meta_properties(self.path, broker_id, cluster_id, observe)
         except BaseException:
             self.close()
             raise
@@ -210,6 +212,14 @@ class LogDir:
         log.rename_to_delete(path)
         del self.logs[tp]
         self._deleted.append(_DeletedLog(now_ms + log.config.file_delete_delay_ms, path, log))
+        self._has_unsynced_deletion = True
+
+    def prepare_deletions(self) -> Callable[[], None] | None:
+        """What makes all deletions so far durable; None if they are. Raises: OSError."""
+        if not self._has_unsynced_deletion:
+            return None
+        self._has_unsynced_deletion = False
+        return partial(sync_path, self.path)
 
     def take_deletions(self, now_ms: int) -> list[str]:
         """The directories, with their files closed, that are to be removed now (``remove_trees``)."""
@@ -292,11 +302,17 @@ class LogDir:
 
         return work
 
-    def prepare_recovery_points(self, future: Log | None = None) -> Callable[[], None]:
-        """Of all logs, and of a ``future`` that is about to take a partition's place."""
+    def checkpoint_future(self, tp: TopicPartition) -> None:
+        """Write the checkpoints as if the copy had already taken the partition's place, durably. Raises: OSError."""
+        self.logs[tp] = self.futures[tp]
+        try:
+            self.prepare_checkpoint()()
+        finally:
+            del self.logs[tp]
+
+    def prepare_recovery_points(self) -> Callable[[], None]:
+        """Of all logs."""
         offsets = {tp: log.recovery_point for tp, log in self.logs.items()}
-        if future is not None:
-            offsets[future.tp] = future.recovery_point
         mark = {checkpoints.CONTIGUOUS: 0} if self.is_contiguous else {}
         return self._prepare(RECOVERY_POINT_CHECKPOINT, offsets | mark)
 

@@ -29,7 +29,7 @@ from kafka_zk.storage.filenames import (
 from kafka_zk.storage.files import remove_file, sync_file, sync_path
 from kafka_zk.storage.findings import Finding, Observe, discard, ignore
 from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
-from kafka_zk.storage.log import LoadedOffsets, Log
+from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_segments import LogSegments
 from kafka_zk.storage.partition_metadata import read_topic_id
@@ -41,7 +41,7 @@ from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment, open_segment
 from kafka_zk.storage.segment_swap import INDEX_SUFFIXES, finish_interrupted
 from kafka_zk.storage.set_aside import set_aside
 from kafka_zk.storage.transaction_index import transaction_index_problem
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.types import LoadedOffsets, TopicPartition
 from kafka_zk.system.randomness import SYSTEM_RANDOM
 
 Scanner = Callable[[str, str, str, int, int, int], SegmentScan]

@@ -180,7 +180,7 @@ class LogManager:
         found = {}
         for log_dir in self._dirs:
             try:
-                for _ in log_dir.open_steps(self._broker_id, self._cluster_id):
+                for _ in log_dir.open_steps(self._broker_id, self._cluster_id, self._observe):
                     yield StartProgress(0, 0, 0, 0, True)
                 log_dir.clear_directories(self._observe)
                 found[log_dir] = log_dir.partitions()
@@ -230,18 +230,24 @@ class LogManager:
         self._logs[tp] = log
         self._dir_of[tp] = log_dir
         log_dir.logs[tp] = log
-        log.on_dirty(self._dirty.setdefault)
-        log.on_rewind(self._rewound)
-        log.on_gap(self._write_recovery_point)
+        log.owner = self
+        if log.is_dirty:
+            self.log_became_dirty(tp)
 
-    def _write_recovery_point(self, tp: TopicPartition, offset: int) -> None:
+    # What logs ask for; see ``LogOwner``.
+
+    def log_became_dirty(self, tp: TopicPartition) -> None:
+        """Flush it some time; the logs that have waited longest come first."""
+        self._dirty.setdefault(tp)
+
+    def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
         """Have the recovery point on disk reach ``offset``, here and now. Raises: OSError."""
         work = self.prepare_recovery_point(self._logs[tp], offset)
         if work is not None:
             work()
 
-    def _rewound(self, tp: TopicPartition) -> None:
-        """Write the recovery points and the cleaner's offsets here and now: other records follow. Raises: OSError."""
+    def recovery_point_went_back(self, tp: TopicPartition) -> None:
+        """Write the recovery points and the cleaner's offsets here and now. Raises: OSError."""
         log_dir = self._dir_of[tp]
         log_dir.prepare_recovery_points()()
         log_dir.write_cleaner_offsets()
@@ -319,9 +325,7 @@ class LogManager:
     def _forget(self, log: Log) -> None:
         del self._logs[log.tp], self._dir_of[log.tp]
         self._dirty.pop(log.tp, None)
-        log.on_dirty(None)
-        log.on_rewind(None)
-        log.on_gap(None)
+        log.owner = None
 
     # -- moves between directories ------------------------------------------------------------------------------
 
@@ -375,14 +379,14 @@ class LogManager:
     def replace_by_future(self, tp: TopicPartition) -> Log:
         """The copy is complete and durable: it takes the place of the log, whose files are deleted later.
 
-        The old one goes first: a copy without it is complete, which a start knows. Its recovery point is on disk before
-        that, since only the recovery point explains the gaps in a copy. Raises: OSError, of a directory that is offline
-        now.
+        The old one goes first: a copy without it is complete, which a start knows. Its checkpoints are on disk before
+        that: nothing else explains its gaps, or says what DeleteRecords deleted. Raises: OSError, of a directory that
+        is offline now.
         """
         old, old_dir = self._logs[tp], self._dir_of[tp]
         new_dir = self._futures.pop(tp)
         try:
-            new_dir.prepare_recovery_points(new_dir.futures[tp])()
+            new_dir.checkpoint_future(tp)
         except OSError as error:
             self._take_offline(new_dir, error)
             raise
@@ -447,7 +451,8 @@ class LogManager:
                 self.fail_directory(log, error)
             elif self._has(log):
                 self._dirty.pop(log.tp, None)
-                log.on_dirty(self._dirty.setdefault)  # what came meanwhile has not waited yet: to the end of the queue
+                if log.is_dirty:  # what came meanwhile has not waited yet: to the end of the queue
+                    self.log_became_dirty(log.tp)
 
         self._run_blocking(work, done)
 
@@ -517,6 +522,11 @@ class LogManager:
         """
         log_dirs = {self._dir_of[tp]: None for tp in tps if tp in self._dir_of}
         return [(log_dir.prepare_log_start_offsets(), partial(self._take_offline, log_dir)) for log_dir in log_dirs]
+
+    def prepare_deletions(self) -> list[tuple[Callable[[], None], Callable[[OSError], None]]]:
+        """What makes the deletions so far durable: (work, failed) as in ``prepare_start_offsets``."""
+        works = [(log_dir, log_dir.prepare_deletions()) for log_dir in self._live_dirs]
+        return [(work, partial(self._take_offline, log_dir)) for log_dir, work in works if work is not None]
 
     def _run_on(self, log_dir: LogDir, work: Callable[[], None]) -> None:
         def done(error: OSError | None) -> None:

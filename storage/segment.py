@@ -494,11 +494,11 @@ class Segment:
     def leave(self) -> None:
         """Close the files, which are about to leave the log's directory; open slices go on reading."""
         self.is_active = False
-        self._is_abandoned = True
+        self.abandon()
         self.release_file()
 
     def abandon(self) -> None:
-        """The partition is being deleted: nothing is written any more, slices in use read on."""
+        """Write nothing any more; slices in use read on."""
         self._is_abandoned = True
 
     def mark_deleted(self) -> None:
@@ -523,10 +523,6 @@ class Segment:
                 remove_file(path)
 
         return remove
-
-    def remove(self) -> None:
-        """Unlink the files here and now, as ``prepare_removal`` says. Raises: OSError."""
-        self.prepare_removal()()
 
 
 def open_segment(

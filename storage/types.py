@@ -47,3 +47,19 @@ class TimestampOffset(NamedTuple):
     timestamp_ms: int
     offset: int
     leader_epoch: int
+
+
+class LoadedOffsets(NamedTuple):
+    """Where a log begins and ends, and up to where it is durable. Source: LoadedLogOffsets.scala@3.9."""
+
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+
+
+class Truncation(NamedTuple):
+    """A truncation that dropped records: the log ends at ``end_offset`` now. ``kept_as`` is the folder that holds those
+    that were committed, None if all were uncommitted."""
+
+    end_offset: int
+    kept_as: str | None

@@ -20,6 +20,7 @@ from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.log_validator import validate_batch
 from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.timestamp_search import search_here
 from kafka_zk.storage.types import FetchIsolation, TopicPartition
 
 BATCH_BYTES = 32 * 1024
@@ -55,7 +56,7 @@ class _Log:
         self.log.read(rnd.randrange(self.log.log_end_offset), 1, isolation=FetchIsolation.HIGH_WATERMARK)
 
     def find_time(self, rnd: random.Random) -> None:
-        self.log.offset_for_timestamp(1_700_000_000_000 + rnd.randint(1, self.log.log_end_offset))
+        search_here(self.log.timestamp_search(1_700_000_000_000 + rnd.randint(1, self.log.log_end_offset)))
 
 
 def _median_us(work: Callable[[], Any]) -> float:

@@ -26,7 +26,7 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.types import TimestampOffset, TopicPartition
 from tests.soak.file_damage import damage
 from tests.soak.logs import RandomLogs, Values, small_segments
-from tests.storage.helpers import T0, read_values
+from tests.storage.helpers import T0, max_timestamp_offset, offset_for_timestamp, read_values
 
 KEPT = TopicPartition("kept", 0)
 CUT = TopicPartition("cut", 0)
@@ -60,8 +60,8 @@ def state_of(log: Log) -> State:
         log.log_end_offset,
         read_values(log),
         [each for each in log.leader_epochs.entries if each[1] < log.log_end_offset],
-        [log.offset_for_timestamp(T0 + ms) for ms in range(-1, SPREAD_MS + 1, 50)],
-        log.max_timestamp_offset(),
+        [offset_for_timestamp(log, T0 + ms) for ms in range(-1, SPREAD_MS + 1, 50)],
+        max_timestamp_offset(log),
         (producer.last_sequence, producer.last_offset) if producer else None,
     )
 

@@ -11,7 +11,8 @@ from kafka_zk.storage.log_loader import Dropped, create_log, load_log_steps
 from kafka_zk.storage.log_validator import NotConformed, conform, validate_batch
 from kafka_zk.storage.record_batch import Header, RecordBatchBuilder, decode_records, iter_batches
 from kafka_zk.storage.recovery_work import run_here
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.storage.timestamp_search import search_here
+from kafka_zk.storage.types import LogAppendInfo, TimestampOffset, TopicPartition
 
 T = TypeVar("T")
 TP = TopicPartition("events", 0)
@@ -96,6 +97,14 @@ def reopen(
             is_contiguous=is_contiguous,
         )
     )
+
+
+def offset_for_timestamp(log: Log, timestamp_ms: int) -> TimestampOffset | None:
+    return search_here(log.timestamp_search(timestamp_ms))
+
+
+def max_timestamp_offset(log: Log) -> TimestampOffset | None:
+    return search_here(log.max_timestamp_search())
 
 
 def read_offsets(log: Log, start: int | None = None, max_bytes: int = 1 << 20) -> list[int]:

@@ -12,7 +12,7 @@ from kafka_zk.storage.legacy_message_set import encode_message, read_message_set
 from kafka_zk.storage.log_validator import validate_batch
 from kafka_zk.storage.types import TimestampOffset
 
-from .helpers import T0, append, batch, new_log, read_offsets
+from .helpers import T0, append, batch, new_log, offset_for_timestamp, read_offsets
 
 _TIMESTAMPS = struct.Struct(">qq")
 LAST = 2**63 - 1
@@ -30,9 +30,9 @@ def test_a_lookup_finds_what_java_would_find(tmp_path: Path) -> None:
     """The second record's timestamp wraps around into the past; it must not be answered as it is."""
     log = new_log(tmp_path)
     append(log, overflowing())
-    assert log.offset_for_timestamp(T0) == TimestampOffset(LAST, 0, 0)
+    assert offset_for_timestamp(log, T0) == TimestampOffset(LAST, 0, 0)
     log.increment_log_start_offset(1)
-    assert log.offset_for_timestamp(T0) is None
+    assert offset_for_timestamp(log, T0) is None
 
 
 def test_old_consumers_read_on() -> None:

@@ -15,7 +15,7 @@ from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
 
-from .helpers import T0, TP, Clock, append, batch, present, read_offsets, read_values
+from .helpers import T0, TP, Clock, append, batch, offset_for_timestamp, present, read_offsets, read_values
 
 START_OFFSETS = "log-start-offset-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -273,7 +273,7 @@ def test_a_damaged_index_is_made_anew(tmp_path: Path, clean: bool, suffix: str, 
     assert path.read_bytes() == content
     assert read_offsets(again.log) == list(range(12))
     for offset in range(12):
-        found = again.log.offset_for_timestamp(T0 + 1000 * offset)
+        found = offset_for_timestamp(again.log, T0 + 1000 * offset)
         assert found is not None and found.offset == offset
     assert again.log.delete_old_segments(T0 + 100_000) == 0
     restarts_silently(again, **config).stop()
@@ -293,7 +293,7 @@ def test_an_index_of_a_kafka_follower_is_as_good(tmp_path: Path) -> None:
     again = Broker(tmp_path, segment_bytes=1 << 20)
     assert not again.told
     for offset in range(40):
-        found = again.log.offset_for_timestamp(T0 + 1000 * offset)
+        found = offset_for_timestamp(again.log, T0 + 1000 * offset)
         assert found is not None and found.offset == offset
         assert again.log.read(offset, 1).next_offset == offset + 1
     restarts_silently(again, segment_bytes=1 << 20).stop()
@@ -315,7 +315,7 @@ def test_a_flip_within_an_index_leads_nobody_astray(tmp_path: Path) -> None:
                 path.write_bytes(sound[: entry * size + byte] + b"\x77" + sound[entry * size + byte + 1 :])
                 again = Broker(tmp_path, segment_bytes=1 << 20)
                 for offset in range(40):
-                    found = again.log.offset_for_timestamp(T0 + 1000 * offset)
+                    found = offset_for_timestamp(again.log, T0 + 1000 * offset)
                     assert found is not None and found.offset == offset
                     read = again.log.read(offset, 1)
                     assert read.slice is not None and read.next_offset == offset + 1
@@ -338,7 +338,7 @@ def test_a_segment_that_a_crash_left_open_and_a_later_one_closed_has_its_newest_
     again = Broker(tmp_path, segment_bytes=1000, index_interval_bytes=300)
     assert not again.told
     for offset in range(12):
-        found = again.log.offset_for_timestamp(T0 + 1000 * offset)
+        found = offset_for_timestamp(again.log, T0 + 1000 * offset)
         assert found is not None and found.offset == offset
     again.stop()
 

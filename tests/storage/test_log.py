@@ -20,7 +20,17 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.record_batch import BatchHeader, check_crc, decode_records, iter_batches, read_header
 from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TimestampOffset
 
-from .helpers import T0, append, batch, new_log, present, read_offsets, reopen
+from .helpers import (
+    T0,
+    append,
+    batch,
+    max_timestamp_offset,
+    new_log,
+    offset_for_timestamp,
+    present,
+    read_offsets,
+    reopen,
+)
 
 PER_TEST_DIRECTORY = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
@@ -311,17 +321,17 @@ def test_timestamp_lookups_agree_with_a_linear_search(
         assert dropped is None
     log.increment_log_start_offset(start)
     expected = next(((t, o) for t, o in records if o >= start and t >= T0 + wanted), None)
-    found = log.offset_for_timestamp(T0 + wanted)
+    found = offset_for_timestamp(log, T0 + wanted)
     assert found == (None if expected is None else TimestampOffset(*expected, 4))
     newest = max(t for t, _ in records)
-    assert log.max_timestamp_offset() == TimestampOffset(newest, next(o for t, o in records if t == newest), 4)
+    assert max_timestamp_offset(log) == TimestampOffset(newest, next(o for t, o in records if t == newest), 4)
 
 
 def test_an_empty_log_has_no_timestamps(tmp_path: Path) -> None:
     """Neither by time nor the largest."""
     log = new_log(tmp_path)
-    assert log.offset_for_timestamp(0) is None
-    assert log.max_timestamp_offset() is None
+    assert offset_for_timestamp(log, 0) is None
+    assert max_timestamp_offset(log) is None
 
 
 def test_a_changed_configuration_holds_from_the_next_append_on(tmp_path: Path) -> None:

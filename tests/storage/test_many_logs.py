@@ -14,7 +14,7 @@ from kafka_zk.storage.log_dir import LOGS_AT_ONCE, Works, close_logs_steps
 from kafka_zk.storage.log_loader import create_log
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
-from tests.storage.helpers import TP, Clock, append, batch, present, reopen
+from tests.storage.helpers import TP, Clock, append, batch, max_timestamp_offset, offset_for_timestamp, present, reopen
 
 from .faults import FaultyFiles
 
@@ -103,7 +103,7 @@ def test_an_empty_log_is_read_and_opened_without_files(tmp_path: Path) -> None:
     lead(logs, 1)
     [log] = logs.all_logs()
     assert log.read(0, 1000).slice is None
-    assert log.offset_for_timestamp(0) is None and log.max_timestamp_offset() is None
+    assert offset_for_timestamp(log, 0) is None and max_timestamp_offset(log) is None
     assert log.aborted_transactions(0, 1) == [] and log.segments.active.modified_ms() > 0
     assert not log.truncate_to(0) and log.delete_old_segments(2**60) == 0
     for log_dir in logs._live_dirs:

@@ -3,6 +3,7 @@ is taken out. ``tests/soak`` plays the same for longer.
 """
 
 import os
+import random
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.storage import files
 from kafka_zk.storage.filenames import RECOVERY_POINT_CHECKPOINT as RECOVERY_POINTS
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
@@ -18,9 +20,10 @@ from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.log_segments import LogSegments
 from kafka_zk.storage.log_start import StartReport
 from kafka_zk.storage.log_to_clean import clean_here
+from tests.soak.power import JournaledDisk
 
 from .compacted import SMALL
-from .helpers import T0, Clock, append, batch, present, read_offsets
+from .helpers import T0, Clock, append, batch, new_log, present, read_offsets, reopen
 from .power_history import LEADER, Lives
 
 SEEDS = 60
@@ -196,3 +199,22 @@ def test_a_moved_log_takes_its_recovery_point_along(tmp_path: Path) -> None:
     logs.replace_by_future(LEADER)
     again, report = restarted(logs, tmp_path)
     assert (again.log_end_offset, report.dropped) == (9, ())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_end_of_a_log_without_its_last_records_is_durable(tmp_path: Path, seed: int) -> None:
+    """The name of the segment that begins there says so."""
+    folder, found = tmp_path / "before", tmp_path / "after"
+    folder.mkdir()
+    log = new_log(folder)
+    append(log, batch(5))
+    log.flush()
+    disk = JournaledDisk(folder)
+    with files.use(disk):
+        log.extend_to(9, T0)
+        assert log.recovery_point == 9
+    log.segments.close_files()
+    disk.lose_power(random.Random(seed), found)
+    log.segments.directory = str(found / "events-0")
+    again, _ = reopen(log, recovery_point=9)
+    assert again.log_end_offset == 9

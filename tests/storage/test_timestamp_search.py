@@ -11,7 +11,7 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.timestamp_search import AT_MOST, AT_ONCE, Beyond, Result, SearchBounds, SearchWork, search_here
 from kafka_zk.storage.types import TimestampOffset
 
-from .helpers import T0, append, batch, new_log, present
+from .helpers import T0, append, batch, new_log, offset_for_timestamp, present
 
 
 def lying(count: int, **content: Any) -> bytearray:
@@ -42,7 +42,7 @@ def search(log: Log, bounds: SearchBounds, start_offset: int = 0) -> Result:
 
 def test_within_its_bounds_a_search_finds_the_record(log: Log) -> None:
     assert search(log, AT_ONCE) == TimestampOffset(T0 + 99, 51, 0)
-    assert log.offset_for_timestamp(T0 + 99) == TimestampOffset(T0 + 99, 51, 0)
+    assert offset_for_timestamp(log, T0 + 99) == TimestampOffset(T0 + 99, 51, 0)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_malformed_batch_is_told(tmp_path: Path) -> None:
     data[61] = 0x7F
     append(log, with_crc(data))
     with pytest.raises(InvalidRecord):
-        log.offset_for_timestamp(T0 + 99)
+        offset_for_timestamp(log, T0 + 99)
 
 
 def test_a_search_survives_the_removal_of_the_segment_that_it_found(tmp_path: Path) -> None:

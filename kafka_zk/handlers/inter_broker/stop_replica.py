@@ -27,7 +27,17 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         if refused is not ErrorCode.NONE:
             return Response(error_code=refused, partition_errors=[])
         errors = await in_slices(services.clock, _stopped(services, _wanted(request, header.api_version)))
+        await _make_deletions_durable(services)
     return Response(error_code=0, partition_errors=errors)
+
+
+async def _make_deletions_durable(services: Services) -> None:
+    """The controller forgets a topic after the response, so its logs must not come back after a power loss."""
+    for work, failed in services.replicas.logs.prepare_deletions():
+        try:
+            await services.replicas.run_in_thread(work)
+        except OSError as error:
+            failed(error)
 
 
 def _stopped(services: Services, wanted: Iterable[tuple[TopicPartition, int, bool]]) -> Iterator[Any]:
