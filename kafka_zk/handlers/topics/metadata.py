@@ -5,7 +5,7 @@ Source: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getPartitionMetada
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_zk.handlers.error_map import EXPECTED, error_code
 from kafka_zk.handlers.services import Services
@@ -24,23 +24,36 @@ from kafka_zk.security.authorizer import Operation, authorized_operations, clust
 NO_LEADER = -1
 _LISTENER_NOT_FOUND_SINCE = 6
 
+_CREATION_ASKED_SINCE = 4
+
 Response = codec.response(ApiKey.METADATA)
 Broker = Response.MetadataResponseBroker
 Topic = Response.MetadataResponseTopic
 
 
+class _Asked(NamedTuple):
+    """What a request asks for each topic; ``created`` are the topics that were created for it, by collision key."""
+
+    may_create: bool
+    with_operations: bool
+    created: dict[str, str]
+
+
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> bytes:
     """The cluster as this broker knows it, with the addresses of the listener that the request came through."""
     version = header.api_version
-    may_create = header.api_version < 4 or request.allow_auto_topic_creation
-    with_operations = version >= TOPIC_OPERATIONS_SINCE and request.include_topic_authorized_operations
+    asked = _Asked(
+        may_create=version < _CREATION_ASKED_SINCE or request.allow_auto_topic_creation,
+        with_operations=version >= TOPIC_OPERATIONS_SINCE and request.include_topic_authorized_operations,
+        created={},
+    )
     topics: list[Sequence[bytes]] = []
     if request.topics is None or (header.api_version == 0 and not request.topics):
         async for name in in_turns(services.clock, sorted(services.metadata.topics)):
             if name not in services.metadata.topics:  # deleted between two turns
                 continue
             if services.authorizer.authorize(context, Operation.DESCRIBE, topic(name)):
-                topics.append(_encoded_topic(services, context, version, name, with_operations))
+                topics.append(_encoded_topic(services, context, version, name, asked.with_operations))
     else:
         # Each once, as in Kafka: a topic of 20,000 partitions asked for 50,000 times would be an answer of 50 GB.
         seen: set[tuple[str | None, uuid.UUID | None]] = set()
@@ -48,7 +61,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             if (wanted.name, wanted.topic_id) in seen:
                 continue
             seen.add((wanted.name, wanted.topic_id))
-            topics.append(await _wanted_topic(services, context, version, wanted, may_create, with_operations))
+            topics.append(await _wanted_topic(services, context, version, wanted, asked))
     listener = context.listener_name
     response = Response(
         throttle_time_ms=0,
@@ -79,7 +92,7 @@ def _controller_id(services: Services) -> int:
 
 
 async def _wanted_topic(
-    services: Services, context: RequestContext, version: int, wanted: Any, may_create: bool, with_operations: bool
+    services: Services, context: RequestContext, version: int, wanted: Any, asked: _Asked
 ) -> Sequence[bytes]:
     topic_id = wanted.topic_id or uuids.ZERO
     name = wanted.name
@@ -91,11 +104,11 @@ async def _wanted_topic(
         if not services.authorizer.authorize(context, Operation.DESCRIBE, topic(name)):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if name not in services.metadata.topics:
-            await _create_unknown(services, name, may_create)
+            await _create_unknown(services, name, asked)
     except EXPECTED as error:
         code = error_code(error)
         operations = None
-        if with_operations and name is not None and code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        if asked.with_operations and name is not None and code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             operations = authorized_operations(services.authorizer, context, topic(name))
         failed = Topic(
             error_code=code,
@@ -106,10 +119,10 @@ async def _wanted_topic(
             authorized_operations=operations,
         )
         return metadata_response.encode_topic(failed, 0, [], version)
-    return _encoded_topic(services, context, version, name, with_operations)
+    return _encoded_topic(services, context, version, name, asked.with_operations)
 
 
-async def _create_unknown(services: Services, name: str, may_create: bool) -> None:
+async def _create_unknown(services: Services, name: str, asked: _Asked) -> None:
     """Create the topic with the broker's defaults; the answer tells the client to ask again.
 
     So it does before a controller has spoken to this broker, which cannot know what exists. (Kafka's says then that
@@ -118,7 +131,7 @@ async def _create_unknown(services: Services, name: str, may_create: bool) -> No
     topic_names.check_name(name)
     if not services.metadata.brokers:
         raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
-    if not (may_create and services.config.auto_create_topics_enable):
+    if not (asked.may_create and services.config.auto_create_topics_enable):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     for internal in (services.offsets_topic, services.transaction_state_topic):
         if name == internal.name:
@@ -126,7 +139,9 @@ async def _create_unknown(services: Services, name: str, may_create: bool) -> No
             creatable = internal.is_creatable
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE if creatable else ErrorCode.INVALID_REPLICATION_FACTOR)
     try:
+        topic_creation.check_collision_in_request(name, asked.created)
         planned = topic_creation.plan(name, -1, -1, {}, {}, services.config, services.metadata, services.random)
+        asked.created[topic_creation.collision_key(name)] = name
         await topic_creation.create(planned, services.topics)
     except ApiError as error:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
