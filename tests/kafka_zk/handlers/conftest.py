@@ -333,12 +333,14 @@ def harness(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
         each.services.batch_helpers.close()
 
 
-def live_config(broker: Harness, quotas: ConnectionQuotas) -> LiveConfig:
+def live_config(
+    broker: Harness, quotas: ConnectionQuotas, register: Callable[[], Awaitable[None]] = lambda: succeed(None)
+) -> LiveConfig:
     """What follows the configuration in ZooKeeper; the log cleaner does not run."""
     replicas = broker.services.replicas
     off = LogCleanerSettings(is_enabled=False)
     cleaner = LogCleaner(broker.clock, replicas.run_in_thread, lambda descriptor: Deferred(), replicas.logs, off)
-    return LiveConfig(broker.services, quotas, cleaner)
+    return LiveConfig(broker.services, quotas, cleaner, register)
 
 
 def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, **builder: Any) -> bytes:
