@@ -215,8 +215,8 @@ class Broker:
         ]  # fmt: skip
         replicas.marker_listeners.append(coordinator.transactional_commits.markers_written)
         self._transactions = BrokerTransactions(
-            config, self._clock, replicas, metadata, self._connect_to_broker, self._allocate_producer_ids, events,
-            end_of_turn(self._reactor),
+            config, self._clock, replicas, metadata, self._connect_to_broker, self._allocate_producer_ids,
+            topics.missing, events, end_of_turn(self._reactor),
         )  # fmt: skip
         self.log_cleaner = LogCleaner(
             self._clock, self._run_in_thread, self._when_readable, self._logs, LogCleanerSettings.of(config),

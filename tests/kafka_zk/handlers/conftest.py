@@ -114,6 +114,9 @@ class FakeTopics:
     async def create_topic(self, name: str, assignment: Any, topic_id: str, config_values: Any) -> None:
         self.created[name] = (assignment, topic_id, config_values)
 
+    async def missing(self, names: Iterable[str]) -> set[str]:
+        return {name for name in names if name not in self.created}
+
     async def request_deletion(self, name: str) -> None:
         self.ordered_deletions.append(name)
 
@@ -301,7 +304,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
 
     markers = FakeMarkers()
     transactions = TransactionCoordinator(
-        TransactionConfig.of(config), clock, replicas, metadata, ProducerIdManager(block), markers.write
+        TransactionConfig.of(config), clock, replicas, metadata, ProducerIdManager(block), markers.write, topics.missing
     )
     replicas.role_listeners.append(transactions.role_changed)
     alter_log_dirs = ReplicaAlterLogDirsManager(clock, replicas, run_now, lambda: 2**63 - 1)
