@@ -10,7 +10,7 @@ from twisted.logger import Logger
 from kafka_zk.registry.client import Create, RegistryClient, SetData, ZnodeStat
 from kafka_zk.registry.errors import BadVersion, ConnectionLoss, InvalidZnode, MultiFailed, NodeExists, NoNode
 from kafka_zk.registry.events import SILENT, EventSource
-from kafka_zk.registry.pipeline import create_with_parents, ensure_paths, found
+from kafka_zk.registry.pipeline import create_with_parents, ensure_paths, found, results
 from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher
 from kafka_zk.registry.znodes import admin, config
@@ -37,6 +37,13 @@ class TopicRegistry:
 
     async def exists(self, name: str) -> bool:
         return await self._client.exists(znodes.topic_path(name)) is not None
+
+    async def missing(self, names: Iterable[str]) -> set[str]:
+        """Those of the named topics that do not exist, as the ensemble's leader knows it at the time of the call."""
+        wanted = sorted(set(names))
+        await self._client.sync()
+        stats = await results(self._client.exists(znodes.topic_path(name)) for name in wanted)
+        return {name for name, stat in zip(wanted, stats, strict=True) if stat is None}
 
     async def assignments(self, names: Iterable[str]) -> dict[str, TopicAssignment]:
         """Those of the named topics that exist, read in one pipeline. Raises InvalidZnode."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kafka_zk.storage.errors import InvalidConfig
+from kafka_zk.storage.metadata_version import is_metadata_version
 
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
@@ -123,11 +124,6 @@ def _is_policy_list(value: Value) -> bool:
     return isinstance(value, tuple) and all(item in ("delete", "compact") for item in value)
 
 
-def _is_format_version(value: Value) -> bool:
-    parts = str(value).split("-")[0].split(".")
-    return len(parts) >= 2 and all(_DIGITS.fullmatch(part) for part in parts)
-
-
 def _is_throttle_list(value: Value) -> bool:
     if not isinstance(value, tuple):
         return False
@@ -199,7 +195,7 @@ TOPIC_CONFIGS: dict[str, TopicConfig] = {
     ),
     "message.format.version": TopicConfig(
         "STRING", "3.0-IV1", "a Kafka version such as 3.0-IV1",
-        "Ignored since Kafka 3.0: magic 2 is stored.", _is_format_version,
+        "Ignored since Kafka 3.0: magic 2 is stored.", lambda value: is_metadata_version(str(value)),
     ),
     "message.timestamp.after.max.ms": _number(
         "LONG", LONG_MAX, 0,

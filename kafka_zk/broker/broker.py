@@ -215,8 +215,8 @@ class Broker:
         ]  # fmt: skip
         replicas.marker_listeners.append(coordinator.transactional_commits.markers_written)
         self._transactions = BrokerTransactions(
-            config, self._clock, replicas, metadata, self._connect_to_broker, self._allocate_producer_ids, events,
-            end_of_turn(self._reactor),
+            config, self._clock, replicas, metadata, self._connect_to_broker, self._allocate_producer_ids,
+            topics.missing, events, end_of_turn(self._reactor),
         )  # fmt: skip
         self.log_cleaner = LogCleaner(
             self._clock, self._run_in_thread, self._when_readable, self._logs, LogCleanerSettings.of(config),
@@ -337,7 +337,7 @@ class Broker:
             config.connections_per_ip_overrides,
             descriptors_for_connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0], self._logs.pool.max_open_files),
         )
-        self._live_config = LiveConfig(self.services, quotas, self.log_cleaner)
+        self._live_config = LiveConfig(self.services, quotas, self.log_cleaner, self._register)
         for wanted in config.listener_list:
             listener = Listener(
                 self._reactor,
@@ -379,14 +379,14 @@ class Broker:
             EndPoint(
                 wanted.name, wanted.security_protocol, _advertised_host(wanted.host), wanted.port or ports[wanted.name]
             )
-            for wanted in self._config.advertised_listener_list
+            for wanted in self.services.config.advertised_listener_list
         )
         now_ms = self._clock.wall_ms()
         return BrokerInfo.of(self.broker_id, endpoints, rack=self._config.broker_rack, timestamp_ms=now_ms)
 
     async def _register(self) -> None:
         self.broker_epoch = await self._brokers.register(self._info(), self._sessions)
-        if self._client.session_id is not None:
+        if self._client.session_id is not None and self._client.session_id not in self._sessions:
             self._sessions.append(self._client.session_id)
 
     def _session_changed(self, state: SessionState) -> None:

@@ -4,6 +4,7 @@ A notification only names an entity; its present configuration is read and appli
 no harm. Source: ConfigHandler.scala, DynamicBrokerConfig.scala@3.9.
 """
 
+from collections.abc import Awaitable, Callable
 
 from twisted.logger import Logger
 
@@ -33,12 +34,22 @@ async def read_broker_config(configs: ConfigRegistry, dynamic: DynamicBrokerConf
 
 
 class LiveConfig:
-    """Keeps a broker's parts at the configuration that ZooKeeper has."""
+    """Keeps a broker's parts at the configuration that ZooKeeper has.
 
-    def __init__(self, services: Services, quotas: ConnectionQuotas, log_cleaner: LogCleaner) -> None:
+    ``register`` writes the broker's registration anew, with the addresses of ``services.config``.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        quotas: ConnectionQuotas,
+        log_cleaner: LogCleaner,
+        register: Callable[[], Awaitable[None]],
+    ) -> None:
         self._services = services
         self._log_cleaner = log_cleaner
         self._quotas = quotas
+        self._register = register
 
     async def changed(self, entity_type: str, entity_name: str) -> None:
         """Apply the present configuration of an entity that was announced."""
@@ -78,6 +89,7 @@ class LiveConfig:
         services = self._services
         config = await read_broker_config(services.configs, services.dynamic_config, services.broker_id)
         new_defaults = config.topic_defaults != services.config.topic_defaults
+        new_addresses = config.advertised_listener_list != services.config.advertised_listener_list
         services.config = config
         self._quotas.set_limits(
             config.max_connections, config.max_connections_per_ip, config.connections_per_ip_overrides
@@ -89,4 +101,6 @@ class LiveConfig:
             self._allow_unclean_elections()
             services.replicas.set_topic_defaults(config.topic_defaults)
             await self._reload_topics(sorted({partition.topic for partition in services.replicas.partitions}))
+        if new_addresses:
+            await self._register()
         _log.info("the broker's configuration changed")

@@ -14,13 +14,14 @@ from kafka_zk.system.clock import AtEndOfTurn, Clock
 from kafka_zk.transaction.config import TransactionConfig
 from kafka_zk.transaction.coordinator import TransactionCoordinator
 from kafka_zk.transaction.events import TransactionReporter
-from kafka_zk.transaction.marker_channels import TxnMarker, Written
+from kafka_zk.transaction.marker_channels import FindMissing, TxnMarker, Written
 from kafka_zk.transaction.marker_client import MarkerClient
 from kafka_zk.transaction.producer_ids import ProducerIdManager
 
 
 class BrokerTransactions:
-    """``connect`` to a host and port, versions negotiated; ``allocate_block`` takes producer ids for this broker."""
+    """``connect`` to a host and port, versions negotiated; ``allocate_block`` takes producer ids for this broker;
+    ``find_missing`` finds those of some topics that are not in ZooKeeper."""
 
     def __init__(
         self,
@@ -30,6 +31,7 @@ class BrokerTransactions:
         metadata: MetadataCache,
         connect: Callable[[str, int], Awaitable[KafkaConnection]],
         allocate_block: Callable[[], Awaitable[range]],
+        find_missing: FindMissing,
         events: EventSource,
         at_end_of_turn: AtEndOfTurn,
     ) -> None:
@@ -42,6 +44,7 @@ class BrokerTransactions:
             metadata,
             ProducerIdManager(allocate_block),
             self._write_markers,
+            find_missing,
             TransactionReporter(events).tell,
             at_end_of_turn,
         )

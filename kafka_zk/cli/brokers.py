@@ -10,6 +10,7 @@ from kafka_zk.cli.nearest import did_you_mean, missing
 from kafka_zk.cli.output import note
 from kafka_zk.cli.waiting import shortened_list, waiting
 from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.client.config import format_bootstrap_servers
 from kafka_zk.client.errors import BrokerError, KafkaTimeoutError
 from kafka_zk.client.metadata import TopicMetadata
 from kafka_zk.consumer.blocking_reader import BlockingReader
@@ -48,7 +49,7 @@ def find_topic(reader: BlockingReader, topic: str, *, wait: bool) -> TopicMetada
 
     Raises: CommandFailed, without ``wait`` at once; KafkaError.
     """
-    servers = ",".join(f"{host}:{port}" for host, port in reader.config.bootstrap_addresses)
+    servers = format_bootstrap_servers(reader.config.bootstrap_addresses)
     limit_s = reader.config.default_api_timeout_ms / 1000
     if not wait:
         try:

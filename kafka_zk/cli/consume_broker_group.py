@@ -10,6 +10,7 @@ from kafka_zk.broker.signals import interrupt_at_the_end
 from kafka_zk.cli.brokers import broker_admin, check_topics
 from kafka_zk.cli.group_records import FLUSH_MS, group_records
 from kafka_zk.cli.waiting import shortened_list, waiting
+from kafka_zk.client.config import format_bootstrap_servers
 from kafka_zk.consumer.blocking_consumer import BlockingConsumer
 from kafka_zk.consumer.consumer_config import ConsumerConfig
 from kafka_zk.consumer.records import ConsumerRecord
@@ -46,7 +47,7 @@ def consume_in_broker_group(options: BrokerGroupOptions, write: Callable[[Consum
         "consumer.timeout.ms": FLUSH_MS,
     }
     config = ConsumerConfig.from_properties(given)
-    servers = ",".join(f"{host}:{port}" for host, port in config.bootstrap_addresses)
+    servers = format_bootstrap_servers(config.bootstrap_addresses)
     if options.topics and not options.wait:
         with broker_admin(servers) as admin:
             check_topics(admin, options.topics)

@@ -8,7 +8,13 @@ import click
 from click.core import ParameterSource
 
 from kafka_zk.cli.command_group import CommandGroup
-from kafka_zk.cli.options import group_option, groups_option, json_option, zookeeper_option
+from kafka_zk.cli.options import (
+    bootstrap_servers_option,
+    group_option,
+    groups_option,
+    json_option,
+    zookeeper_option,
+)
 from kafka_zk.cli.output import note, print_json, print_rows, print_table
 from kafka_zk.cli.text_file import TEXT_FILE, read_lines
 
@@ -50,7 +56,7 @@ def in_zookeeper(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def brokers(help_text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT[,...]", help=help_text)
+    return bootstrap_servers_option(help_text)
 
 
 def where(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -29,15 +29,36 @@ def web_option(help: str) -> Decorator:
     return click.option("--web", "web_port", type=kind, is_flag=False, flag_value=WEB_PORT, help=help)
 
 
-bootstrap_option: Decorator = click.option(
-    "--bootstrap-server",
-    "bootstrap",
-    metavar="HOST:PORT[,...]",
+def bootstrap_servers_option(help_text: str, **attributes: Any) -> Decorator:
+    """``--bootstrap-server`` as the parameter ``bootstrap``, in the one spelling of ``format_bootstrap_servers``."""
+    return click.option(
+        "--bootstrap-server",
+        "bootstrap",
+        metavar="HOST:PORT[,...]",
+        callback=_bootstrap_servers,
+        help=help_text,
+        **attributes,
+    )
+
+
+def _bootstrap_servers(context: click.Context, parameter: click.Parameter, given: str | None) -> str | None:
+    from kafka_zk.client.config import format_bootstrap_servers, parse_bootstrap_servers
+    from kafka_zk.client.errors import ConfigError
+
+    if given is None:
+        return None
+    try:
+        return format_bootstrap_servers(parse_bootstrap_servers(given))
+    except ConfigError as error:
+        raise click.BadParameter(str(error).removeprefix("bootstrap.servers: ")) from None
+
+
+bootstrap_option: Decorator = bootstrap_servers_option(
+    "Brokers to ask first.",
     envvar=BOOTSTRAP_VARIABLE,
     show_envvar=True,
     default=DEFAULT_BOOTSTRAP,
     show_default=True,
-    help="Brokers to ask first.",
 )
 
 

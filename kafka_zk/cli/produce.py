@@ -77,6 +77,7 @@ def command(
     kafka-zk produce --topic t --rate 10
     """
     from kafka_zk.cli.brokers import check_may_produce
+    from kafka_zk.client.config import format_bootstrap_servers
     from kafka_zk.producer.blocking import BlockingProducer
 
     line_properties = dict(properties)
@@ -95,7 +96,7 @@ def command(
     if rate is not None and path is not None:
         raise click.UsageError("--rate numbers its records itself: without --file")
     with _lines(path) if rate is None else _numbered(rate) as lines, BlockingProducer(None, **options) as producer:
-        servers = ",".join(f"{host}:{port}" for host, port in producer.config.bootstrap_addresses)
+        servers = format_bootstrap_servers(producer.config.bootstrap_addresses)
         check_may_produce(servers, topic)
         report = _Report(servers, producer.config)
         with suppress(*() if rate is None else (KeyboardInterrupt,)):

@@ -22,9 +22,8 @@ from kafka_zk.cli.topic_access import (
     through_broker,
     through_zookeeper,
 )
+from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
 from kafka_zk.system.integers import NATURAL_INT32, decimal_integer
-
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
 
 @click.group("topics", cls=CommandGroup, short_help="Create, list, describe and delete topics.")

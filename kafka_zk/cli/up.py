@@ -291,11 +291,17 @@ def _complaint(cluster: "EmbeddedCluster") -> str:
 def _found_by_default(cluster: "EmbeddedCluster") -> bool:
     """Whether a command without options that is typed in the same environment comes to this cluster."""
     from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER
+    from kafka_zk.client.config import parse_bootstrap_servers
+    from kafka_zk.client.errors import ConfigError
 
-    bootstrap = os.environ.get(BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP)
-    zookeeper = os.environ.get(ZOOKEEPER_VARIABLE, DEFAULT_ZOOKEEPER)
-    ours = cluster.bootstrap.split(",")
-    return zookeeper == cluster.zookeeper_connect and all(each in ours for each in bootstrap.split(","))
+    bootstrap = os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
+    zookeeper = os.environ.get(ZOOKEEPER_VARIABLE) or DEFAULT_ZOOKEEPER
+    try:
+        asked = parse_bootstrap_servers(bootstrap)
+    except ConfigError:
+        return False
+    ours = parse_bootstrap_servers(cluster.bootstrap)
+    return zookeeper == cluster.zookeeper_connect and set(asked) <= set(ours)
 
 
 def _web_page(cluster: "EmbeddedCluster", port: int | None, cleanup: ExitStack) -> "WebPage | None":

@@ -4,7 +4,7 @@ Metadata are fetched again when somebody saw a sign that they are old (``request
 ``metadata.max.age.ms``, and when a topic is asked for that is not known yet; never twice at the same time.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -19,6 +19,7 @@ from kafka_zk.network.client import Connect, KafkaConnection, connect
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.leader_hint import CurrentLeader, NodeEndpoint
 from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
@@ -127,6 +128,14 @@ class Cluster:
                     return
                 _log.warn("metadata were not fetched and will be tried again: {error}", error=error)
                 self._update_pending = True
+
+    def learn_leaders(
+        self, leaders: Mapping[TopicPartition, CurrentLeader], endpoints: Iterable[NodeEndpoint]
+    ) -> set[TopicPartition]:
+        """Take over what a Produce or Fetch response says of leaders (KIP-951); returns the partitions of which that is
+        news, whose requests can go to the new leader without fresh metadata."""
+        self.metadata, moved = self.metadata.with_leaders(leaders, endpoints)
+        return moved
 
     async def topic(self, name: str, timeout_ms: int) -> TopicMetadata:
         """Return a topic's metadata, waiting for it to exist if need be.

@@ -5,6 +5,7 @@ command line or a properties file needs no care. Tests: tests/kafka_zk/client/te
 """
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
@@ -13,6 +14,10 @@ from kafka_zk.client.errors import ConfigError
 from kafka_zk.system.integers import INT64, PORTS, decimal_integer
 
 _INT_MAX = 2**31 - 1
+_ADDRESS = re.compile(
+    r"(?:(?P<listener>[0-9a-zA-Z\-%._]*)://)?\[?(?P<host>[0-9a-zA-Z\-%._:]+)\]?:(?P<port>[0-9]+)", re.ASCII
+)
+_SECURE_PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def option(default: Any, minimum: int | None = None, maximum: int = _INT_MAX, choices: tuple[str, ...] = ()) -> Any:
@@ -24,23 +29,33 @@ def option(default: Any, minimum: int | None = None, maximum: int = _INT_MAX, ch
 
 
 def parse_bootstrap_servers(servers: str | Iterable[str]) -> tuple[tuple[str, int], ...]:
-    """Return (host, port) pairs of ``"h1:9092,h2:9092,[::1]:9092"`` or of a list of such.
+    """Return (host, port) pairs of ``"h1:9092, PLAINTEXT://h2:9092,[::1]:9092,"`` or of a list of such.
 
+    A listener name in front of an address is ignored, as Kafka's clients do, but TLS and SASL are refused.
     Raises: ConfigError for an address without a port or an empty list.
+    Source: Utils.HOST_PORT_PATTERN@3.9.
     """
-    parts = servers.split(",") if isinstance(servers, str) else list(servers)
-    found = []
-    for part in (part.strip() for part in parts):
-        if not part:
-            continue
-        host, colon, port = part.rpartition(":")
-        number = decimal_integer(port, PORTS)
-        if not colon or not host or number is None:
-            raise ConfigError(f"bootstrap.servers: {part!r} is not host:port")
-        found.append((host.strip("[]"), number))
+    texts = [servers] if isinstance(servers, str) else servers
+    parts = (part.strip() for text in texts for part in text.split(","))
+    found = tuple(_address(part) for part in parts if part)
     if not found:
         raise ConfigError("bootstrap.servers: at least one host:port is needed")
-    return tuple(found)
+    return found
+
+
+def format_bootstrap_servers(addresses: Iterable[tuple[str, int]]) -> str:
+    """What ``parse_bootstrap_servers`` reads, in one spelling."""
+    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)
+
+
+def _address(text: str) -> tuple[str, int]:
+    matched = _ADDRESS.fullmatch(text)
+    number = None if matched is None else decimal_integer(matched["port"], PORTS)
+    if matched is None or number is None:
+        raise ConfigError(f"bootstrap.servers: {text!r} is not host:port")
+    if (matched["listener"] or "").upper() in _SECURE_PROTOCOLS:
+        raise ConfigError(f"bootstrap.servers: {text!r} needs TLS or SASL, which this client does not support")
+    return matched["host"], number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,13 @@ it may be another topic of that name; see ``_lasting``. Tests: tests/kafka_zk/cl
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, takewhile
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.leader_hint import CurrentLeader, NodeEndpoint
 from kafka_zk.storage.types import TopicPartition
 
 NO_TOPIC_ID = UUID(int=0)
@@ -99,6 +100,43 @@ class ClusterMetadata:
             if topic.name is not None:
                 topics[topic.name] = _topic(topic, self.topics.get(topic.name), nodes)
         return ClusterMetadata(response.cluster_id, response.controller_id, nodes, topics)
+
+    def with_leaders(
+        self, leaders: Mapping[TopicPartition, CurrentLeader], endpoints: Iterable[NodeEndpoint]
+    ) -> tuple["ClusterMetadata", set[TopicPartition]]:
+        """The snapshot after a response that named leaders (KIP-951), and the partitions of which that was news.
+
+        A leader counts if its epoch is newer than the one that is known, and its address is known or in ``endpoints``.
+        Source: Metadata.updatePartitionLeadership@3.9.
+        """
+        nodes = {**self.nodes, **{each.node_id: Node(*each) for each in endpoints}}
+        news = {
+            tp: leader
+            for tp, leader in leaders.items()
+            if leader.leader_id in nodes and self._has_partition(tp) and leader.leader_epoch > self.leader_epoch(tp)
+        }
+        if not news:
+            return self, set()
+        topics = dict(self.topics)
+        for name in {tp.topic for tp in news}:
+            topics[name] = _with_leaders(topics[name], news, nodes)
+        return replace(self, nodes=nodes, topics=topics), set(news)
+
+    def _has_partition(self, tp: TopicPartition) -> bool:
+        found = self.topics.get(tp.topic)
+        return found is not None and tp.partition < len(found.partitions)
+
+
+def _with_leaders(
+    topic: TopicMetadata, news: Mapping[TopicPartition, CurrentLeader], nodes: Mapping[int, Node]
+) -> TopicMetadata:
+    partitions = tuple(
+        each if leader is None else each._replace(leader=leader.leader_id, leader_epoch=leader.leader_epoch)
+        for each in topic.partitions
+        for leader in (news.get(TopicPartition(topic.name, each.partition)),)
+    )
+    available = tuple(each.partition for each in partitions if each.leader in nodes)
+    return topic._replace(partitions=partitions, available=available)
 
 
 def _topic(topic: Any, known: TopicMetadata | None, nodes: Mapping[int, Node]) -> TopicMetadata:

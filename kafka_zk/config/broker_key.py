@@ -44,7 +44,7 @@ class Facts(TypedDict, total=False):
     update: Update
 
     is_built: bool
-    """False: the key is dynamic in Kafka, but this broker refuses to change it while it runs."""
+    """Whether this broker can change a dynamic key while it runs; by default if the key is cluster-wide."""
 
     is_listed: bool
     """False: DescribeConfigs does not know the key, as in Kafka, or it is not Kafka's."""
@@ -80,7 +80,7 @@ class BrokerKey(Generic[R]):
         self.low = facts.get("low")
         self.use = facts.get("use", Use.IGNORED)
         self.update = facts.get("update", Update.READ_ONLY)
-        self.is_built = facts.get("is_built", True)
+        self.is_built = facts.get("is_built", self.update is Update.CLUSTER_WIDE)
         self.is_listed = facts.get("is_listed", True)
         self.in_units = facts.get("in_units")
         self.fallback = facts.get("fallback")
@@ -110,8 +110,8 @@ class BrokerKey(Generic[R]):
 
     @property
     def is_changeable(self) -> bool:
-        """Whether this broker takes a change while it runs: of listeners, TLS, SASL and plugins it takes none."""
-        return self.update is Update.CLUSTER_WIDE and self.is_built
+        """Whether this broker takes a change while it runs: none of TLS, SASL, plugins and where it listens."""
+        return self.is_dynamic and self.is_built
 
     def value(self, text: str) -> Any:
         """The typed value of a text, whatever its size. Raises BadValue."""

@@ -36,7 +36,7 @@ class BrokerKeys:
 
     advertised_listeners = ITEMS(
         None, "Addresses that clients and other brokers are told; those not named are told as bound.", here="",
-        use=READ, update=PER_BROKER,
+        use=READ, update=PER_BROKER, is_built=True,
     )
     alter_config_policy_class_name = CLASS()
     alter_log_dirs_replication_quota_window_num = INT("11")

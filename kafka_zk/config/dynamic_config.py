@@ -4,8 +4,9 @@ Dynamic values lie in ``/config/brokers/<default>`` and ``/config/brokers/<id>``
 ``server.properties``. A dynamic value also hides the other spellings of its key (``log.retention.ms`` hides
 ``log.retention.hours``). Pure: whoever applies a new configuration is in ``live_config``.
 
-Of Kafka's dynamic keys those of TLS, SASL, listeners and plugins are refused like keys that are not dynamic; those
-that only tune a JVM broker (thread counts but for the cleaner's) are kept and shown and change nothing.
+Of Kafka's dynamic keys those of TLS, SASL, plugins and where to listen are refused like keys that are not dynamic, and
+shown as read-only. Those that only tune a JVM broker (thread counts but for the cleaner's) are kept and shown, and
+change nothing.
 Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
 """
 
@@ -60,7 +61,7 @@ class DynamicBrokerConfig:
         usable = {}
         for key, value in properties.items():
             try:
-                _check_keys([key])
+                _check_keys([key], per_broker=per_broker)
                 parse(key, value)
             except (BadValue, ApiError) as error:
                 _log.error(
@@ -74,7 +75,7 @@ class DynamicBrokerConfig:
 
     def validate(self, properties: Mapping[str, str], *, per_broker: bool) -> None:
         """Whether the properties may replace those stored. Raises ApiError, in Kafka's words."""
-        _check_keys(properties)
+        _check_keys(properties, per_broker=per_broker)
         try:
             for key, value in properties.items():
                 parse(key, value)
@@ -107,7 +108,7 @@ class DynamicBrokerConfig:
         return KafkaConfig.from_properties(merged)[0]
 
 
-def _check_keys(keys: Mapping[str, str] | list[str]) -> None:
+def _check_keys(keys: Mapping[str, str] | list[str], *, per_broker: bool) -> None:
     def refuse(problem: str, refused: list[str], collection: str = "Set") -> None:
         if refused:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{problem}: {collection}({', '.join(refused)})")
@@ -123,6 +124,11 @@ def _check_keys(keys: Mapping[str, str] | list[str]) -> None:
         "Cannot update these configs dynamically",
         [key for key in keys if key.startswith(_REFUSED_PREFIXES) or (key in rows and not rows[key].is_changeable)],
     )
+    if not per_broker:
+        refuse(
+            "Cannot update these configs at default cluster level, broker id must be specified",
+            [key for key, row in rows.items() if row.update is Update.PER_BROKER],
+        )
 
 
 def _check_cleaner_threads(wanted: Mapping[str, str], present: Mapping[str, str]) -> None:

@@ -8,6 +8,8 @@ Tests: tests/kafka_zk/config/test_inter_broker_protocol.py.
 import re
 from typing import NamedTuple
 
+from kafka_zk.storage.metadata_version import is_metadata_version
+
 _PATTERN = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
 _LAST = 99  # without a step ("3.9"), the last one of the release
 _Level = tuple[int, int, int, int]
@@ -131,7 +133,7 @@ def has_features(protocol: str) -> bool:
 
 def _level(protocol: str) -> _Level:
     matched = _PATTERN.fullmatch(protocol)
-    if matched is None:
+    if matched is None or not is_metadata_version(protocol):
         raise ValueError(f"allowed is a version such as 3.9-IV0, not {protocol!r}")
     major, minor, patch, step = (None if group is None else int(group) for group in matched.groups())
     assert major is not None

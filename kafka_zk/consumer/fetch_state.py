@@ -233,14 +233,18 @@ class FetchState:
         times = [state.not_before_ms for state in self._partitions.values() if state.not_before_ms > now_ms]
         return min(times, default=None)
 
-    def fetched(self, wanted: Wanted, answer: FetchedPartition, now_ms: int) -> After:
-        """Take in one partition of a fetch's answer."""
+    def fetched(self, wanted: Wanted, answer: FetchedPartition, now_ms: int, *, has_moved: bool = False) -> After:
+        """Take in one partition of a fetch's answer. ``has_moved``: it named another leader or leader epoch, with which
+        the partition can be fetched without a pause."""
         tp, fetch_offset, generation = wanted
         state = self._current(tp, generation)
         if state is None:
             return After.NOTHING
         state.in_flight = False
         if answer.error_code:
+            if has_moved:
+                state.read_replica = None
+                return After.NOTHING
             return self._refused(tp, state, answer.error_code, fetch_offset, now_ms)
         if answer.preferred_read_replica >= 0:
             state.read_replica = answer.preferred_read_replica

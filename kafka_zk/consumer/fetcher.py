@@ -159,9 +159,14 @@ class Fetcher:
             name = names.get(topic_id, "") if topic_id is not None else topic
             for answer in partitions:
                 answers[TopicPartition(name or "", answer.partition)] = answer
+        leaders = {tp: answer.current_leader for tp, answer in answers.items() if answer.current_leader is not None}
+        moved = self._cluster.learn_leaders(leaders, response.node_endpoints) if leaders else ()
         now_ms = self._now_ms()
         missing = FetchedPartition(-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return [self._state.fetched(each, answers.get(each.tp, missing), now_ms) for each in wanted]
+        return [
+            self._state.fetched(each, answers.get(each.tp, missing), now_ms, has_moved=each.tp in moved)
+            for each in wanted
+        ]
 
     async def _exchange(self, node_id: int, wanted: list[Wanted]) -> tuple[FetchResponse, dict[bytes, str]]:
         connection = await self._cluster.connection(node_id, _PURPOSE)

@@ -40,6 +40,7 @@ from kafka_zk.handlers.inter_broker import (
     stop_replica,
     update_metadata,
 )
+from kafka_zk.handlers.security import acls, client_quotas, delegation_tokens, sasl, user_scram_credentials
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.topics import (
     alter_partition_reassignments,
@@ -119,6 +120,19 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
     ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
+    ApiKey.SASL_HANDSHAKE: sasl.handshake,
+    ApiKey.SASL_AUTHENTICATE: sasl.authenticate,
+    ApiKey.DESCRIBE_ACLS: acls.describe,
+    ApiKey.CREATE_ACLS: acls.create,
+    ApiKey.DELETE_ACLS: acls.delete,
+    ApiKey.CREATE_DELEGATION_TOKEN: delegation_tokens.create,
+    ApiKey.RENEW_DELEGATION_TOKEN: delegation_tokens.renew,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: delegation_tokens.expire,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: delegation_tokens.describe,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: client_quotas.describe,
+    ApiKey.ALTER_CLIENT_QUOTAS: client_quotas.alter,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: user_scram_credentials.describe,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: user_scram_credentials.alter,
 }
 
 OFFERED_VERSIONS: dict[ApiKey, tuple[int, int]] = {

@@ -2,7 +2,7 @@
 
 All of it comes with UpdateMetadata. A new leader of a partition that this broker has a replica of comes with
 LeaderAndIsr before, and is taken over from that: clients that the old leader sends away then learn from it where to go.
-(Kafka 3.7 says so in the answer that sends them away, to its newest clients: KIP-951.)
+(Newer clients learn it from the response that sends them away: KIP-951.)
 
 Pure state: no I/O. Readers see a whole update or none of it, since everything happens on the reactor thread.
 

@@ -60,12 +60,24 @@ def check_collision(name: str, existing: Mapping[str, object]) -> None:
     if name in existing:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     if "." in name or "_" in name:
-        flat = name.replace(".", "_")
+        key = collision_key(name)
         for other in existing:
-            if other.replace(".", "_") == flat:
+            if collision_key(other) == key:
                 raise ApiError(
                     ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topics: {other}"
                 )
+
+
+def check_collision_in_request(name: str, planned: Mapping[str, str]) -> None:
+    """As ``check_collision``, for topics that the same request creates: ``planned`` has each by ``collision_key``."""
+    other = planned.get(collision_key(name))
+    if other is not None:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topics: {other}")
+
+
+def collision_key(name: str) -> str:
+    """The same for two names that differ only in ``.`` and ``_``."""
+    return name.replace(".", "_")
 
 
 def check_properties(topic: str, properties: Mapping[str, str | None], defaults: LogConfig) -> LogConfig:

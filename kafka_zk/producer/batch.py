@@ -18,6 +18,7 @@ class ProducerBatch:
     ``number`` orders the batches of a partition as their records were sent; the parts of a split one sort in its place.
     ``reserved_bytes`` is its share of ``buffer.memory``. ``base_sequence`` is NO_SEQUENCE until an idempotent producer
     drained it first; from then on the same records keep the same sequence, unless the producer's epoch was bumped.
+    ``has_new_leader``: the last attempt failed because the leader had moved, and named the new one.
     """
 
     __slots__ = (
@@ -35,6 +36,7 @@ class ProducerBatch:
         "created_ms",
         "done",
         "error",
+        "has_new_leader",
         "last_attempt_ms",
         "log_append_time_ms",
         "number",
@@ -61,6 +63,7 @@ class ProducerBatch:
         self.last_attempt_ms = created_ms
         self.reserved_bytes = reserved_bytes
         self.attempts = 0
+        self.has_new_leader = False
         self.count = 0
         self.closed = False
         self.producer_id = NO_PRODUCER_ID

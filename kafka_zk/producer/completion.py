@@ -51,8 +51,11 @@ class BatchCompletion:
         self._delivery_timeout_ms = config.delivery_timeout_ms
         self._compression = config.compression_type
 
-    def handle(self, batch: ProducerBatch, response: PartitionResult, now_ms: int) -> bool:
-        """Act on an answer; True when the metadata should be refreshed."""
+    def handle(self, batch: ProducerBatch, response: PartitionResult, now_ms: int, *, has_moved: bool = False) -> bool:
+        """Act on an answer; True when the metadata should be refreshed.
+
+        ``has_moved``: the answer named another leader, to which the batch can go without a pause.
+        """
         self._accumulator.returned(batch.tp)
         if batch.done:  # it expired while in flight; a late success still moves the sequences on
             if response.error_code == ErrorCode.NONE and self._idempotence is not None and batch.has_sequence:
@@ -66,12 +69,13 @@ class BatchCompletion:
         elif self._should_retry(batch, code, response.log_start_offset, now_ms):
             batch.attempts += 1
             batch.last_attempt_ms = now_ms
+            batch.has_new_leader = has_moved
             self._accumulator.requeue([batch])
         elif code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._succeed(batch, -1, -1)  # written long ago; the broker forgot where
         else:
             self._refuse(batch, response)
-        return code in STALE_METADATA
+        return code in STALE_METADATA and not has_moved
 
     def expire(self, now_ms: int) -> None:
         """Fail what ran out of ``delivery.timeout.ms``."""

@@ -198,7 +198,7 @@ class RecordAccumulator:
         return drained._replace(next_check_ms=next_check_ms)
 
     def _ready_ms(self, queue: _PartitionQueue, batch: ProducerBatch, now_ms: int) -> int:
-        if batch.attempts:
+        if batch.attempts and not batch.has_new_leader:
             backoff_ms = self._retry_backoff_ms << min(batch.attempts - 1, 20)
             return batch.last_attempt_ms + min(backoff_ms, max(self._retry_backoff_max_ms, self._retry_backoff_ms))
         full = batch.closed or len(queue.batches) > 1 or batch.size_bytes >= self._batch_size

@@ -27,7 +27,9 @@ from kafka_zk.protocol.produce import (
     PartitionData,
     PartitionResult,
     ProduceRequest,
+    ProduceResponse,
     TopicData,
+    TopicResult,
     read_produce_response,
     write_produce_request,
 )
@@ -197,25 +199,33 @@ class Sender:
 
     async def _request(self, node_id: int, connection: KafkaConnection, batches: list[ProducerBatch]) -> None:
         try:
-            results = await self._exchange(connection, batches)
+            response = await self._exchange(connection, batches)
         except Exception as error:
             # Connection lost, timed out or nonsense received: whether the batches were written is unknown.
             if not self._stopped:
                 _log.warn("a produce request to broker {node_id} failed: {error}", node_id=node_id, error=error)
             lost = PartitionResult(-1, ErrorCode.NETWORK_EXCEPTION, error_message=str(error))
-            results = {batch.tp: lost for batch in batches}
+            response = _same_for_all(batches, lost)
+        results = {
+            TopicPartition(topic, result.partition): result
+            for topic, partitions in response.topics
+            for result in partitions
+        }
+        leaders = {tp: result.current_leader for tp, result in results.items() if result.current_leader is not None}
+        moved = self._cluster.learn_leaders(leaders, response.node_endpoints) if leaders else ()
         self._in_flight[node_id] -= 1
         now_ms = self.now_ms()
         missing = PartitionResult(-1, ErrorCode.UNKNOWN_SERVER_ERROR, error_message="the broker's answer left it out")
-        stale = [self._completion.handle(each, results.get(each.tp, missing), now_ms) for each in batches]
+        stale = [
+            self._completion.handle(each, results.get(each.tp, missing), now_ms, has_moved=each.tp in moved)
+            for each in batches
+        ]
         if any(stale):
             self._cluster.request_update()
         self._on_progress()
         self.wake()
 
-    async def _exchange(
-        self, connection: KafkaConnection, batches: list[ProducerBatch]
-    ) -> dict[TopicPartition, PartitionResult]:
+    async def _exchange(self, connection: KafkaConnection, batches: list[ProducerBatch]) -> ProduceResponse:
         version = version_between(connection, ApiKey.PRODUCE, _PRODUCE_VERSION_MIN, _PRODUCE_VERSION_MAX)
         acks = self._config.required_acks
         topics: dict[str, list[PartitionData]] = {}
@@ -232,12 +242,8 @@ class Sender:
             ApiKey.PRODUCE, version, write_produce_request(version, request), expect_response=acks != 0
         )
         if acks == 0:
-            return {batch.tp: PartitionResult(batch.tp.partition) for batch in batches}
-        return {
-            TopicPartition(topic, result.partition): result
-            for topic, results in read_produce_response(version, body).topics
-            for result in results
-        }
+            return _same_for_all(batches, PartitionResult(-1))
+        return read_produce_response(version, body)
 
     async def _ask_producer_id(self) -> None:
         """Ask until a broker gives an id; an error that waiting cannot cure ends the producer."""
@@ -259,6 +265,11 @@ class Sender:
             await sleep(self._reactor, self._config.retry_backoff_ms / 1000)
         self._asking_producer_id = False
         self.wake()
+
+
+def _same_for_all(batches: list[ProducerBatch], result: PartitionResult) -> ProduceResponse:
+    results = ((each.tp.topic, result._replace(partition=each.tp.partition)) for each in batches)
+    return ProduceResponse([TopicResult(topic, [each]) for topic, each in results])
 
 
 def _always(_: ProducerBatch) -> bool:

@@ -138,6 +138,10 @@ BROKER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DESCRIBE_LOG_DIRS: (0, 4),
     ApiKey.SASL_AUTHENTICATE: (0, 2),
     ApiKey.CREATE_PARTITIONS: (0, 3),
+    ApiKey.CREATE_DELEGATION_TOKEN: (0, 3),
+    ApiKey.RENEW_DELEGATION_TOKEN: (0, 2),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: (0, 2),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: (0, 3),
     ApiKey.DELETE_GROUPS: (0, 2),
     ApiKey.ELECT_LEADERS: (0, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
@@ -160,7 +164,7 @@ BROKER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
 }
 """Lowest and highest version of each API that this code can read and write; a broker offers those it has a handler for.
 
-Never higher than Kafka 3.9.1 in ZooKeeper mode. Not here: delegation tokens and Envelope.
+Never higher than Kafka 3.9.1 in ZooKeeper mode. Not here: Envelope.
 """
 
 NEVER = 32767
@@ -205,6 +209,10 @@ FLEXIBLE_SINCE: dict[int, int] = {
     ApiKey.DESCRIBE_LOG_DIRS: 2,
     ApiKey.SASL_AUTHENTICATE: 2,
     ApiKey.CREATE_PARTITIONS: 2,
+    ApiKey.CREATE_DELEGATION_TOKEN: 2,
+    ApiKey.RENEW_DELEGATION_TOKEN: 2,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: 2,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: 2,
     ApiKey.DELETE_GROUPS: 2,
     ApiKey.ELECT_LEADERS: 2,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,

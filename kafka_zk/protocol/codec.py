@@ -43,6 +43,10 @@ _OWN_TABLES = (
     "AllocateProducerIds",
     "ConsumerGroupHeartbeat",
     "ConsumerGroupDescribe",
+    "CreateDelegationToken",
+    "RenewDelegationToken",
+    "ExpireDelegationToken",
+    "DescribeDelegationToken",
 )
 
 

@@ -17,8 +17,8 @@ from kafka_zk.protocol.primitives import length
 
 Response = codec.response(ApiKey.METADATA)
 
-_CLUSTER_OPERATIONS_VERSIONS = range(8, 11)
-_TOPIC_OPERATIONS_SINCE = 8
+CLUSTER_OPERATIONS_VERSIONS = range(8, 11)
+TOPIC_OPERATIONS_SINCE = 8
 
 
 class PartitionRow(NamedTuple):
@@ -39,9 +39,17 @@ def encode_topic(topic: Any, partition_count: int, partitions: Iterable[bytes], 
     front_size, tail_size = _sizes_without_brokers(version)
     body = codec.encode_body(_response([topic]), ApiKey.METADATA, version)
     encoded = bytes(body[front_size : len(body) - tail_size])
-    end = len(encoded) - (4 if version >= _TOPIC_OPERATIONS_SINCE else 0) - is_flexible(ApiKey.METADATA, version)
+    end = len(encoded) - (4 if version >= TOPIC_OPERATIONS_SINCE else 0) - is_flexible(ApiKey.METADATA, version)
     before, after = encoded[: end - len(_count(0, version))], encoded[end:]
     return (before + _count(partition_count, version), *partitions, after)
+
+
+def with_operations(parts: Sequence[bytes], operations: Iterable[int], version: int) -> Sequence[bytes]:
+    """An encoded topic, now with its authorized operations; ``version`` is ``TOPIC_OPERATIONS_SINCE`` or later."""
+    *before, last = parts
+    end = len(last) - is_flexible(ApiKey.METADATA, version)
+    bits = sum(1 << operation for operation in set(operations))
+    return (*before, last[: end - 4], bits.to_bytes(4, "big", signed=True), last[end:])
 
 
 def encode_partitions(partitions: Iterable[PartitionRow], version: int) -> bytes:
@@ -64,7 +72,7 @@ def _sizes_without_brokers(version: int) -> tuple[int, int]:
 def _around_topics(response: Any, version: int) -> tuple[bytes, bytes]:
     """What comes before the array of topics, and what after it."""
     body = bytes(codec.encode_body(response, ApiKey.METADATA, version))
-    operations_size = 4 if version in _CLUSTER_OPERATIONS_VERSIONS else 0
+    operations_size = 4 if version in CLUSTER_OPERATIONS_VERSIONS else 0
     tags_size = 1 if is_flexible(ApiKey.METADATA, version) else 0
     end = len(body) - operations_size - tags_size
     return body[: end - len(_count(0, version))], body[end:]

@@ -54,6 +54,9 @@ _MAX_ELEMENTS = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: 10_000,
     ApiKey.DELETE_GROUPS: 10_000,
     ApiKey.OFFSET_DELETE: _MANY,
+    # MirrorMaker copies all ACLs of its topics in one request.
+    ApiKey.CREATE_ACLS: 10_000,
+    ApiKey.DELETE_ACLS: 10_000,
 }
 
 

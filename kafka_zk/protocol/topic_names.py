@@ -4,7 +4,9 @@ import re
 
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+"""KRaft's own, which nobody may create."""
 MAX_NAME_LENGTH = 249
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")

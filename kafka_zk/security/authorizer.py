@@ -2,25 +2,51 @@
 
 import enum
 import functools
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from kafka_zk.protocol.request import RequestContext
 from kafka_zk.storage.types import new_tuple
 
 
-class Operation(enum.Enum):
-    """Source: AclOperation.java@3.9."""
+class Operation(enum.IntEnum):
+    """The numbers are Kafka's. Source: AclOperation.java@3.9."""
 
-    READ = "Read"
-    WRITE = "Write"
-    CREATE = "Create"
-    DELETE = "Delete"
-    ALTER = "Alter"
-    DESCRIBE = "Describe"
-    CLUSTER_ACTION = "ClusterAction"
-    DESCRIBE_CONFIGS = "DescribeConfigs"
-    ALTER_CONFIGS = "AlterConfigs"
-    IDEMPOTENT_WRITE = "IdempotentWrite"
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+SUPPORTED_OPERATIONS: Mapping[str, Sequence[Operation]] = {
+    "Topic": (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DESCRIBE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    "Group": (Operation.READ, Operation.DESCRIBE, Operation.DELETE),
+    "Cluster": (
+        Operation.CREATE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+    ),
+}
+"""The operations that each type of resource has. Source: AclEntry.supportedOperations@3.9."""
 
 
 class Resource(NamedTuple):
@@ -56,3 +82,19 @@ class AllowAll:
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         return True
+
+
+def authorized_operations(authorizer: Authorizer, context: RequestContext, resource: Resource) -> set[Operation]:
+    """The operations on ``resource`` that the principal of ``context`` may carry out (KIP-430)."""
+    supported = SUPPORTED_OPERATIONS[resource.type]
+    return {operation for operation in supported if authorizer.authorize(context, operation, resource)}
+
+
+def cluster_operations(authorizer: Authorizer, context: RequestContext) -> set[Operation]:
+    """As ``authorized_operations``, for the cluster: none without the permission to describe it.
+
+    Source: KafkaApis.handleTopicMetadataRequest, AuthHelper.computeDescribeClusterResponse@3.9.
+    """
+    if not authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
+        return set()
+    return authorized_operations(authorizer, context, CLUSTER)

@@ -19,7 +19,7 @@ from kafka_zk.replica.partition import Partition
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import AtEndOfTurn, Clock, at_once
 from kafka_zk.transaction.config import TransactionConfig
-from kafka_zk.transaction.marker_channels import TransactionMarkerChannels, WriteMarkers
+from kafka_zk.transaction.marker_channels import FindMissing, TransactionMarkerChannels, WriteMarkers
 from kafka_zk.transaction.memory import ID_BYTES, PARTITION_BYTES
 from kafka_zk.transaction.metadata import TransactionMetadata
 from kafka_zk.transaction.partitions import CoordinatedPartition
@@ -61,6 +61,7 @@ class TransactionCoordinator:
 
     Args:
         write_markers: has a broker, also this one, write the ends of transactions.
+        find_missing: which of some topics are not in ZooKeeper.
         tell: told of every transaction whose state in the log is another one now.
         at_end_of_turn: the reactor's; the markers of transactions that end in one turn are sent together.
     """
@@ -73,6 +74,7 @@ class TransactionCoordinator:
         metadata: MetadataCache,
         producer_ids: ProducerIdManager,
         write_markers: WriteMarkers,
+        find_missing: FindMissing,
         tell: Tell = lambda transaction: None,
         at_end_of_turn: AtEndOfTurn = at_once,
     ) -> None:
@@ -83,7 +85,7 @@ class TransactionCoordinator:
             config, clock, replicas, metadata, lambda ending: self.markers.send(ending), tell
         )
         self.markers = TransactionMarkerChannels(
-            clock, metadata, write_markers, self._manager.markers_written, at_end_of_turn
+            clock, metadata, write_markers, self._manager.markers_written, find_missing, at_end_of_turn
         )
 
     def role_changed(self, partition: Partition) -> None:

@@ -2,13 +2,15 @@
 
 To each broker one request is under way; what comes up meanwhile goes with the next one, and what comes up in one turn
 of the reactor goes together. A broker that does not answer, and a leader that is another one now, is tried again after
-a pause, by what the metadata say then. A partition that is gone needs no marker. A leader that has heard of a later
+a pause, by what the metadata say then. A partition that is gone needs no marker: one that the metadata do not have once
+the controller has sent them all, and until then one whose topic is not in ZooKeeper. A leader that has heard of a later
 epoch of the producer or of the coordinator is not asked again: somebody else ends the transaction.
 
 Source: TransactionMarkerChannelManager.scala, TransactionMarkerRequestCompletionHandler.scala@3.9.
 Tests: tests/kafka_zk/transaction/test_marker_channels.py.
 """
 
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -21,6 +23,7 @@ from twisted.python.failure import Failure
 from kafka_zk.metadata.cache import MetadataCache, PartitionInfo
 from kafka_zk.network.slices import in_slices
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.errors import RegistryError
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import AtEndOfTurn, Timers, at_once
 from kafka_zk.transaction.partitions import CoordinatedPartition
@@ -33,6 +36,8 @@ RETRY_S = 0.05
 SETTLED_AFTER_S = 10
 """A broker that has registered is told of many partitions in several requests: so long after the first one a partition
 that is not known is gone."""
+LOOK_UP_PAUSE_S = 0.1
+"""Between two looks into ZooKeeper for topics that the metadata do not have: a topic may be about to be deleted."""
 _PAUSE_FACTOR = 10  # retries take a tenth of the time at most
 _PARTITIONS_A_REQUEST = 2_000
 
@@ -79,6 +84,9 @@ class MarkersToSend(NamedTuple):
         return TxnMarker(*producer, self.owned.epoch, commit, sorted(tps))
 
 
+FindMissing = Callable[[Collection[str]], Awaitable[Collection[str]]]
+"""Which of these topics are not in ZooKeeper. Raises: RegistryError."""
+
 OnWritten = Callable[[CoordinatedPartition, Transaction, Collection[TopicPartition]], None]
 
 
@@ -87,6 +95,7 @@ class TransactionMarkerChannels:
 
     Args:
         on_written: told of partitions that have their marker, or need none.
+        find_missing: asked for topics that are not in the metadata while these may be incomplete.
         at_end_of_turn: the reactor's.
     """
 
@@ -96,8 +105,10 @@ class TransactionMarkerChannels:
         metadata: MetadataCache,
         write: WriteMarkers,
         on_written: OnWritten,
+        find_missing: FindMissing,
         at_end_of_turn: AtEndOfTurn = at_once,
     ) -> None:
+        self._find_missing = find_missing
         self._at_end_of_turn = at_end_of_turn
         self._clock = clock
         self._metadata = metadata
@@ -105,6 +116,9 @@ class TransactionMarkerChannels:
         self._on_written = on_written
         self._queues: dict[int, deque[MarkersToSend]] = {}
         self._to_retry: list[MarkersToSend] = []
+        self._undecided: list[MarkersToSend] = []  # their topics are looked up next, or now
+        self._is_looking_up = False
+        self._look_up_again_s = -math.inf
         self._broker_epoch = metadata.broker_epoch
         self._settled_s = clock.seconds() + SETTLED_AFTER_S
         self._is_retrying = False
@@ -114,7 +128,7 @@ class TransactionMarkerChannels:
     @property
     def unknown_destination_count(self) -> int:
         """How many ends of transactions wait for a leader, or for the next try."""
-        return len(self._to_retry)
+        return len(self._to_retry) + len(self._undecided)
 
     def send(self, ending: MarkersToSend) -> None:
         """Send them to the leaders of now, soon or later."""
@@ -122,19 +136,22 @@ class TransactionMarkerChannels:
             return
         by_leader: dict[int, list[TopicPartition]] = {}
         unknown: list[TopicPartition] = []
+        undecided: list[TopicPartition] = []
         gone: list[TopicPartition] = []
         tps = ending.markers.tps
         topics, brokers = self._metadata.topics, self._metadata.brokers
         for tp in sorted(tps):
             info = topics.get(tp[0], _NO_PARTITIONS).get(tp[1])
             if info is None:
-                (gone if self._is_settled else unknown).append(tp)
+                (gone if self._is_settled else undecided).append(tp)
             elif info.leader in brokers:
                 by_leader.setdefault(info.leader, []).append(tp)
             else:
                 unknown.append(tp)
         if unknown:
             self._retry_later(ending.for_leader(unknown))
+        if undecided:
+            self._decide_later(ending.for_leader(undecided))
         for leader, its in by_leader.items():
             self._enqueue(leader, ending if len(its) == len(tps) else ending.for_leader(its))
         if gone:
@@ -148,6 +165,38 @@ class TransactionMarkerChannels:
             self._broker_epoch, self._settled_s = metadata.broker_epoch, now_s + SETTLED_AFTER_S
         return bool(metadata.brokers) and now_s >= self._settled_s
 
+    def _decide_later(self, ending: MarkersToSend) -> None:
+        """The metadata do not have its partitions (yet): find out whether there are such topics."""
+        if self._is_looking_up or self._clock.seconds() < self._look_up_again_s:
+            self._retry_later(ending)
+            return
+        self._undecided.append(ending)
+        if len(self._undecided) == 1:
+            self._at_end_of_turn(lambda: ensureDeferred(self._look_up()).addErrback(_log_bug))
+
+    async def _look_up(self) -> None:
+        self._is_looking_up = True
+        missing: Collection[str] = ()
+        try:
+            missing = await self._find_missing({tp.topic for ending in self._undecided for tp in ending.markers.tps})
+        except RegistryError as error:
+            _log.info("cannot look up which topics are gone, trying again: {error}", error=error)
+        finally:  # whatever happened, no ending is lost
+            self._is_looking_up = False
+            self._look_up_again_s = self._clock.seconds() + LOOK_UP_PAUSE_S
+            undecided, self._undecided = self._undecided, []
+            self._looked_up(undecided, missing)
+
+    def _looked_up(self, undecided: Sequence[MarkersToSend], missing: Collection[str]) -> None:
+        for ending in undecided:
+            if self._is_closed or not ending.owned.is_current:
+                continue
+            gone = {tp for tp in ending.markers.tps if tp.topic in missing}
+            if gone:
+                self._tell(ending, gone)
+            if others := ending.markers.tps - gone:
+                self._retry_later(ending.for_leader(others))
+
     def _tell(self, ending: MarkersToSend, tps: Collection[TopicPartition]) -> None:
         """Whatever goes wrong with one transaction, the others go on."""
         try:
@@ -160,6 +209,7 @@ class TransactionMarkerChannels:
         self._is_closed = True
         self._queues.clear()
         self._to_retry.clear()
+        self._undecided.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -18,7 +18,7 @@ from tests.bench.compare import __main__ as command
 from tests.bench.compare.__main__ import QUICK_SIZES, Comparison, steps_for
 from tests.bench.compare.judged import TARGETS, median, verdicts
 from tests.bench.compare.life import LOADED, loaded
-from tests.bench.compare.load import Gaps
+from tests.bench.compare.load import Gaps, MetadataRequests
 from tests.bench.compare.record import CannotResume, Record, measured
 from tests.bench.compare.sent import in_log, in_metrics, since
 from tests.bench.compare.shown import number, ratio, svg, tables
@@ -91,6 +91,14 @@ def test_a_gap_is_the_longest_time_of_one_partition_without_an_acknowledgement()
     assert gaps.taken(20.0) == 8.0, "partition 1 still waits"
     gaps.acknowledged(1, 21.0)
     assert gaps.taken(21.0) == 9.0, "and had waited before"
+
+
+def test_metadata_requests_are_those_of_all_brokers_since_the_last_question() -> None:
+    requests = MetadataRequests()
+    requests.counted('{"brokers": {"a": {"req": {"Metadata": 2, "Produce": 9}}, "b": {"req": {}}}}')
+    assert (requests.taken(), requests.taken()) == (2, 0)
+    requests.counted('{"brokers": {"a": {"req": {"Metadata": 3}}, "b": {"req": {"Metadata": 1}}}}')
+    assert requests.taken() == 2
 
 
 def test_records_of_the_metadata_log_are_counted_but_for_those_that_pass_time(tmp_path: Path) -> None:

@@ -10,26 +10,9 @@ from tests.peers import targets, wire_probe
 
 pytestmark = pytest.mark.peers
 
-_SECURITY = "security: ours has listeners without authentication, and no ACLs"
-_QUOTAS = "to come: ours has no client quotas yet"
 _FORWARDING = "forwarding to a KRaft controller (KIP-590), which a cluster with ZooKeeper has not"
 
-REASONS = {
-    ApiKey.SASL_HANDSHAKE: _SECURITY,
-    ApiKey.SASL_AUTHENTICATE: _SECURITY,
-    ApiKey.DESCRIBE_ACLS: _SECURITY,
-    ApiKey.CREATE_ACLS: _SECURITY,
-    ApiKey.DELETE_ACLS: _SECURITY,
-    ApiKey.CREATE_DELEGATION_TOKEN: _SECURITY,
-    ApiKey.RENEW_DELEGATION_TOKEN: _SECURITY,
-    ApiKey.EXPIRE_DELEGATION_TOKEN: _SECURITY,
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: _SECURITY,
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _SECURITY,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _SECURITY,
-    ApiKey.ENVELOPE: _FORWARDING,
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: _QUOTAS,
-    ApiKey.ALTER_CLIENT_QUOTAS: _QUOTAS,
-}
+REASONS = {ApiKey.ENVELOPE: _FORWARDING}
 """What Kafka's broker offers and ours may lack; whoever builds one of them takes its line away."""
 
 

@@ -10,6 +10,7 @@ import socket
 import struct
 
 from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import is_flexible
 from kafka_zk.protocol.fetch import FetchedPartition, read_fetch_response
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.storage.types import TopicPartition
@@ -239,3 +240,11 @@ def is_ready(port: int, broker_count: int = 1) -> bool:
     except OSError:
         return False
     return len(brokers) >= broker_count and controller_id in brokers
+
+
+def ask(port: int, api_key: int, api_version: int, message: codec.Message) -> codec.Message:
+    """The response to any request that the codec knows. Raises: OSError."""
+    flexible = is_flexible(api_key, api_version)
+    body = bytes(codec.encode_body(message, api_key, api_version))
+    answer = _ask(port, api_key, api_version, _NO_TAGS + body if flexible else body)
+    return codec.decode_response(api_key, api_version, answer[1:] if flexible else answer)

@@ -38,6 +38,16 @@ def test_a_topic_that_exists_keeps_its_config(world: World) -> None:
     assert world.zookeeper.tree.get("/config/topics/t")[0] == b'{"version":1,"config":{"a":"1"}}'
 
 
+def test_missing_topics_are_found_in_one_round_trip(world: World) -> None:
+    """After the server has caught up with the leader."""
+    client = world.clients[0]
+    registry = TopicRegistry(client)
+    world.scheduler.run(registry.create_topic("t", {0: [0]}, TOPIC_ID, {}))
+    client.counts.clear()
+    assert world.scheduler.run(registry.missing(["gone", "t", "gone"])) == {"gone"}
+    assert client.counts == {"sync": 1, "exists": 2}
+
+
 @pytest.mark.parametrize("applied", [True, False])
 def test_a_creation_whose_answer_was_lost_happens_once(world: World, applied: bool) -> None:
     """Our own topic is known by its id; another's is still an error."""

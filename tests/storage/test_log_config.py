@@ -39,6 +39,7 @@ def test_every_default_survives_its_own_text() -> None:
         ("message.timestamp.type", "Never"),
         ("leader.replication.throttled.replicas", "a:b"),
         ("message.format.version", "new"),
+        ("message.format.version", "9.9"),
         ("no.such.key", "1"),
     ],
 )

@@ -162,7 +162,8 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
             value = config_values.to_text(config_values.parse(key, known.type, texts[key]))
         else:
             value = texts.get(key, known.default)
-        read_only = known is None or not known.is_dynamic or key in DYNAMIC_ONLY_CONFIGS  # as in Kafka
+        # What is read-only in Kafka, and what this broker refuses to change.
+        read_only = known is None or not known.is_changeable or key in DYNAMIC_ONLY_CONFIGS
         return _entry(key, value, found, known.type if known else None, documentation(key), read_only=read_only)
 
     return make, [*BROKER_CONFIGS, *(key for key in texts if key not in BROKER_CONFIGS)] if name else texts

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import NamedTuple
 
-from kafka_zk.handlers.data import conversion
+from kafka_zk.handlers.data import conversion, leader_hints
 from kafka_zk.handlers.data.preferred_read_replica import Elsewhere, read_elsewhere
 from kafka_zk.handlers.error_map import EXPECTED, error_code
 from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
@@ -93,14 +93,20 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if is_waiting and is_follower and fetching.wanted:
         waited = _FollowerWait(services, version, request, fetching.wanted, wanted, seen_count)
         await waited.wait()
-        wanted, fetched = waited.read(fetched)
+        wanted, fetched, is_final = waited.read(fetched)
         seen_count = waited.seen_count
     elif is_waiting and wanted:
         await _wait(services, version, request, wanted, isolation, fetched)
-        fetched = _read_again(services, version, request, wanted, isolation, fetched, elsewhere)
+        fetched, is_final = _read_again(services, version, request, wanted, isolation, fetched, elsewhere)
     if version < _MAGIC_2_SINCE:
         fetched = await _converted(services, context, version, wanted, isolation, fetched)
-    parts = write_fetch_response(version, header.correlation_id, fetching.response(fetched))
+    if is_final and version >= leader_hints.FETCH_SINCE:
+        tps = (entry.tp for entry in wanted)
+        endpoints = leader_hints.add_to_fetched(services, context.listener_name, tps, fetched)
+        response = fetching.response(fetched)._replace(node_endpoints=endpoints)
+    else:
+        response = fetching.response(fetched)
+    parts = write_fetch_response(version, header.correlation_id, response)
     if is_follower:
         _count_replication(services, wanted, fetched, parts)
         if fetching.session is not None:
@@ -294,21 +300,22 @@ def _read_again(
     isolation: FetchIsolation,
     fetched: Fetched,
     elsewhere: Elsewhere | None,
-) -> Fetched:
-    """What there is after the wait. Whoever waited for a first byte had none: of many partitions few have news."""
+) -> tuple[Fetched, bool]:
+    """What there is after the wait, and whether an error can be among it. A request that waited for its first byte had
+    none, and of many partitions few have news."""
     if request.min_bytes > 1 or elsewhere is not None:
-        again, _, _ = _read_all(services, version, request, wanted, isolation, elsewhere=elsewhere)
-        return again
+        again, _, is_final = _read_all(services, version, request, wanted, isolation, elsewhere=elsewhere)
+        return again, is_final
     places = [
         place
         for place, (_, before) in enumerate(fetched)
         if _has_something(services, version, request, wanted[place], isolation, before)
     ]
-    news, _, _ = _read_all(services, version, request, [wanted[place] for place in places], isolation)
+    news, _, is_final = _read_all(services, version, request, [wanted[place] for place in places], isolation)
     again = list(fetched)
     for place, result in zip(places, news, strict=True):
         again[place] = result
-    return again
+    return again, is_final
 
 
 def _read(
@@ -551,8 +558,8 @@ class _FollowerWait:
             return False
         return _has_something(self._services, self._version, self._request, entry, _LOG_END, before)
 
-    def read(self, fetched: Fetched) -> tuple[list[_Wanted], Fetched]:
-        """What it was looked at, and what there is now; ``fetched``: what there was before the wait."""
+    def read(self, fetched: Fetched) -> tuple[list[_Wanted], Fetched, bool]:
+        """What was read, what there is now, and whether an error can be among it; ``fetched``: what was read before."""
         places = [
             place
             for place, (entry, (_, before)) in enumerate(zip(self._looked_at, fetched, strict=True))
@@ -561,11 +568,11 @@ class _FollowerWait:
         known = {entry.tp for entry in self._looked_at}
         more = [entry for tp, entry in self._news.items() if tp not in known]
         again = [*(self._looked_at[place] for place in places), *more]
-        news, _, _ = _read_all(self._services, self._version, self._request, again, _LOG_END)
+        news, _, is_final = _read_all(self._services, self._version, self._request, again, _LOG_END)
         told = list(fetched)
         for place, result in zip(places, news, strict=False):
             told[place] = result
-        return [*self._looked_at, *more], [*told, *news[len(places) :]]
+        return [*self._looked_at, *more], [*told, *news[len(places) :]], is_final
 
 
 def _has_something(

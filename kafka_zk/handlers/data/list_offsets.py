@@ -52,7 +52,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         for wanted in named.partitions:
             tp = TopicPartition(named.name, wanted.partition_index)
             try:
-                if asked[tp] > 1:
+                if asked[tp] > 1 and header.api_version > 0:
                     raise ApiError(ErrorCode.INVALID_REQUEST)
                 await turns.spend(_COST)
                 results.append(

@@ -3,15 +3,16 @@
 Source: KafkaApis.handleProduceRequest and ReplicaManager.appendRecords@3.9.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka_zk.handlers.data import conversion, transactional_produce
+from kafka_zk.handlers.data import conversion, leader_hints, transactional_produce
 from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
 from kafka_zk.handlers.services import Services
 from kafka_zk.network.slices import Turns
 from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
 from kafka_zk.protocol.fetch import Part
+from kafka_zk.protocol.leader_hint import NodeEndpoint
 from kafka_zk.protocol.produce import (
     PartitionResult,
     ProduceResponse,
@@ -49,6 +50,7 @@ async def handle(
     version = header.api_version
     request = read_produce_request(version, body)
     turns: Turns | None = None
+    has_failed = False
     topics: list[TopicResult] = []
     batches: list[tuple[TopicPartition, Any]] = []  # the records are a view of the frame, or converted
     places: list[tuple[list[PartitionResult], int, int]] = []  # of their results, and the partition
@@ -72,6 +74,7 @@ async def handle(
                 )
                 if isinstance(records, PartitionResult):
                     results.append(records)
+                    has_failed = True
                     continue
             batches.append((new_tuple(TopicPartition, (name, partition)), records or _NO_RECORDS))
             places.append((results, len(results), partition))
@@ -94,15 +97,24 @@ async def handle(
             )
         else:
             results[place] = _refused(partition, info)
+            has_failed = True
+    if has_failed:
+        return _with_failures(services, context, header, acks, topics)
+    return None if acks == 0 else [write_produce_response(version, header.correlation_id, ProduceResponse(topics))]
+
+
+def _with_failures(
+    services: Services, context: RequestContext, header: RequestHeader, acks: int, topics: list[TopicResult]
+) -> list[Part] | None:
     if acks == 0:
-        _check_succeeded(topics)
+        if any(result.error_code for _, results in topics for result in results):
+            raise ProtocolError("a Produce request with acks=0 failed")
         return None
-    return [write_produce_response(version, header.correlation_id, ProduceResponse(topics))]
-
-
-def _check_succeeded(topics: list[TopicResult]) -> None:
-    if any(result.error_code for _, results in topics for result in results):
-        raise ProtocolError("a Produce request with acks=0 failed")
+    endpoints: Sequence[NodeEndpoint] = ()
+    if header.api_version >= leader_hints.PRODUCE_SINCE:
+        endpoints = leader_hints.add_to_produce(services, context.listener_name, topics)
+    response = ProduceResponse(topics, node_endpoints=endpoints)
+    return [write_produce_response(header.api_version, header.correlation_id, response)]
 
 
 def _refused(partition: int, error: Exception) -> PartitionResult:

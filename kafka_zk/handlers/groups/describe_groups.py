@@ -12,11 +12,9 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import Operation, group
+from kafka_zk.security.authorizer import Operation, authorized_operations, group
 
 _OPERATIONS_SINCE = 3
-_OPERATION_CODES = {Operation.READ: 3, Operation.DELETE: 6, Operation.DESCRIBE: 8}
-"""What can be done with a group, and the bits that AuthorizedOperations has for it."""
 
 Response = codec.response(ApiKey.DESCRIBE_GROUPS)
 Group = Response.DescribedGroup
@@ -34,7 +32,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             described = GroupDescription(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         answer = _described(group_id, described)
         if with_operations and described.error is ErrorCode.NONE:
-            answer.authorized_operations = _operations(services, context, group_id)
+            answer.authorized_operations = authorized_operations(services.authorizer, context, group(group_id))
         groups.append(answer)
     return Response(throttle_time_ms=0, groups=groups)
 
@@ -60,12 +58,3 @@ def _described(group_id: str, described: GroupDescription) -> Any:
         ],
         authorized_operations=None,
     )
-
-
-def _operations(services: Services, context: RequestContext, group_id: str) -> set[int]:
-    resource = group(group_id)
-    return {
-        code
-        for operation, code in _OPERATION_CODES.items()
-        if services.authorizer.authorize(context, operation, resource)
-    }

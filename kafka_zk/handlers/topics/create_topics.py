@@ -4,7 +4,7 @@ Source: KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics, Delaye
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kafka_zk.handlers.error_map import EXPECTED, controller_error_code, error_message
@@ -17,6 +17,7 @@ from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.protocol.topic_names import CLUSTER_METADATA_TOPIC
 from kafka_zk.security.authorizer import CLUSTER, Operation, topic
 from kafka_zk.storage.log_config import TOPIC_CONFIGS
 
@@ -31,14 +32,18 @@ Config = Result.CreatableTopicConfigs
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """One result per topic of the request, in its order."""
+    """One result per topic of the request, in its order; one that is named twice has the same result twice."""
     names = Counter(wanted.name for wanted in request.topics)
     wanted_topics = {wanted.name: wanted for wanted in request.topics}
     plans: list[NewTopic | Exception] = []
     planned_count = 0
+    planned_names: dict[str, str] = {}
     async for name, wanted in in_turns(services.clock, wanted_topics.items()):
-        plan = _checked(services, context, header, wanted, names[name], planned_count)
-        planned_count += len(plan.replicas) if isinstance(plan, NewTopic) else 0
+        plan = _checked(services, context, header, wanted, names[name], planned_count, planned_names)
+        if isinstance(plan, NewTopic):
+            planned_count += len(plan.replicas)
+            if not request.validate_only:
+                planned_names[topic_creation.collision_key(name)] = name
         plans.append(plan)
     created = [] if request.validate_only else [plan for plan in plans if isinstance(plan, NewTopic)]
     outcomes = await side_by_side([topic_creation.create(planned, services.topics) for planned in created])
@@ -48,33 +53,42 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if request.timeout_ms > 0 and created:
         await _wait_for_leaders(services, created, request.timeout_ms)
     timed_out = {planned.name for planned in created if not _has_leaders(services, planned)}
-    return Response(
-        throttle_time_ms=0,
-        topics=[
-            _result(header, name, plan, timed_out)
-            async for name, plan in in_turns(services.clock, zip(wanted_topics, plans, strict=True))
-        ],
-    )
+    results = {
+        name: _result(header, name, plan, timed_out)
+        async for name, plan in in_turns(services.clock, zip(wanted_topics, plans, strict=True))
+    }
+    return Response(throttle_time_ms=0, topics=[results[wanted.name] for wanted in request.topics])
 
 
 def _checked(
-    services: Services, context: RequestContext, header: RequestHeader, wanted: Any, times: int, planned_count: int
+    services: Services,
+    context: RequestContext,
+    header: RequestHeader,
+    wanted: Any,
+    times: int,
+    planned_count: int,
+    planned_names: Mapping[str, str],
 ) -> NewTopic | Exception:
     """The topic as it will be, or why it will not."""
     try:
-        if times > 1:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Create topics request contains duplicate topics.")
-        return _plan(services, context, header, wanted, planned_count)
+        plan = _plan(services, context, header, wanted, times, planned_count)
+        topic_creation.check_collision_in_request(wanted.name, planned_names)
+        return plan
     except EXPECTED as error:
         return error
 
 
 def _plan(
-    services: Services, context: RequestContext, header: RequestHeader, wanted: Any, planned_count: int
+    services: Services, context: RequestContext, header: RequestHeader, wanted: Any, times: int, planned_count: int
 ) -> NewTopic:
     if not services.controller.is_active or not services.metadata.brokers:
         # A controller that was elected a moment ago has not told this broker yet who is alive: ask again.
         raise ApiError(ErrorCode.NOT_CONTROLLER)
+    if wanted.name == CLUSTER_METADATA_TOPIC:
+        problem = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
+        raise ApiError(ErrorCode.INVALID_REQUEST, problem)
+    if times > 1:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
     if not (
         services.authorizer.authorize(context, Operation.CREATE, CLUSTER)
         or services.authorizer.authorize(context, Operation.CREATE, topic(wanted.name))
@@ -110,10 +124,9 @@ def _refuse_defaults(wanted: Any) -> None:
 def _result(header: RequestHeader, name: str, outcome: NewTopic | Exception, timed_out: Collection[str]) -> Any:
     if isinstance(outcome, Exception):
         return _failure(name, outcome)
-    result = _success(outcome, with_configs=header.api_version >= _CONFIGS_SINCE)
     if name in timed_out:
-        result.error_code = ErrorCode.REQUEST_TIMED_OUT
-    return result
+        return _failure(name, ApiError(ErrorCode.REQUEST_TIMED_OUT), outcome.topic_id)
+    return _success(outcome, with_configs=header.api_version >= _CONFIGS_SINCE)
 
 
 def _success(planned: NewTopic, *, with_configs: bool) -> Any:
@@ -138,9 +151,10 @@ def _success(planned: NewTopic, *, with_configs: bool) -> Any:
     )
 
 
-def _failure(name: str, error: Exception) -> Any:
+def _failure(name: str, error: Exception, topic_id: str | None = None) -> Any:
     code, message = controller_error_code(error), error_message(error)
-    return Result(name=name, topic_id=uuids.ZERO, error_code=code, error_message=message, configs=[])
+    uuid = uuids.ZERO if topic_id is None else uuids.from_text(topic_id)
+    return Result(name=name, topic_id=uuid, error_code=code, error_message=message, configs=[])
 
 
 def _has_leaders(services: Services, planned: NewTopic) -> bool:

@@ -7,29 +7,23 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import CLUSTER, Operation
+from kafka_zk.security.authorizer import cluster_operations
 
 _BROKERS = 1
-_NO_OPERATIONS_ASKED = -(2**31)
+_CONTROLLERS = 2
 
 Response = codec.response(ApiKey.DESCRIBE_CLUSTER)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """The live brokers with the addresses of the listener that the request came through."""
-    error = ErrorCode.NONE
-    message = None
-    if not services.authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
-        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    elif header.api_version >= 1 and request.endpoint_type != _BROKERS:
-        error = ErrorCode.MISMATCHED_ENDPOINT_TYPE
-        message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+    if header.api_version >= 1 and request.endpoint_type != _BROKERS:
+        return _refused(request.endpoint_type)
     metadata = services.metadata
-    alive = metadata.brokers.values() if error is ErrorCode.NONE else ()
     return Response(
         throttle_time_ms=0,
-        error_code=error,
-        error_message=message,
+        error_code=ErrorCode.NONE,
+        error_message=None,
         endpoint_type=_BROKERS,
         cluster_id=services.cluster_id,
         controller_id=metadata.controller_id if metadata.is_alive(metadata.controller_id) else -1,
@@ -37,7 +31,29 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             Response.DescribeClusterBroker(
                 broker_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
             )
-            for broker in alive
+            for broker in metadata.brokers.values()
             if (endpoint := broker.endpoints.get(context.listener_name)) is not None
         ],
+        authorized_operations=(
+            cluster_operations(services.authorizer, context) if request.include_cluster_authorized_operations else None
+        ),
+    )
+
+
+def _refused(endpoint_type: int) -> Any:
+    if endpoint_type == _CONTROLLERS:
+        error = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+    else:
+        error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        message = f"Unsupported endpoint type {endpoint_type}"
+    return Response(
+        throttle_time_ms=0,
+        error_code=error,
+        error_message=message,
+        endpoint_type=_BROKERS,
+        cluster_id="",
+        controller_id=-1,
+        brokers=[],
+        authorized_operations=None,
     )

@@ -5,7 +5,7 @@ Source: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getPartitionMetada
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_zk.handlers.error_map import EXPECTED, error_code
 from kafka_zk.handlers.services import Services
@@ -16,30 +16,44 @@ from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec, metadata_response, topic_names, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.protocol.metadata_response import PartitionRow
+from kafka_zk.protocol.metadata_response import CLUSTER_OPERATIONS_VERSIONS, TOPIC_OPERATIONS_SINCE, PartitionRow
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
-from kafka_zk.security.authorizer import Operation, topic
+from kafka_zk.security.authorizer import Operation, authorized_operations, cluster_operations, topic
 
 NO_LEADER = -1
 _LISTENER_NOT_FOUND_SINCE = 6
+
+_CREATION_ASKED_SINCE = 4
 
 Response = codec.response(ApiKey.METADATA)
 Broker = Response.MetadataResponseBroker
 Topic = Response.MetadataResponseTopic
 
 
+class _Asked(NamedTuple):
+    """What a request asks for each topic; ``created`` are the topics that were created for it, by collision key."""
+
+    may_create: bool
+    with_operations: bool
+    created: dict[str, str]
+
+
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> bytes:
     """The cluster as this broker knows it, with the addresses of the listener that the request came through."""
     version = header.api_version
-    may_create = header.api_version < 4 or request.allow_auto_topic_creation
+    asked = _Asked(
+        may_create=version < _CREATION_ASKED_SINCE or request.allow_auto_topic_creation,
+        with_operations=version >= TOPIC_OPERATIONS_SINCE and request.include_topic_authorized_operations,
+        created={},
+    )
     topics: list[Sequence[bytes]] = []
     if request.topics is None or (header.api_version == 0 and not request.topics):
         async for name in in_turns(services.clock, sorted(services.metadata.topics)):
             if name not in services.metadata.topics:  # deleted between two turns
                 continue
             if services.authorizer.authorize(context, Operation.DESCRIBE, topic(name)):
-                topics.append(_encoded_topic(services, context, version, name))
+                topics.append(_encoded_topic(services, context, version, name, asked.with_operations))
     else:
         # Each once, as in Kafka: a topic of 20,000 partitions asked for 50,000 times would be an answer of 50 GB.
         seen: set[tuple[str | None, uuid.UUID | None]] = set()
@@ -47,7 +61,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             if (wanted.name, wanted.topic_id) in seen:
                 continue
             seen.add((wanted.name, wanted.topic_id))
-            topics.append(await _wanted_topic(services, context, version, wanted, may_create))
+            topics.append(await _wanted_topic(services, context, version, wanted, asked))
     listener = context.listener_name
     response = Response(
         throttle_time_ms=0,
@@ -59,6 +73,11 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         cluster_id=services.cluster_id,
         controller_id=_controller_id(services),
         topics=[],
+        authorized_operations=(
+            cluster_operations(services.authorizer, context)
+            if version in CLUSTER_OPERATIONS_VERSIONS and request.include_cluster_authorized_operations
+            else None
+        ),
     )
     size_bytes = sum(len(part) for parts in topics for part in parts)
     if size_bytes > FREE_BYTES:
@@ -73,7 +92,7 @@ def _controller_id(services: Services) -> int:
 
 
 async def _wanted_topic(
-    services: Services, context: RequestContext, version: int, wanted: Any, may_create: bool
+    services: Services, context: RequestContext, version: int, wanted: Any, asked: _Asked
 ) -> Sequence[bytes]:
     topic_id = wanted.topic_id or uuids.ZERO
     name = wanted.name
@@ -85,20 +104,25 @@ async def _wanted_topic(
         if not services.authorizer.authorize(context, Operation.DESCRIBE, topic(name)):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if name not in services.metadata.topics:
-            await _create_unknown(services, name, may_create)
+            await _create_unknown(services, name, asked)
     except EXPECTED as error:
+        code = error_code(error)
+        operations = None
+        if asked.with_operations and name is not None and code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            operations = authorized_operations(services.authorizer, context, topic(name))
         failed = Topic(
-            error_code=error_code(error),
+            error_code=code,
             name=name if name is not None or version >= 12 else "",
             topic_id=topic_id,
             is_internal=name in INTERNAL_TOPICS,
             partitions=[],
+            authorized_operations=operations,
         )
         return metadata_response.encode_topic(failed, 0, [], version)
-    return _encoded_topic(services, context, version, name)
+    return _encoded_topic(services, context, version, name, asked.with_operations)
 
 
-async def _create_unknown(services: Services, name: str, may_create: bool) -> None:
+async def _create_unknown(services: Services, name: str, asked: _Asked) -> None:
     """Create the topic with the broker's defaults; the answer tells the client to ask again.
 
     So it does before a controller has spoken to this broker, which cannot know what exists. (Kafka's says then that
@@ -107,7 +131,7 @@ async def _create_unknown(services: Services, name: str, may_create: bool) -> No
     topic_names.check_name(name)
     if not services.metadata.brokers:
         raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
-    if not (may_create and services.config.auto_create_topics_enable):
+    if not (asked.may_create and services.config.auto_create_topics_enable):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     for internal in (services.offsets_topic, services.transaction_state_topic):
         if name == internal.name:
@@ -115,7 +139,9 @@ async def _create_unknown(services: Services, name: str, may_create: bool) -> No
             creatable = internal.is_creatable
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE if creatable else ErrorCode.INVALID_REPLICATION_FACTOR)
     try:
+        topic_creation.check_collision_in_request(name, asked.created)
         planned = topic_creation.plan(name, -1, -1, {}, {}, services.config, services.metadata, services.random)
+        asked.created[topic_creation.collision_key(name)] = name
         await topic_creation.create(planned, services.topics)
     except ApiError as error:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -123,13 +149,15 @@ async def _create_unknown(services: Services, name: str, may_create: bool) -> No
     raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def _encoded_topic(services: Services, context: RequestContext, version: int, name: str) -> Sequence[bytes]:
-    """Encoded once for all who ask: thousands of partitions take some 2 us each."""
+def _encoded_topic(
+    services: Services, context: RequestContext, version: int, name: str, with_operations: bool
+) -> Sequence[bytes]:
+    """Encoded once for all clients (thousands of partitions take some 2 us each), but for authorized operations."""
     listener = context.listener_name
     known = services.metadata.encoded.setdefault(name, {}).setdefault((version, listener), EncodedTopic())
     if known.parts is None:
         partitions = services.metadata.topics[name]
-        topic = Topic(
+        described = Topic(
             error_code=0,
             name=name,
             topic_id=services.metadata.topic_ids.get(name, uuids.ZERO),
@@ -137,11 +165,14 @@ def _encoded_topic(services: Services, context: RequestContext, version: int, na
             partitions=[],
         )
         chunks = _chunks(services.metadata, listener, version, partitions, known.chunks)
-        known.parts = metadata_response.encode_topic(topic, len(partitions), chunks, version)
+        known.parts = metadata_response.encode_topic(described, len(partitions), chunks, version)
         if len(chunks) == 1:  # no use in keeping them apart
             known.parts = (b"".join(known.parts),)
             known.chunks.clear()
-    return known.parts
+    if not with_operations:
+        return known.parts
+    operations = authorized_operations(services.authorizer, context, topic(name))
+    return metadata_response.with_operations(known.parts, operations, version)
 
 
 def _chunks(

@@ -1,12 +1,14 @@
 """A producer with acks=all beside what happens to the brokers: the longest time without an acknowledgement.
 
 ``Load`` runs this module in a process of its own, so that nothing else takes its time: it writes to a few partitions,
-one small record each every 20 ms. It answers the line ``gap`` with the longest gap since the last line, and the line
-``calm`` once each partition has been acknowledged again: so a gap counts where it began.
+one small record each every 20 ms. It answers the line ``gap`` with the longest gap since the last one, and the line
+``calm`` once each partition has been acknowledged again: so a gap counts where it began. The line ``metadata`` asks for
+the Metadata requests since the last such line: brokers that name new leaders (KIP-951) spare them.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import subprocess
@@ -31,6 +33,7 @@ _CONFIG: dict[str, str | int | float | bool] = {
     "reconnect.backoff.max.ms": 200,
     "retry.backoff.max.ms": 100,
     "retry.backoff.ms": 50,
+    "statistics.interval.ms": 100,
     "topic.metadata.refresh.fast.interval.ms": 100,
 }
 """A client that looks again soon: what it waits for is the cluster. It has as many requests under way as Java's
@@ -56,6 +59,23 @@ class Gaps:
         return longest
 
 
+class MetadataRequests:
+    """How many Metadata requests librdkafka has sent, by its statistics of each broker."""
+
+    def __init__(self) -> None:
+        self._total = self._taken = 0
+
+    def counted(self, statistics: str) -> None:
+        """Take over librdkafka's JSON."""
+        brokers = json.loads(statistics)["brokers"].values()
+        self._total = sum(broker["req"].get("Metadata", 0) for broker in brokers)
+
+    def taken(self) -> int:
+        """Since this was asked last."""
+        count, self._taken = self._total - self._taken, self._total
+        return count
+
+
 class Load:
     """The process, as a context. Raises: TimeoutError if it does not answer."""
 
@@ -79,6 +99,10 @@ class Load:
         """Wait until every partition has an acknowledgement; the longest gap until then."""
         return self._ask("calm")
 
+    def metadata_count(self) -> int:
+        """Metadata requests since this was asked last, up to 0.1 s ago."""
+        return int(self._ask("metadata"))
+
     def _ask(self, line: str) -> float:
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(f"{line}\n")
@@ -92,7 +116,8 @@ class Load:
 
 def main(bootstrap: str, topic: str, partitions: Sequence[int]) -> None:
     """Until standard input ends."""
-    producer = Producer({"bootstrap.servers": bootstrap, **_CONFIG})
+    requests = MetadataRequests()
+    producer = Producer({"bootstrap.servers": bootstrap, "stats_cb": requests.counted, **_CONFIG})
     silent: set[int] = set()
     is_asked = False
     gaps = Gaps(partitions, time.monotonic())
@@ -112,6 +137,9 @@ def main(bootstrap: str, topic: str, partitions: Sequence[int]) -> None:
             line = sys.stdin.readline().strip()
             if not line:
                 return
+            if line == "metadata":
+                print(requests.taken(), flush=True)
+                continue
             is_asked = True
             silent.update(partitions if line == "calm" else ())
         if is_asked and not silent:

@@ -53,6 +53,9 @@ COUNTED = tuple(
         ("sent", "control requests to living brokers"),
     )
 )
+ASKED = (Row("stop_metadata", "a clean stop: Metadata requests", ""),)
+"""Brokers that name new leaders (KIP-951) spare a client these."""
+
 _ZNODES, _ELECTED = "znodes, and a copy in the controller", "a broker, elected by a znode"
 _SENT = "LeaderAndIsr, UpdateMetadata"
 WHERE = (
@@ -72,6 +75,7 @@ def tables(samples: Samples, verdicts: Sequence[Verdict]) -> list[Table]:
     return [
         *(_figures(samples, size, ROWS, f"{size:,} partitions, RF 3: medians") for size in sizes),
         *(_figures(samples, size, COUNTED, f"{size:,} partitions: what is written for a change") for size in sizes),
+        *(_figures(samples, size, ASKED, f"{size:,} partitions: what a producer asks") for size in sizes),
         _where(),
         _judged(verdicts),
     ]

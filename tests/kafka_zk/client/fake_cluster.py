@@ -17,6 +17,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition, FetchedTopic, FetchResponse, write_fetch_response
 from kafka_zk.protocol.fetch_request import read_fetch_request
+from kafka_zk.protocol.leader_hint import CurrentLeader, NodeEndpoint
 from kafka_zk.protocol.produce import (
     PartitionResult,
     ProduceResponse,
@@ -46,6 +47,8 @@ class FakeCluster:
     untold: set[int] = field(default_factory=set)
     """Brokers that have just started: no controller has told them of anybody yet."""
     epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    names_leaders: bool = False
+    """Whether errors name the new leader (KIP-951)."""
     errors: list[tuple[int, int]] = field(default_factory=list)  # (api key, code): answered once, in order
     seen: list[tuple[int, int]] = field(default_factory=list)  # (node, api key)
 
@@ -78,6 +81,15 @@ class FakeCluster:
     def move(self, tp: TopicPartition, node_id: int) -> None:
         self.leaders[tp.topic][tp.partition] = node_id
         self.epochs[tp] = self.epochs.get(tp, 0) + 1
+
+    def hint(self, tp: TopicPartition) -> CurrentLeader | None:
+        if not self.names_leaders:
+            return None
+        return CurrentLeader(self.leaders[tp.topic][tp.partition], self.epochs.get(tp, 0))
+
+    @property
+    def endpoints(self) -> list[NodeEndpoint]:
+        return [NodeEndpoint(each, f"b{each}", 9092, None) for each in self.node_ids] if self.names_leaders else []
 
     def answer(self, node_id: int, api_key: int, version: int, body: memoryview) -> bytes:
         """Header and body of the answer."""
@@ -182,7 +194,7 @@ def _produce(cluster: FakeCluster, node_id: int, version: int, body: memoryview,
             if code:
                 result = PartitionResult(partition, code)
             elif cluster.leaders[topic][partition] != node_id:
-                result = PartitionResult(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                result = PartitionResult(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=cluster.hint(tp))
             else:
                 assert records is not None
                 log_size = len(cluster.model.logs.get(tp, ()))
@@ -193,7 +205,8 @@ def _produce(cluster: FakeCluster, node_id: int, version: int, body: memoryview,
                     cluster.batches.setdefault(tp, []).append(bytes(batch))
             results.append(result)
         topics.append(TopicResult(topic, results))
-    return write_produce_response(version, 0, ProduceResponse(topics))
+    endpoints = cluster.endpoints
+    return write_produce_response(version, 0, ProduceResponse(topics, node_endpoints=endpoints))
 
 
 def _finds_nothing(cluster: FakeCluster, version: int, body: memoryview) -> bool:
@@ -219,14 +232,16 @@ def _fetch(cluster: FakeCluster, node_id: int, version: int, body: memoryview, c
             if code:
                 answers.append(FetchedPartition(wanted.partition, code))
             elif cluster.leaders[topic][wanted.partition] != node_id:
-                answers.append(FetchedPartition(wanted.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                code_of_move = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                answers.append(FetchedPartition(wanted.partition, code_of_move, current_leader=cluster.hint(tp)))
             elif wanted.fetch_offset > end:
                 answers.append(FetchedPartition(wanted.partition, ErrorCode.OFFSET_OUT_OF_RANGE))
             else:
                 data = b"".join(each for each in batches if read_header(each).next_offset > wanted.fetch_offset)
                 answers.append(FetchedPartition(wanted.partition, 0, end, end, 0, data[: wanted.partition_max_bytes]))
         topics.append(FetchedTopic(name, topic_id, answers))
-    return b"".join(write_fetch_response(version, 0, FetchResponse(topics)))  # type: ignore[arg-type]
+    response = FetchResponse(topics, node_endpoints=cluster.endpoints)
+    return b"".join(write_fetch_response(version, 0, response))  # type: ignore[arg-type]
 
 
 def _list_offsets(cluster: FakeCluster, node_id: int, version: int, body: memoryview, code: ErrorCode) -> bytes:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.client.config import ClientConfig, parse_bootstrap_servers
+from kafka_zk.client.config import ClientConfig, format_bootstrap_servers, parse_bootstrap_servers
 from kafka_zk.client.errors import ConfigError
 from kafka_zk.consumer.config import ReaderConfig
 from kafka_zk.producer.config import ProducerConfig
@@ -28,6 +28,13 @@ def test_both_spellings_and_strings_are_taken() -> None:
         ({"enable.idempotence": True, "retries": 0}, "needs retries above 0"),
         ({"delivery.timeout.ms": 1000}, "delivery.timeout.ms must be at least"),
         ({"bootstrap.servers": "localhost"}, "bootstrap.servers: 'localhost' is not host:port"),
+        ({"bootstrap.servers": "h:9092,SASL_SSL://h:9093"}, "'SASL_SSL://h:9093' needs TLS or SASL"),
+        ({"bootstrap.servers": "ssl://h:9093"}, "'ssl://h:9093' needs TLS or SASL"),
+        ({"bootstrap.servers": "PLAINTEXT://h"}, "'PLAINTEXT://h' is not host:port"),
+        ({"bootstrap.servers": "PLAINTEXT://:9092"}, "is not host:port"),
+        ({"bootstrap.servers": "h:9092/path"}, "is not host:port"),
+        ({"bootstrap.servers": "h:70000"}, "is not host:port"),
+        ({"bootstrap.servers": " , "}, "at least one host:port"),
     ],
 )
 def test_bad_configuration_names_key_and_what_is_allowed(properties: dict[str, object], said: str) -> None:
@@ -51,8 +58,11 @@ def test_idempotence_is_on_unless_something_forbids_it(options: dict[str, object
 
 
 def test_addresses() -> None:
-    """Lists, strings with spaces and IPv6 are understood."""
+    """Lists, strings with spaces and trailing commas, IPv6, and listener names in front, as Kafka's clients take."""
     assert parse_bootstrap_servers("a:1, [::1]:2,") == (("a", 1), ("::1", 2))
+    assert parse_bootstrap_servers(" ,PLAINTEXT://a.b-c_d:1 ,, EXTERNAL://[::1]:2 ,") == (("a.b-c_d", 1), ("::1", 2))
+    assert parse_bootstrap_servers(["plaintext://a:1, b:2,", "c:3"]) == (("a", 1), ("b", 2), ("c", 3))
+    assert format_bootstrap_servers([("a", 1), ("::1", 2)]) == "a:1,[::1]:2"
     assert ClientConfig(bootstrap_servers=("h:9",)).bootstrap_addresses == (("h", 9),)
     with pytest.raises(ConfigError, match="at least one"):
         parse_bootstrap_servers("")

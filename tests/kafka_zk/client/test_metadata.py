@@ -8,6 +8,7 @@ import pytest
 from kafka_zk.client.metadata import ClusterMetadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.leader_hint import CurrentLeader, NodeEndpoint
 from kafka_zk.storage.types import TopicPartition
 
 Response = codec.response(ApiKey.METADATA)
@@ -114,3 +115,19 @@ def test_a_topic_with_an_error_is_not_usable() -> None:
     seen = ClusterMetadata().updated(response(0, 0, error_code=3), ["t"])
     assert seen.topic("t") is None
     assert seen.topics["t"].error_code == 3
+
+
+def test_a_named_leader_counts_if_its_epoch_is_newer_and_its_address_known() -> None:
+    """KIP-951. Brokers that the metadata know need no endpoint."""
+    seen = ClusterMetadata().updated(response(0, 3, count=2), None)
+    endpoint = NodeEndpoint(7, "seven", 9097, "r")
+    for hint in (CurrentLeader(1, 3), CurrentLeader(1, 2), CurrentLeader(-1, 4), CurrentLeader(8, 4)):
+        assert seen.with_leaders({TP: hint}, [endpoint]) == (seen, set())
+    for tp in (TopicPartition("t", 2), TopicPartition("unknown", 0)):
+        assert seen.with_leaders({tp: CurrentLeader(1, 4)}, []) == (seen, set())
+    for leader in (1, 7):
+        after, moved = seen.with_leaders({TP: CurrentLeader(leader, 4)}, [endpoint])
+        assert (moved, leaders(after), after.leader_epoch(TP)) == ({TP}, [leader, 0], 4)
+        assert (after.leader_id(TP), after.topics["t"].available) == (leader, (0, 1))
+    assert after.nodes[7] == (7, "seven", 9097, "r")
+    assert leaders(after.updated(response(0, 3), None)) == [7, 0]  # older metadata do not put the old leader back

@@ -72,6 +72,21 @@ def test_leader_change_is_followed(clock: Clock, brokers: FakeCluster) -> None:
     assert got == list(range(40))
 
 
+def test_a_named_leader_is_followed_without_metadata_and_without_a_pause(clock: Clock, brokers: FakeCluster) -> None:
+    """KIP-951: also to a broker that no metadata named."""
+    reader = reader_for(clock, brokers, max_partition_fetch_bytes=200)
+    reader.assign({TPS[0]: 0})
+    finish(clock, run(reader.poll(100)))
+    brokers.names_leaders = True
+    brokers.node_ids.append(2)
+    brokers.move(TPS[0], 2)
+    del brokers.seen[:]
+    while finish(clock, run(reader.position(TPS[0]))) < 40:
+        assert finish(clock, run(reader.poll(20)), 0.03)
+    assert (2, ApiKey.FETCH) in brokers.seen
+    assert ApiKey.METADATA not in {api_key for _, api_key in brokers.seen}
+
+
 def test_poll_waits_for_records_and_gives_up_in_time(clock: Clock, brokers: FakeCluster) -> None:
     """An empty list after the timeout; what arrives meanwhile is given at once."""
     reader = reader_for(clock, brokers)

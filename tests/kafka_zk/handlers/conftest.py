@@ -114,6 +114,9 @@ class FakeTopics:
     async def create_topic(self, name: str, assignment: Any, topic_id: str, config_values: Any) -> None:
         self.created[name] = (assignment, topic_id, config_values)
 
+    async def missing(self, names: Iterable[str]) -> set[str]:
+        return {name for name in names if name not in self.created}
+
     async def request_deletion(self, name: str) -> None:
         self.ordered_deletions.append(name)
 
@@ -301,7 +304,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
 
     markers = FakeMarkers()
     transactions = TransactionCoordinator(
-        TransactionConfig.of(config), clock, replicas, metadata, ProducerIdManager(block), markers.write
+        TransactionConfig.of(config), clock, replicas, metadata, ProducerIdManager(block), markers.write, topics.missing
     )
     replicas.role_listeners.append(transactions.role_changed)
     alter_log_dirs = ReplicaAlterLogDirsManager(clock, replicas, run_now, lambda: 2**63 - 1)
@@ -333,12 +336,14 @@ def harness(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
         each.services.batch_helpers.close()
 
 
-def live_config(broker: Harness, quotas: ConnectionQuotas) -> LiveConfig:
+def live_config(
+    broker: Harness, quotas: ConnectionQuotas, register: Callable[[], Awaitable[None]] = lambda: succeed(None)
+) -> LiveConfig:
     """What follows the configuration in ZooKeeper; the log cleaner does not run."""
     replicas = broker.services.replicas
     off = LogCleanerSettings(is_enabled=False)
     cleaner = LogCleaner(broker.clock, replicas.run_in_thread, lambda descriptor: Deferred(), replicas.logs, off)
-    return LiveConfig(broker.services, quotas, cleaner)
+    return LiveConfig(broker.services, quotas, cleaner, register)
 
 
 def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, **builder: Any) -> bytes:

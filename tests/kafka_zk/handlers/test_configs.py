@@ -80,6 +80,7 @@ def test_a_broker_is_described_with_every_key(harness: Make) -> None:
     assert found["ssl.key.password"] == (None, 4, [("ssl.key.password", None, 4)])
     read_only = {entry.name: entry.read_only for entry in result.configs}
     assert (read_only["num.partitions"], read_only["max.connections"]) == (True, False)
+    assert (read_only["listeners"], read_only["advertised.listeners"]) == (True, False)  # the first would be refused
     assert "hush-hush" not in str(result)
 
 
@@ -227,6 +228,21 @@ def test_what_a_broker_cannot_change_is_refused_in_kafkas_words(
     broker = harness()
     assert change(broker, BROKER, name, operation) == (code, text)
     assert broker.configs.brokers == {}
+
+
+def test_advertised_listeners_change_for_one_broker(harness: Make) -> None:
+    """Their default for all brokers is refused, as are names that are not among the listeners."""
+    broker = harness()
+    advertised = "PLAINTEXT://one.example:9092"
+    assert change(broker, BROKER, "0", ("advertised.listeners", SET, advertised)) == (0, None)
+    assert broker.configs.brokers == {"0": {"advertised.listeners": advertised}}
+    assert change(broker, BROKER, "", ("advertised.listeners", SET, advertised)) == (
+        42,
+        "Cannot update these configs at default cluster level, broker id must be specified: Set(advertised.listeners)",
+    )
+    for wrong in ("SSL://one.example:9092", "one.example"):
+        code, _ = change(broker, BROKER, "0", ("advertised.listeners", SET, wrong))
+        assert code == 42, wrong
 
 
 def test_broker_changes_are_kept_under_the_brokers_id_or_default(harness: Make) -> None:

@@ -58,6 +58,21 @@ def test_connection_limits_and_producer_expiration_follow(harness: Make) -> None
     assert woken == ["now"]
 
 
+def test_another_advertised_address_is_registered(harness: Make) -> None:
+    """Once for each change, with the configuration that is in force by then."""
+    broker = harness()
+    registered: list[str] = []
+
+    async def register() -> None:
+        registered.append(",".join(broker.services.config.advertised_listeners))
+
+    live = live_config(broker, ConnectionQuotas(), register)
+    for advertised in ("PLAINTEXT://one.example:9", "PLAINTEXT://one.example:9", None):
+        broker.configs.brokers["0"] = {} if advertised is None else {"advertised.listeners": advertised}
+        assert ensureDeferred(live.changed("brokers", "0")).called
+    assert registered == ["PLAINTEXT://one.example:9", ""]
+
+
 def test_what_is_not_allowed_in_zookeeper_is_ignored(harness: Make) -> None:
     """An old tool may write anything; the other keys still count."""
     broker, quotas = harness(), ConnectionQuotas()

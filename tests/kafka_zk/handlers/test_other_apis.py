@@ -78,6 +78,13 @@ def test_list_offsets_errors(broker: Harness) -> None:
     assert listed(broker, list_offsets(-1, twice=True)).error_code == ErrorCode.INVALID_REQUEST
 
 
+def test_version_0_answers_each_time_that_a_partition_is_named(broker: Harness) -> None:
+    """As Kafka does; only later versions refuse that."""
+    answer = broker.ask(ApiKey.LIST_OFFSETS, 0, list_offsets(-1, twice=True))
+    results = answer.topics[0].partitions
+    assert [(each.error_code, list(each.old_style_offsets)) for each in results] == [(0, [3])] * 2
+
+
 def test_producer_ids_come_once_each(harness: Make) -> None:
     """From the block that the broker took."""
     broker = harness()

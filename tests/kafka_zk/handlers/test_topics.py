@@ -45,7 +45,7 @@ def result(harness: Harness, request: Any, version: int = 7) -> Any:
 
 
 def test_a_topic_is_written_with_its_assignment_and_config(harness: Make) -> None:
-    """The answer has the topic id, counts and every config; without waiting it says that it timed out, as Kafka."""
+    """A response that does not wait has the topic id, and says that it timed out, as Kafka's."""
     broker = harness()
     broker.lead("other")
     answer = result(broker, create("t", partitions=3, configs={"retention.ms": "5"}))
@@ -53,27 +53,85 @@ def test_a_topic_is_written_with_its_assignment_and_config(harness: Make) -> Non
     assert assignment == {0: [0], 1: [0], 2: [0]}
     assert configs == {"retention.ms": "5"}
     assert uuids.to_text(answer.topic_id) == topic_id
-    assert (answer.num_partitions, answer.replication_factor) == (3, 1)
-    assert {config.name: config.value for config in answer.configs}["retention.ms"] == "5"
+    assert (answer.num_partitions, answer.replication_factor, answer.configs) == (-1, -1, [])
     assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
 def test_the_answer_waits_until_every_partition_has_a_leader(harness: Make) -> None:
-    """UpdateMetadata from the controller completes it."""
+    """UpdateMetadata from the controller completes it; the response has the counts and every config."""
     broker = harness()
     broker.lead("other")
     answers: list[Any] = []
-    broker.start(ApiKey.CREATE_TOPICS, 7, create("t", timeout_ms=1000)).addCallback(answers.append)
+    request = create("t", timeout_ms=1000, configs={"retention.ms": "5"})
+    broker.start(ApiKey.CREATE_TOPICS, 7, request).addCallback(answers.append)
     assert not answers
     broker.lead("t")
-    assert answers[0].topics[0].error_code == 0
+    (answer,) = answers[0].topics
+    assert (answer.error_code, answer.num_partitions, answer.replication_factor) == (0, 1, 1)
+    assert {config.name: config.value for config in answer.configs}["retention.ms"] == "5"
+
+
+def test_topics_of_one_request_do_not_collide(harness: Make) -> None:
+    """The first is created; with validate_only none is, so that both are valid."""
+    broker = harness()
+    broker.lead("other")
+    answer = broker.ask(ApiKey.CREATE_TOPICS, 7, create("a.b_c", "a_b.c", validate_only=True))
+    assert [each.error_code for each in answer.topics] == [0, 0]
+    answer = broker.ask(ApiKey.CREATE_TOPICS, 7, create("a.b_c", "a_b.c", "a-b.c"))
+    assert [each.error_code for each in answer.topics] == [
+        ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT,
+    ]  # fmt: skip
+    assert answer.topics[1].error_message == "Topic 'a_b.c' collides with existing topics: a.b_c"
+    assert set(broker.topics.created) == {"a.b_c", "a-b.c"}
+
+
+def test_topics_that_one_metadata_request_creates_do_not_collide(harness: Make) -> None:
+    broker = harness()
+    broker.lead("other")
+    request = codec.request(ApiKey.METADATA)
+    wanted = [request.MetadataRequestTopic(name=name) for name in ("a.b", "a_b")]
+    answer = broker.ask(ApiKey.METADATA, 9, request(topics=wanted, allow_auto_topic_creation=True))
+    codes = [each.error_code for each in answer.topics]
+    assert codes == [ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.INVALID_TOPIC_EXCEPTION]
+    assert set(broker.topics.created) == {"a.b"}
+
+
+def test_a_topic_named_twice_has_two_results(harness: Make) -> None:
+    """Kafka's clients look for each of theirs."""
+    broker = harness()
+    broker.lead("other")
+    answer = broker.ask(ApiKey.CREATE_TOPICS, 7, create("twice", "once", "twice"))
+    assert [each.name for each in answer.topics] == ["twice", "once", "twice"]
+    twice = [each for each in answer.topics if each.name == "twice"]
+    assert {(each.error_code, each.error_message) for each in twice} == {
+        (ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
+    }
+    assert set(broker.topics.created) == {"once"}
+
+
+def test_the_metadata_topic_of_kraft_cannot_be_created(harness: Make) -> None:
+    broker = harness()
+    broker.lead("other")
+    answer = result(broker, create("__cluster_metadata"))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert answer.error_message == "Creation of internal topic __cluster_metadata is prohibited."
+    assert not broker.topics.created
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
+def test_internal_topics_are_marked(harness: Make, name: str) -> None:
+    broker = harness()
+    broker.lead(name)
+    request = codec.request(ApiKey.METADATA)
+    answer = broker.ask(ApiKey.METADATA, 9, request(topics=None, allow_auto_topic_creation=False))
+    assert [each.is_internal for each in answer.topics] == [True]
 
 
 def test_defaults_come_from_the_broker(harness: Make) -> None:
     """-1 partitions and replicas (KIP-464); older versions refuse them."""
     broker = harness(num_partitions="4")
     broker.lead("other")
-    assert result(broker, create("t", partitions=-1, replicas=-1)).num_partitions == 4
+    assert result(broker, create("t", partitions=-1, replicas=-1, validate_only=True)).num_partitions == 4
     assert result(broker, create("u", partitions=-1, replicas=-1), 3).error_code == ErrorCode.INVALID_PARTITIONS
 
 

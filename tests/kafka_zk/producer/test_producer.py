@@ -83,6 +83,31 @@ def test_leader_change_is_followed(clock: Clock, brokers: FakeCluster) -> None:
     assert finish(clock, producer.send("t", b"2", partition=0)).offset == 1
 
 
+def test_a_named_leader_is_followed_without_metadata_and_without_a_pause(clock: Clock, brokers: FakeCluster) -> None:
+    """KIP-951: three requests of a millisecond, where the back-off alone would take 100 ms; also to a broker that no
+    metadata named."""
+    producer = producer_for(clock, brokers)
+    finish(clock, producer.send("t", b"1", partition=0))
+    brokers.names_leaders = True
+    brokers.node_ids.append(2)
+    brokers.move(TopicPartition("t", 0), 2)
+    del brokers.seen[:]
+    assert finish(clock, producer.send("t", b"2", partition=0), 0.01).offset == 1
+    assert brokers.seen == [(0, ApiKey.PRODUCE), (2, ApiKey.PRODUCE)]
+
+
+def test_a_named_leader_that_is_no_news_is_not_asked_in_a_circle(clock: Clock, brokers: FakeCluster) -> None:
+    """Two brokers that send the producer to each other, in an epoch that it knows: it pauses and asks for metadata."""
+    producer = producer_for(clock, brokers)
+    finish(clock, producer.send("t", b"1", partition=0))
+    brokers.names_leaders = True
+    brokers.leaders["t"][0] = 1  # in the same epoch
+    del brokers.seen[:]
+    assert finish(clock, producer.send("t", b"2", partition=0)).offset == 1
+    assert (0, ApiKey.METADATA) in brokers.seen or (1, ApiKey.METADATA) in brokers.seen
+    assert brokers.seen.count((0, ApiKey.PRODUCE)) == 1
+
+
 def test_dead_broker_is_outlived(clock: Clock, brokers: FakeCluster) -> None:
     """Connections break with requests in flight; after the leader has moved everything is written once, in order."""
     producer = producer_for(clock, brokers, batch_size=100)

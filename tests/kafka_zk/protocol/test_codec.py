@@ -25,11 +25,18 @@ MESSAGES = [
 ]
 _RANGES = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 _OWN = {
+    38: "create_delegation_token",
+    39: "renew_delegation_token",
+    40: "expire_delegation_token",
+    41: "describe_delegation_token",
     56: "alter_partition",
     67: "allocate_producer_ids",
     68: "consumer_group_heartbeat",
     69: "consumer_group_describe",
 }
+
+_DURATIONS = {"max_lifetime_ms", "renew_period_ms", "expiry_time_period_ms"}
+"""Of which kio makes a timedelta, which is not as long as an int64 may say."""
 
 
 def _class(api_key: int, kind: str) -> Any:
@@ -98,7 +105,10 @@ def test_our_own_tables_equal_kio(api_key: int) -> None:
     compared = 0
     for version in range(low, high + 1):
         message = codec.request(api_key)
-        body = bytes(codec.encode_body(_message(message._struct, version, random.Random(1), message), api_key, version))
+        made = _message(message._struct, version, random.Random(1), message)
+        for name in _DURATIONS & message._struct.fields.keys():
+            setattr(made, name, 86_400_000)
+        body = bytes(codec.encode_body(made, api_key, version))
         compared += through_kio(_OWN[api_key], "request", version, body) == body
     assert compared >= 1
 

@@ -1,16 +1,19 @@
 """Markers reach the leaders of their partitions, whatever becomes of brokers and leaders meanwhile."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
+from twisted.logger import LogLevel, capturedLogs
 
 from kafka_zk.metadata.cache import AliveBroker, MetadataCache, PartitionInfo
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.errors import SessionLost
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.transaction.marker_channels import (
+    LOOK_UP_PAUSE_S,
     RETRY_S,
     SETTLED_AFTER_S,
     MarkersToSend,
@@ -35,7 +38,18 @@ class World:
         self.requests: list[tuple[int, Sequence[TxnMarker], Deferred[Any]]] = []
         self.written: list[TopicPartition] = []
         self.owned = CoordinatedPartition(0, 7)
-        self.channels = TransactionMarkerChannels(self.clock, self.metadata, self.write, self.on_written)
+        self.in_zookeeper = {"t"}
+        self.failure: Exception | None = None
+        self.looked_up: list[list[str]] = []
+        self.channels = TransactionMarkerChannels(
+            self.clock, self.metadata, self.write, self.on_written, self.find_missing
+        )
+
+    async def find_missing(self, topics: Collection[str]) -> Collection[str]:
+        self.looked_up.append(sorted(topics))
+        if self.failure is not None:
+            raise self.failure
+        return set(topics) - self.in_zookeeper
 
     def on_written(self, owned: Any, transaction: Any, tps: Any) -> None:
         self.written += sorted(tps)
@@ -114,12 +128,54 @@ def test_a_partition_without_a_leader_is_waited_for(world: World) -> None:
 
 
 def test_a_partition_that_is_gone_needs_no_marker(world: World) -> None:
+    """Right after a start ZooKeeper says so; once the controller has sent everything the metadata do."""
     deleted = TopicPartition("deleted", 0)
+    world.send(deleted, T0)
+    assert world.written == [deleted]
+    assert world.sent() == [(0, [(5, [T0])])]
+    world.clock.advance(SETTLED_AFTER_S)
     world.send(deleted)
-    world.clock.pump([RETRY_S] * (int(SETTLED_AFTER_S / RETRY_S) + 1))
-    assert (world.requests, world.written) == ([], [deleted])
-    world.send(deleted)
-    assert world.written == [deleted] * 2
+    assert (world.written, world.looked_up) == ([deleted] * 2, [["deleted"]])
+
+
+@pytest.mark.parametrize("failure", [None, SessionLost("gone")])
+def test_a_topic_that_may_be_there_is_looked_up_again_after_a_pause(world: World, failure: Exception | None) -> None:
+    """And gone when the metadata should have it, at the latest."""
+    pending = TopicPartition("pending", 0)
+    world.in_zookeeper.add("pending")
+    world.failure = failure
+    world.send(pending)
+    world.clock.pump([RETRY_S] * int((SETTLED_AFTER_S - 1) / RETRY_S))
+    assert world.written == []
+    assert world.channels.unknown_destination_count == 1
+    assert SETTLED_AFTER_S <= len(world.looked_up) <= SETTLED_AFTER_S / LOOK_UP_PAUSE_S
+    world.clock.pump([RETRY_S] * int(2 / RETRY_S))
+    assert (world.requests, world.written) == ([], [pending])
+
+
+def test_an_ending_survives_a_look_up_that_breaks(world: World) -> None:
+    """Even by a mistake of ours, which is logged."""
+    pending = TopicPartition("pending", 0)
+    world.failure = ValueError("a bug")
+    with capturedLogs() as logged:
+        world.send(pending)
+    assert [each["log_level"] for each in logged if "log_failure" in each] == [LogLevel.error]
+    world.failure = None
+    world.clock.pump([RETRY_S] * (int(LOOK_UP_PAUSE_S / RETRY_S) + 2))
+    assert world.written == [pending]
+
+
+def test_topics_of_one_turn_are_looked_up_together(world: World) -> None:
+    due: list[Any] = []
+    world.channels = TransactionMarkerChannels(
+        world.clock, world.metadata, world.write, world.on_written, world.find_missing, due.append
+    )
+    for number in range(3):
+        world.send(TopicPartition(f"deleted-{number}", 0), producer_id=number)
+    for each in due:
+        each()
+    assert world.looked_up == [["deleted-0", "deleted-1", "deleted-2"]]
+    assert len(world.written) == 3
 
 
 def test_what_the_controller_has_yet_to_tell_is_not_gone(world: World) -> None:
@@ -160,7 +216,7 @@ def test_many_that_wait_for_a_leader_leave_others_their_turn(world: World) -> No
     """Retries take a tenth of the time at most."""
     world.lead(T0, -1)
     clock = CostlyClock()
-    world.channels = TransactionMarkerChannels(clock, world.metadata, world.write, world.on_written)
+    world.channels = TransactionMarkerChannels(clock, world.metadata, world.write, world.on_written, world.find_missing)
     for producer_id in range(200):
         world.send(T0, producer_id=producer_id)
     assert clock.delays == [RETRY_S]
@@ -191,7 +247,7 @@ def test_what_cannot_be_told_of_one_transaction_keeps_no_other_from_its_end(worl
             raise RuntimeError("a bug")
         world.on_written(owned, transaction, tps)
 
-    world.channels = TransactionMarkerChannels(world.clock, world.metadata, world.write, on_written)
+    world.channels = TransactionMarkerChannels(world.clock, world.metadata, world.write, on_written, world.find_missing)
     for number, transaction in enumerate((failing, *(Transaction.new(name, 5, 1, 1) for name in "ab"))):
         markers = SendMarkers(ProducerIdAndEpoch(number, 3), True, frozenset([T0]))
         world.channels.send(MarkersToSend(world.owned, transaction, markers))
@@ -246,7 +302,7 @@ def test_a_large_backlog_goes_in_several_requests(world: World) -> None:
 def test_what_comes_up_in_one_turn_goes_together(world: World) -> None:
     due: list[Any] = []
     world.channels = TransactionMarkerChannels(
-        world.clock, world.metadata, world.write, world.on_written, due.append
+        world.clock, world.metadata, world.write, world.on_written, world.find_missing, due.append
     )
     for producer_id in (5, 6):
         world.send(T0, T1, producer_id=producer_id)
@@ -275,7 +331,7 @@ def test_a_broker_that_writes_at_once_is_not_waited_for(world: World) -> None:
         if len(world.written) == 1:
             world.send(T0, producer_id=7)
 
-    world.channels = TransactionMarkerChannels(world.clock, world.metadata, write, on_written)
+    world.channels = TransactionMarkerChannels(world.clock, world.metadata, write, on_written, world.find_missing)
     world.send(T0)
     world.clock.advance(RETRY_S)
     assert (asked, world.written) == ([[5], [5], [7]], [T0, T0])

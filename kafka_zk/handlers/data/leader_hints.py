@@ -1,0 +1,71 @@
+"""KIP-951: a response that sends a client away from a partition names its leader and the leader's address.
+
+Only error responses pay for this. Source: KafkaApis.getCurrentLeader@3.9.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from kafka_zk.handlers.services import Services
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import FetchedPartition
+from kafka_zk.protocol.leader_hint import CurrentLeader, NodeEndpoint
+from kafka_zk.protocol.produce import TopicResult
+from kafka_zk.replica.fetch_session import TopicKey
+from kafka_zk.replica.partition import Role
+from kafka_zk.storage.types import TopicPartition
+
+PRODUCE_SINCE = 10
+FETCH_SINCE = 16
+_PRODUCE_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER})
+_FETCH_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+class LeaderHints:
+    """The leaders of one response. ``endpoints``: their addresses on the listener of the request, each once; a leader
+    that is not alive, or does not have that listener, has none."""
+
+    def __init__(self, services: Services, listener_name: str) -> None:
+        self._services = services
+        self._listener_name = listener_name
+        self.endpoints: dict[int, NodeEndpoint] = {}
+
+    def of(self, tp: TopicPartition) -> CurrentLeader:
+        """What this broker's replica knows; if it has none, what the metadata cache knows."""
+        partition = self._services.replicas.partitions.get(tp)
+        is_here = partition is not None and partition.role is not Role.OFFLINE
+        known = partition if is_here else self._services.metadata.partition(*tp)
+        if known is None:
+            return CurrentLeader(-1, -1)
+        self._add_endpoint(known.leader)
+        return CurrentLeader(known.leader, known.leader_epoch)
+
+    def _add_endpoint(self, leader: int) -> None:
+        broker = self._services.metadata.brokers.get(leader)
+        address = None if broker is None else broker.endpoints.get(self._listener_name)
+        if broker is not None and address is not None:
+            self.endpoints[leader] = NodeEndpoint(leader, address.host, address.port, broker.rack)
+
+
+def add_to_produce(services: Services, listener_name: str, topics: Sequence[TopicResult]) -> Sequence[NodeEndpoint]:
+    """Add the leader to each result that needs it; returns their addresses."""
+    hints = LeaderHints(services, listener_name)
+    for topic, results in topics:
+        for place, result in enumerate(results):
+            if result.error_code in _PRODUCE_ERRORS:
+                tp = TopicPartition(topic, result.partition)
+                results[place] = result._replace(current_leader=hints.of(tp))
+    return tuple(hints.endpoints.values())
+
+
+def add_to_fetched(
+    services: Services,
+    listener_name: str,
+    tps: Iterable[TopicPartition],
+    fetched: list[tuple[TopicKey, FetchedPartition]],
+) -> Sequence[NodeEndpoint]:
+    """The same for the results of a fetch, whose partitions are ``tps``."""
+    hints = LeaderHints(services, listener_name)
+    for place, (tp, (topic, result)) in enumerate(zip(tps, fetched, strict=True)):
+        if result.error_code in _FETCH_ERRORS:
+            fetched[place] = (topic, result._replace(current_leader=hints.of(tp)))
+    return tuple(hints.endpoints.values())

@@ -1,0 +1,30 @@
+"""SaslHandshake and SaslAuthenticate on a connection that needs no authentication: ILLEGAL_SASL_STATE.
+
+The connection stays open. Source: KafkaApis.handleSaslHandshakeRequest, handleSaslAuthenticateRequest@3.9.
+"""
+
+from typing import Any
+
+from kafka_zk.handlers.services import Services
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+
+HandshakeResponse = codec.response(ApiKey.SASL_HANDSHAKE)
+AuthenticateResponse = codec.response(ApiKey.SASL_AUTHENTICATE)
+
+
+async def handshake(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """The error, and no mechanisms."""
+    return HandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
+
+
+async def authenticate(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """The error, and no bytes."""
+    return AuthenticateResponse(
+        error_code=ErrorCode.ILLEGAL_SASL_STATE,
+        error_message="SaslAuthenticate request received after successful authentication",
+        auth_bytes=b"",
+        session_lifetime_ms=0,
+    )

@@ -1,0 +1,31 @@
+"""The versions that ``inter.broker.protocol.version`` and ``message.format.version`` can name.
+
+Source: MetadataVersion.java@3.9 (``fromVersionString``).
+"""
+
+_UNSTEPPED = ("0.8.0", "0.8.1", "0.8.2", "0.9.0")
+_STEP_COUNTS = {
+    "0.10.0": 2, "0.10.1": 3, "0.10.2": 1, "0.11.0": 3, "1.0": 1, "1.1": 1, "2.0": 2, "2.1": 3, "2.2": 2, "2.3": 2,
+    "2.4": 2, "2.5": 1, "2.6": 1, "2.7": 3, "2.8": 2, "3.0": 2, "3.1": 1, "3.2": 1, "3.3": 4, "3.4": 1, "3.5": 3,
+    "3.6": 3, "3.7": 5, "3.8": 1, "3.9": 1, "4.0": 2,
+}  # fmt: skip
+"""How many steps (``-IV0``, ``-IV1``, …) each release has."""
+
+_UNRELEASED = "4.0"
+"""Its steps can be named, but it cannot."""
+
+_VERSIONS = frozenset(
+    {
+        *_UNSTEPPED,
+        *(_STEP_COUNTS.keys() - {_UNRELEASED}),
+        *(f"{release}-IV{step}" for release, count in _STEP_COUNTS.items() for step in range(count)),
+    }
+)
+
+
+def is_metadata_version(text: str) -> bool:
+    """Whether ``text`` names a version, with a bug fix release or without: ``3.9-IV0``, ``3.9``, ``3.9.1``,
+    ``0.11.0.3``."""
+    segments = text.rstrip(".").split(".")
+    count = 3 if text.startswith("0.") else 2
+    return (".".join(segments[:count]) if len(segments) > count else text) in _VERSIONS

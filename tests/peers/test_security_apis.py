@@ -1,0 +1,291 @@
+"""The APIs of security and quotas against a broker without an authorizer: ours responds as Apache Kafka 3.9.1 does, in
+every version, and so Kafka's tools say the same.
+
+Changes of quotas and SCRAM credentials are the exception: ours refuses them, since it has neither.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from tests.peers import jars, targets, wire_probe
+from tests.peers.tool_script import CONFIGS, Said, Step, ToolRunner, said_to_each
+
+pytestmark = pytest.mark.peers
+
+_ACLS = "kafka.admin.AclCommand"
+_DELEGATION_TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
+
+_ANY, _ALLOW, _READ, _TOPIC, _LITERAL = 1, 3, 3, 2, 3
+_ACL = {"resource_type": _TOPIC, "resource_name": "t", "resource_pattern_type": _LITERAL, "principal": "User:a",
+        "host": "*", "operation": _READ, "permission_type": _ALLOW}  # fmt: skip
+_ACL_FILTER = {"resource_type_filter": _ANY, "resource_name_filter": None, "pattern_type_filter": _ANY,
+               "principal_filter": None, "host_filter": None, "operation": _ANY, "permission_type": _ANY}  # fmt: skip
+_EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
+
+
+def _quotas(*entity_types: str, match_type: int = _SPECIFIED, match: str | None = None) -> dict[str, Any]:
+    components = [{"entity_type": each, "match_type": match_type, "match": match} for each in entity_types]
+    return {"components": components, "strict": False}
+
+
+def _users(*names: str) -> dict[str, Any]:
+    return {"users": [{"name": name} for name in names]}
+
+
+_OPERATIONS_TOPIC, _GROUP = "operations", "no-such-group"
+_COORDINATOR_TIMEOUT_S = 30
+_TOKEN = {"renewers": [{"principal_type": "User", "principal_name": "b"}], "max_lifetime_ms": -1}
+
+REQUESTS: Mapping[str, tuple[ApiKey, dict[str, Any]]] = {
+    "SaslHandshake": (ApiKey.SASL_HANDSHAKE, {"mechanism": "PLAIN"}),
+    "SaslAuthenticate": (ApiKey.SASL_AUTHENTICATE, {"auth_bytes": b"\0user\0password"}),
+    "DescribeAcls": (ApiKey.DESCRIBE_ACLS, _ACL_FILTER),
+    "CreateAcls": (ApiKey.CREATE_ACLS, {"creations": [_ACL, {**_ACL, "resource_name": "u"}]}),
+    "CreateAcls of none": (ApiKey.CREATE_ACLS, {"creations": []}),
+    "DeleteAcls": (ApiKey.DELETE_ACLS, {"filters": [_ACL_FILTER]}),
+    "CreateDelegationToken": (ApiKey.CREATE_DELEGATION_TOKEN, _TOKEN),
+    "CreateDelegationToken for another": (
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        {**_TOKEN, "owner_principal_type": "User", "owner_principal_name": "c"},
+    ),
+    "RenewDelegationToken": (ApiKey.RENEW_DELEGATION_TOKEN, {"hmac": b"abc", "renew_period_ms": 1000}),
+    "ExpireDelegationToken": (ApiKey.EXPIRE_DELEGATION_TOKEN, {"hmac": b"abc", "expiry_time_period_ms": -1}),
+    "DescribeDelegationToken": (ApiKey.DESCRIBE_DELEGATION_TOKEN, {"owners": None}),
+    "DescribeClientQuotas": (ApiKey.DESCRIBE_CLIENT_QUOTAS, _quotas()),
+    "DescribeClientQuotas of users": (ApiKey.DESCRIBE_CLIENT_QUOTAS, _quotas("user", "client-id")),
+    "DescribeClientQuotas of a user": (ApiKey.DESCRIBE_CLIENT_QUOTAS, _quotas("user", match_type=_EXACT, match="a")),
+    "DescribeClientQuotas of the default ip": (ApiKey.DESCRIBE_CLIENT_QUOTAS, _quotas("ip", match_type=_DEFAULT)),
+    "DescribeClientQuotas of user and ip": (ApiKey.DESCRIBE_CLIENT_QUOTAS, _quotas("user", "ip")),
+    "DescribeClientQuotas of user twice": (ApiKey.DESCRIBE_CLIENT_QUOTAS, _quotas("user", "user")),
+    "DescribeClientQuotas of client-id twice": (ApiKey.DESCRIBE_CLIENT_QUOTAS, _quotas("client-id", "client-id")),
+    "DescribeClientQuotas of no type": (ApiKey.DESCRIBE_CLIENT_QUOTAS, _quotas("")),
+    "DescribeClientQuotas of another type": (ApiKey.DESCRIBE_CLIENT_QUOTAS, _quotas("planet")),
+    "DescribeClientQuotas of an unknown match type": (ApiKey.DESCRIBE_CLIENT_QUOTAS, _quotas("user", match_type=9)),
+    "DescribeClientQuotas of no user": (ApiKey.DESCRIBE_CLIENT_QUOTAS, _quotas("user", match_type=_EXACT)),
+    "DescribeUserScramCredentials": (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}),
+    "DescribeUserScramCredentials of none": (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, _users()),
+    "DescribeUserScramCredentials of users": (
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        _users("b", "a", "", "c", "c"),
+    ),
+}
+"""By name: an API, and the fields of a request to it."""
+
+_CASES = [
+    (name, version)
+    for name, (api_key, _) in REQUESTS.items()
+    for version in range(BROKER_VERSIONS[api_key][0], BROKER_VERSIONS[api_key][1] + 1)
+]
+
+_ALTERATIONS: Mapping[ApiKey, dict[str, Any]] = {
+    ApiKey.ALTER_CLIENT_QUOTAS: {
+        "entries": [
+            {
+                "entity": [{"entity_type": "user", "entity_name": "a"}],
+                "ops": [{"key": "producer_byte_rate", "value": 1000.0, "remove": False}],
+            }
+        ],
+        "validate_only": False,
+    },
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: {
+        "deletions": [],
+        "upsertions": [
+            {"name": "a", "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"x" * 32}
+        ],
+    },
+}
+
+_OPERATIONS: Mapping[str, tuple[ApiKey, int, dict[str, Any]]] = {
+    **{
+        f"Metadata v{version}": (
+            ApiKey.METADATA,
+            version,
+            {
+                "topics": [{"name": _OPERATIONS_TOPIC}, {"name": "no-such-topic"}],
+                "allow_auto_topic_creation": False,
+                "include_cluster_authorized_operations": True,
+                "include_topic_authorized_operations": True,
+            },
+        )
+        for version in range(8, 13)
+    },
+    "Metadata of all topics": (
+        ApiKey.METADATA,
+        12,
+        {"topics": None, "allow_auto_topic_creation": False, "include_topic_authorized_operations": True},
+    ),
+    "Metadata without operations": (
+        ApiKey.METADATA,
+        10,
+        {"topics": [{"name": _OPERATIONS_TOPIC}], "allow_auto_topic_creation": False},
+    ),
+    "Metadata of an unknown topic id": (
+        ApiKey.METADATA,
+        12,
+        {
+            "topics": [{"topic_id": uuid.UUID(int=7), "name": None}],
+            "allow_auto_topic_creation": False,
+            "include_topic_authorized_operations": True,
+        },
+    ),
+    **{
+        f"DescribeCluster v{version}": (
+            ApiKey.DESCRIBE_CLUSTER,
+            version,
+            {"include_cluster_authorized_operations": True},
+        )
+        for version in range(2)
+    },
+    "DescribeCluster without operations": (ApiKey.DESCRIBE_CLUSTER, 1, {}),
+    **{
+        f"DescribeCluster of endpoint type {number}": (ApiKey.DESCRIBE_CLUSTER, 1, {"endpoint_type": number})
+        for number in (0, 2, 9)
+    },
+    **{
+        f"DescribeGroups v{version}": (
+            ApiKey.DESCRIBE_GROUPS,
+            version,
+            {"groups": [_GROUP], "include_authorized_operations": True},
+        )
+        for version in range(3, 6)
+    },
+}
+"""By name: an API, a version and the fields of a request, which asks for authorized operations or not (KIP-430)."""
+
+_STEPS = [
+    *(
+        Step(f"describe-{entity_type}", CONFIGS, ("--describe", "--entity-type", entity_type))
+        for entity_type in ("users", "clients", "ips")
+    ),
+    Step("describe-a-user", CONFIGS, ("--describe", "--entity-type", "users", "--entity-name", "a")),
+    Step("describe-default-user", CONFIGS, ("--describe", "--entity-type", "users", "--entity-default")),
+    Step("acls-list", _ACLS, ("--list",)),
+    Step("acls-add", _ACLS, ("--add", "--allow-principal", "User:a", "--operation", "Read", "--topic", "t")),
+    Step("acls-remove", _ACLS, ("--remove", "--force", "--topic", "t")),
+    Step("tokens-describe", _DELEGATION_TOKENS, ("--describe", "--command-config", "{folder}/empty.properties")),
+    Step("tokens-create", _DELEGATION_TOKENS,
+         ("--create", "--max-life-time-period", "-1", "--command-config", "{folder}/empty.properties")),
+    Step("tokens-renew", _DELEGATION_TOKENS,
+         ("--renew", "--hmac", "YWJj", "--renew-time-period", "-1", "--command-config", "{folder}/empty.properties")),
+]  # fmt: skip
+
+
+def _message(cls: Any, values: Mapping[str, Any]) -> Any:
+    """A message of kafka-python's classes, its structs from dictionaries."""
+    made = {}
+    for name, value in values.items():
+        field = cls._struct.fields[name]
+        if field.is_struct_array() and value is not None:
+            value = [_message(field.array_of.data_class, each) for each in value]
+        made[name] = value
+    return cls(**made)
+
+
+def _ask(port: int, api_key: ApiKey, version: int, values: Mapping[str, Any]) -> dict[str, Any] | str:
+    """Every field of the response, without what differs between any two clusters."""
+    fields = codec.request(api_key)._struct.fields
+    known = {field: value for field, value in values.items() if fields[field].for_version_q(version)}
+    try:
+        answer: dict[str, Any] = wire_probe.ask(
+            port, api_key, version, _message(codec.request(api_key), known)
+        ).to_dict()
+    except ConnectionResetError as error:
+        return str(error)
+    return _comparable(answer)
+
+
+def _comparable(answer: Any) -> Any:
+    if isinstance(answer, list):
+        each_comparable = [_comparable(each) for each in answer]
+        has_names = answer and isinstance(answer[0], dict) and "name" in answer[0]
+        return sorted(each_comparable, key=lambda each: each["name"]) if has_names else each_comparable
+    if not isinstance(answer, dict):
+        return answer
+    own = {"port", "cluster_id", "topic_id"}
+    return {name: bool(value) if name in own else _comparable(value) for name, value in answer.items()}
+
+
+def _wait_for_coordinator(cluster: targets.Target) -> None:
+    """Until the group's coordinator has loaded its partition: librdkafka asks until then."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": _GROUP, "log_level": 3})
+    try:
+        consumer.committed([confluent_kafka.TopicPartition(_OPERATIONS_TOPIC, 0)], timeout=_COORDINATOR_TIMEOUT_S)
+    finally:
+        consumer.close()
+
+
+@pytest.fixture(scope="module")
+def ports(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
+    """A broker of each target."""
+    clusters = []
+    try:
+        for name in targets.NAMES:
+            folder = tmp_path_factory.mktemp(name)
+            cluster = targets.start(name, peer_zookeeper, folder, chroot=f"security-{name}")
+            clusters.append(cluster)
+            cluster.create_topic(_OPERATIONS_TOPIC)
+            _wait_for_coordinator(cluster)
+        yield {cluster.name: cluster.ports[0] for cluster in clusters}
+    finally:
+        for cluster in clusters:
+            cluster.stop()
+
+
+@pytest.mark.parametrize(("name", "version"), _CASES)
+def test_a_response_is_that_of_apache_kafka(ports: dict[str, int], name: str, version: int) -> None:
+    """Every field."""
+    api_key, values = REQUESTS[name]
+    ours, theirs = (_ask(ports[target], api_key, version, values) for target in targets.NAMES)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("name", _OPERATIONS)
+def test_authorized_operations_are_those_of_apache_kafka(ports: dict[str, int], name: str) -> None:
+    """All that a resource has, if the request asks for them."""
+    ours, theirs = (_ask(ports[target], *_OPERATIONS[name]) for target in targets.NAMES)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("api_key", _ALTERATIONS)
+def test_what_is_not_built_is_not_altered(ports: dict[str, int], api_key: ApiKey) -> None:
+    """INVALID_REQUEST and a sentence, in every version."""
+    lowest, highest = BROKER_VERSIONS[api_key]
+    for version in range(lowest, highest + 1):
+        message = _message(codec.request(api_key), _ALTERATIONS[api_key])
+        answer = wire_probe.ask(ports[targets.KAFKA_ZK], api_key, version, message)
+        (result,) = answer.entries if api_key is ApiKey.ALTER_CLIENT_QUOTAS else answer.results
+        assert result.error_code == ErrorCode.INVALID_REQUEST
+        assert "does not support" in result.error_message
+
+
+@pytest.fixture(scope="module")
+def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Said]]:
+    """By target and step: what the tools said."""
+    folder = tmp_path_factory.mktemp("tools")
+    (folder / "empty.properties").write_text("")
+
+    def perform(runner: ToolRunner, target: targets.Target, folder: Path) -> dict[str, Said]:
+        return {
+            step.name: runner.run(
+                target, step._replace(arguments=[each.replace("{folder}", str(folder)) for each in step.arguments])
+            )
+            for step in _STEPS
+        }
+
+    return said_to_each(jars.ORACLE_VERSION, peer_zookeeper, folder, "security-tools", perform)
+
+
+@pytest.mark.parametrize("step", [step.name for step in _STEPS])
+def test_a_tool_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
+    """Exit code and every line."""
+    assert said[targets.KAFKA_ZK][step] == said[targets.APACHE_KAFKA][step]
