@@ -114,12 +114,8 @@ def test_the_end_of_a_helper_is_noticed() -> None:
 
 
 def test_a_failed_send_leaves_no_view_of_a_bytesio_behind(helper: Helper) -> None:
-    """CPython 3.12.0 and 3.12.1 crash when they collect a cycle with one, such as this error and its traceback::
-
-        view = io.BytesIO(b"x").getbuffer()
-        cycle = [view]; cycle.append(cycle)
-        del view, cycle
-        gc.collect()
+    """CPython 3.12.0 and 3.12.1 crash when they collect a cycle with one, such as this error and its traceback.
+    ``v = io.BytesIO(b"x").getbuffer(); c = [v]; c.append(c); del v, c; gc.collect()`` is enough.
     """
     bytesio_buffer = type(io.BytesIO(b"x").getbuffer().obj)
     helper.process.kill()
