@@ -232,5 +232,6 @@ def python_command(*arguments: str | Path) -> tuple[list[str | Path], dict[str, 
     inherited = environ.get("PYTHONPATH")
     environ["PYTHONPATH"] = f"{_IMPORT_ROOT}{os.pathsep}{inherited}" if inherited else str(_IMPORT_ROOT)
     environ["PYTHONUNBUFFERED"] = "1"
+    environ.pop("PYTHONWARNINGS", None)  # a strict test suite means itself, not what servers import
     # -P: a folder named like one of our packages in the working directory must not be imported instead.
     return [sys.executable, "-P", "-m", "kafka_zk", *arguments], environ
