@@ -20,6 +20,7 @@ from kafka_zk.embedded.errors import DataDirInUse, EmbeddedError, ProcessFailed
 from kafka_zk.embedded.leadership import LeadershipCheck
 from kafka_zk.embedded.ports import can_listen, free_ports
 from kafka_zk.embedded.process import POLL_INTERVAL_S
+from kafka_zk.embedded.properties_file import check_log_dir
 from kafka_zk.embedded.supervisor import Supervisor
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.registry.errors import RegistryError
@@ -48,6 +49,7 @@ class EmbeddedCluster:
         tick_time_ms, force_sync: see ``EmbeddedZooKeeper``.
         trace: a directory, made if absent, that every broker writes its events into.
         supervised: whether the session of a broker that has died is closed (see ``supervisor``), or runs out.
+    Raises: UnusableDataDir.
     """
 
     def __init__(
@@ -71,6 +73,8 @@ class EmbeddedCluster:
         self._broker_count = broker_count
         let_in = zookeeper.client_properties if isinstance(zookeeper, EmbeddedZooKeeper) else {}
         self._properties = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **let_in, **(properties or {})}
+        if "log.dirs" not in self._properties:
+            check_log_dir(self.data_dir)
         self.zookeeper: EmbeddedZooKeeper | None
         if isinstance(zookeeper, str):
             self.zookeeper, self._external_connect = None, zookeeper

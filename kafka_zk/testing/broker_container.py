@@ -24,7 +24,7 @@ from kafka_zk.embedded.cluster import EmbeddedCluster, wait_ready
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.probe import ClusterView, ask_broker
-from kafka_zk.embedded.zookeeper import zoo_cfg_text
+from kafka_zk.embedded.properties_file import properties_text
 from kafka_zk.system.clock import monotonic_s
 from kafka_zk.testing import zookeeper_container
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
@@ -256,7 +256,7 @@ class KafkaZkContainer(DockerContainer):
             if value.startswith("/") and Path(value).is_file():
                 properties[key] = f"{CONFIGURATION}/{Path(value).name}"
                 self.with_copy_into_container(Path(value), properties[key])
-        self.with_copy_into_container(zoo_cfg_text(properties).encode(), f"{CONFIGURATION}/server.properties")
+        self.with_copy_into_container(properties_text(properties).encode(), f"{CONFIGURATION}/server.properties")
 
 
 def as_process(container: KafkaZkContainer) -> BrokerProcess:
