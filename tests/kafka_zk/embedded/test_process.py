@@ -144,12 +144,20 @@ def test_a_child_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
 
 
 def test_a_child_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
-    """The kernel kills a tied child with its starting thread: pools' threads end soon."""
-    child = ChildProcess("broker 7", SLEEPER, tmp_path / "log")
-    starting = threading.Thread(target=child.start)
+    """The kernel kills a tied child with the thread that started it, and threads of pools end soon."""
+    code = "import itertools, time\nfor number in itertools.count(): print(number, flush=True); time.sleep(0.02)"
+    child = ChildProcess("broker 7", [sys.executable, "-c", code], tmp_path / "log")
+
+    def start() -> None:
+        child.start()
+        wait_for(lambda: child.output() != "")  # it is tied by now
+
+    starting = threading.Thread(target=start)
     starting.start()
     starting.join()
-    wait_for(lambda: "up" in child.output())  # it is tied by now
+    wait_for(lambda: not Path(f"/proc/self/task/{starting.native_id}").exists())
+    count = len(child.output().split())
+    wait_for(lambda: len(child.output().split()) > count + 5 or not child.alive)
     assert child.alive
     child.kill()
 
