@@ -63,7 +63,7 @@ def _probe(path: Path) -> int:
 
     Raises: OSError or SubprocessError when it does not run, ValueError when it says something else.
     """
-    command = [path, *MODEST_JVM, "-version"]
+    command = [str(path), *MODEST_JVM, "-version"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False)
     if answer.returncode != 0:
         said = "; ".join(line.strip() for line in (answer.stderr + answer.stdout).splitlines() if line.strip())
