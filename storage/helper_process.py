@@ -82,15 +82,17 @@ class Helper:
 
 
 def _send(connection: "Connection", content: object) -> None:
+    """``Connection.send`` would do, but pickles into ``BytesIO.getbuffer()``. If it fails, the traceback refers to that
+    view, and CPython 3.12.0 and 3.12.1 crash when they collect such a cycle (gh-111049)."""
     buffers: list[pickle.PickleBuffer] = []
     data = pickle.dumps(content, 5, buffer_callback=buffers.append)
-    connection.send((len(buffers), data))
+    connection.send_bytes(pickle.dumps((len(buffers), data)))
     for buffer in buffers:
         connection.send_bytes(buffer.raw())
 
 
 def _receive(connection: "Connection") -> Any:
-    count, data = connection.recv()
+    count, data = pickle.loads(connection.recv_bytes())
     return pickle.loads(data, buffers=[connection.recv_bytes() for _ in range(count)])
 
 

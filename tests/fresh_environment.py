@@ -1,7 +1,8 @@
 """Fresh virtual environments with exactly what an extra declares, made in seconds.
 
-kafka-zk is built from this tree as a wheel and installed. The distributions that the wheel's metadata asks for, and
-those that they need in turn, are not downloaded again: they are linked from the environment that runs the tests.
+kafka-zk is built from this tree as an sdist, from that as a wheel, and installed. The distributions that the wheel's
+metadata asks for, and those that they need in turn, are not downloaded again: they are linked from the environment that
+runs the tests.
 Nothing else is there, so what is imported but not declared fails as it would for a user.
 """
 
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from collections.abc import Callable, Iterable
 from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
@@ -24,6 +26,7 @@ PACKAGES = ("kafka_zk", "rebalance", "registry", "spark_jobs", "storage")
 FILES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 OURS = "kafka-zk"
 TIMEOUT_S = 300
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 MakeEnvironment = Callable[[Iterable[str]], Path]
 """The fixture ``make_environment``."""
 HIDDEN = ("PYTHON", "PYTEST", "VIRTUAL_ENV")
@@ -48,7 +51,8 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 
 def build_wheel(folder: Path) -> Path:
-    """Build the wheel of this tree in ``folder``, unless it lies there; safe for processes that do so together."""
+    """Build this tree's sdist in ``folder``, and from it the wheel, unless they lie there; safe for processes that do
+    so together."""
     with alone(folder):
         if not list(folder.glob("*.whl")):
             source = folder / "source"
@@ -57,10 +61,22 @@ def build_wheel(folder: Path) -> Path:
                 shutil.copytree(ROOT / package, source / package, symlinks=True, ignore=ignore)
             for file in FILES:
                 shutil.copy(ROOT / file, source)
-            pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
-            run(*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, source, cwd=folder)
+            sdist = _build_sdist(source, folder)
+            run(*PIP, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, sdist, cwd=folder)
     [wheel] = folder.glob("*.whl")
     return wheel
+
+
+def _build_sdist(source: Path, folder: Path) -> Path:
+    """As ``python -m build --sdist`` does it: with the backend that pyproject.toml asks for, and nothing else."""
+    build_system = tomllib.loads((source / "pyproject.toml").read_text())["build-system"]
+    backend = folder / "backend"
+    run(*PIP, "install", "--quiet", "--target", backend, *build_system["requires"], cwd=folder)
+    program = "import importlib, sys; sys.path.insert(0, sys.argv[1]); "
+    program += "importlib.import_module(sys.argv[2]).build_sdist(sys.argv[3])"
+    run(sys.executable, "-I", "-c", program, backend, build_system["build-backend"], folder, cwd=source)
+    [sdist] = folder.glob("*.tar.gz")
+    return sdist
 
 
 def fresh_environment(folder: Path, wheel: Path, requirements: Iterable[str]) -> Path:
@@ -72,8 +88,7 @@ def fresh_environment(folder: Path, wheel: Path, requirements: Iterable[str]) ->
     wanted = [Requirement(text) for text in requirements]
     own: Distribution | None = None
     if any(canonicalize_name(requirement.name) == OURS for requirement in wanted):
-        pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", python)
-        run(*pip, "install", "--no-deps", "--no-compile", wheel, cwd=folder)
+        run(*PIP, "--quiet", "--python", python, "install", "--no-deps", "--no-compile", wheel, cwd=folder)
         [metadata] = site_packages.glob("kafka_zk-*.dist-info")
         own = PathDistribution(metadata)
     for name in sorted(_closure(wanted, own) - {OURS}):
@@ -102,11 +117,11 @@ def _closure(wanted: Iterable[Requirement], own: Distribution | None) -> set[str
 
 
 def _link(found: Distribution, site_packages: Path) -> None:
-    """Link what belongs to a distribution; a folder that two of them share is made and linked file by file."""
+    """Link what belongs to a distribution. A folder that several share (``google``) is linked with the files of all."""
     origin = Path(sysconfig.get_path("purelib"))
     tops = {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}
     assert tops, f"{found.name} has no list of its files"
     for top in tops:
         source, target = origin / top, site_packages / top
-        assert not target.exists(), f"{found.name} shares {top} with another distribution"
-        target.symlink_to(source)
+        if not target.exists():
+            target.symlink_to(source)

@@ -147,6 +147,7 @@ class Broker:
         """Returns when the broker is registered and serves. A connection to ZooKeeper that breaks is waited for.
 
         Raises: DuplicateBrokerId, LogDirLocked, InconsistentLogDir, RegistryError, OSError, CannotListenError;
+            InvalidBrokerConfig for dynamic configuration that asks for security that is not built;
             StartAbandoned if it was stopped meanwhile.
         """
         cluster, self.broker_id = await until_answered(
@@ -155,7 +156,9 @@ class Broker:
         events = EventSource(f"broker-{self.broker_id}", harmless(self._observe), self._clock.wall_ms)
         observe_session(self._client, events)
         self._configs = ConfigRegistry(self._client, events)
-        config = self._config = await read_broker_config(self._configs, self._dynamic_config, self.broker_id)
+        config = self._config = await read_broker_config(
+            self._configs, self._dynamic_config, self.broker_id, starting=True
+        )
         self._logs = LogManager(
             config.log_directories,
             config.topic_defaults,

@@ -23,13 +23,18 @@ _log = Logger()
 _UNCLEAN = "unclean.leader.election.enable"
 
 
-async def read_broker_config(configs: ConfigRegistry, dynamic: DynamicBrokerConfig, broker_id: int) -> KafkaConfig:
+async def read_broker_config(
+    configs: ConfigRegistry, dynamic: DynamicBrokerConfig, broker_id: int, *, starting: bool = False
+) -> KafkaConfig:
     """The broker's configuration in force, from ZooKeeper; what cannot be understood counts as empty.
 
-    Raises: RegistryError.
+    Raises: RegistryError; InvalidBrokerConfig if ``starting`` and ZooKeeper asks for security that is not built. A
+        running broker logs that and goes on.
     """
     own = str(broker_id)
     stored = await configs.entities_until_answered("brokers", [DEFAULT_ENTITY, own])
+    if starting:
+        dynamic.refuse_unbuilt_security(stored[own], stored[DEFAULT_ENTITY])
     return dynamic.take(stored[own], stored[DEFAULT_ENTITY])
 
 

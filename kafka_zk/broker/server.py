@@ -15,7 +15,7 @@ from twisted.logger import Logger, LogLevel
 from kafka_zk.broker.broker import Broker
 from kafka_zk.broker.opening_logs import StartAbandoned
 from kafka_zk.broker.signals import ending_signals
-from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.config.kafka_config import InvalidBrokerConfig, KafkaConfig
 from kafka_zk.metrics.request_stats import RequestStats
 from kafka_zk.metrics.watchdog import Watchdog
 from kafka_zk.network.reactor import install
@@ -123,7 +123,7 @@ class _Process:
                 host, port = self._metrics_address
                 endpoint.listen(self._reactor, self._broker, client, stats, port, host, self._watchdog)
                 _log.info("metrics are served", host=host or "all interfaces", port=port)
-        except (RegistryError, StorageError, OSError, CannotListenError) as error:
+        except (InvalidBrokerConfig, RegistryError, StorageError, OSError, CannotListenError) as error:
             if not self._stopping:  # else it is what the stop made of the start
                 self._fatal(_sentence(error))
         except StartAbandoned:

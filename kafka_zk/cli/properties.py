@@ -58,11 +58,13 @@ def _logical_lines(text: str) -> Iterable[str]:
 
 
 def _unescape(text: str) -> str:
+    """``\\uXXXX`` is a unit of UTF-16: two of them may be one character."""
+
     def replace(match: re.Match[str]) -> str:
         code = match[1]
         return chr(int(code[1:], 16)) if len(code) == 5 else _NAMED_ESCAPES.get(code, code)
 
-    return _ESCAPE.sub(replace, text)
+    return _ESCAPE.sub(replace, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class KeyValue(click.ParamType[tuple[str, str]]):

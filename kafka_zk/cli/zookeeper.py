@@ -28,7 +28,7 @@ def command(zoo_cfg: Path | None, data: Path | None, port: int) -> None:
     in a temporary folder.
     """
     from kafka_zk.embedded.ports import can_listen
-    from kafka_zk.embedded.zookeeper import zookeeper_command
+    from kafka_zk.embedded.zookeeper import zookeeper_command, zookeeper_environ
 
     if zoo_cfg is None:
         zoo_cfg = _write_zoo_cfg(data, port)
@@ -38,22 +38,23 @@ def command(zoo_cfg: Path | None, data: Path | None, port: int) -> None:
     for key in NEEDED_KEYS:
         if not settings.get(key):
             raise CommandFailed(f"{zoo_cfg}: {key} is missing")
-    host, client_port = settings.get("clientPortAddress", ""), decimal_integer(settings["clientPort"], PORTS)
+    host = settings.get("clientPortAddress", "").strip("[]")
+    client_port = decimal_integer(settings["clientPort"], PORTS)
     if client_port is None:
         raise CommandFailed(f"{zoo_cfg}: clientPort={settings['clientPort']} is not a port number")
     if not can_listen(client_port, host):
         raise CommandFailed(f"port {client_port} for ZooKeeper cannot be bound on {host or ALL_INTERFACES}")
     if host:
-        note(f"listens on {host}:{client_port}")
+        note(f"listens on {f'[{host}]' if ':' in host else host}:{client_port}")
     else:
         note(f"listens on {ALL_INTERFACES}, port {client_port}: {zoo_cfg} has no clientPortAddress")
     java = zookeeper_command(zoo_cfg)
-    os.execv(java[0], java)
+    os.execve(java[0], java, zookeeper_environ())
 
 
 def _write_zoo_cfg(data: Path | None, port: int) -> Path:
     from kafka_zk.embedded.ports import LOCALHOST
-    from kafka_zk.embedded.zookeeper import zoo_cfg_text
+    from kafka_zk.embedded.properties_file import properties_text
 
     if data is None:
         data = Path(tempfile.mkdtemp(prefix="kafka-zk-zookeeper-"))
@@ -66,5 +67,5 @@ def _write_zoo_cfg(data: Path | None, port: int) -> Path:
         "maxClientCnxns": 0,
         "admin.enableServer": "false",
     }
-    (data / "zoo.cfg").write_text(zoo_cfg_text(settings))
+    (data / "zoo.cfg").write_text(properties_text(settings))
     return data / "zoo.cfg"

@@ -21,6 +21,7 @@ from twisted.python.failure import Failure
 
 from kafka_zk.client.errors import KafkaError, KafkaTimeoutError
 from kafka_zk.system.clock import monotonic_s
+from kafka_zk.system.green_threads import green_threads_problem
 
 T = TypeVar("T")
 
@@ -97,7 +98,8 @@ def refuse_on_reactor_thread() -> None:
 def reactor_thread() -> ReactorThread:
     """Return the process's reactor thread, starting it at the first call.
 
-    Raises: KafkaError when the reactor runs in the calling thread, was stopped, or belongs to a parent process.
+    Raises: KafkaError when the reactor runs in the calling thread, was stopped, or belongs to a parent process, and
+        where gevent or eventlet have replaced threads.
     """
     global _current
     with _lock:
@@ -105,6 +107,8 @@ def reactor_thread() -> ReactorThread:
             _current._check_caller()
             return _current
         refuse_on_reactor_thread()
+        if problem := green_threads_problem():
+            raise KafkaError(problem)
         from twisted.internet import reactor
 
         if not getattr(reactor, "running", False):

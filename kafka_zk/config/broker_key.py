@@ -55,6 +55,10 @@ class Facts(TypedDict, total=False):
     fallback: str
     """The key whose value counts where this one is not set."""
 
+    unbuilt: str
+    """Why this broker cannot give the security that any value but Kafka's default asks for (``unbuilt_security``)."""
+
+
 class _Reader(Protocol):
     def read(self, key: "BrokerKey[Any]") -> Any: ...
 
@@ -84,6 +88,7 @@ class BrokerKey(Generic[R]):
         self.is_listed = facts.get("is_listed", True)
         self.in_units = facts.get("in_units")
         self.fallback = facts.get("fallback")
+        self.unbuilt = facts.get("unbuilt")
         self.topic_key = topic_key  # the topic key whose default this is
         self._convert = convert
 

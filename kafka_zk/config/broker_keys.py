@@ -30,6 +30,11 @@ from kafka_zk.config.broker_key import (
 READ, ACCEPTED = Use.READ, Use.ACCEPTED
 READ_ONLY, PER_BROKER, PER_LISTENER, CLUSTER_WIDE = Update
 
+_NO_AUTHORIZER = "has no authorizer"
+_NO_AUTHENTICATION = "cannot authenticate clients"
+_NO_JAVA = "cannot run Java classes"
+_PLAINTEXT_ONLY = "speaks PLAINTEXT with other brokers"
+
 
 class BrokerKeys:
     """An attribute is the key with ``_`` for ``.``; read from a configuration it is the key's value."""
@@ -38,10 +43,10 @@ class BrokerKeys:
         None, "Addresses that clients and other brokers are told; those not named are told as bound.", here="",
         use=READ, update=PER_BROKER, is_built=True,
     )
-    alter_config_policy_class_name = CLASS()
+    alter_config_policy_class_name = CLASS(unbuilt=_NO_JAVA)
     alter_log_dirs_replication_quota_window_num = INT("11")
     alter_log_dirs_replication_quota_window_size_seconds = INT("1")
-    authorizer_class_name = STRING("")
+    authorizer_class_name = STRING("", unbuilt=_NO_AUTHORIZER)
     auto_create_topics_enable = BOOLEAN(
         "true", "Whether asking for the metadata of an unknown topic creates it.", use=READ,
     )
@@ -61,7 +66,7 @@ class BrokerKeys:
         None, "Rack of this broker: told to clients; the replicas of a new partition lie in different ones.", use=READ
     )
     broker_session_timeout_ms = INT("9000")
-    client_quota_callback_class = CLASS()
+    client_quota_callback_class = CLASS(unbuilt=_NO_JAVA)
     compression_gzip_level = topic_default("compression.gzip.level")
     compression_lz4_level = topic_default("compression.lz4.level")
     compression_type = topic_default("compression.type")
@@ -90,7 +95,7 @@ class BrokerKeys:
     controller_quota_window_num = INT("11")
     controller_quota_window_size_seconds = INT("1")
     controller_socket_timeout_ms = INT("30000", "How long the controller waits for a broker.", low=1, use=READ)
-    create_topic_policy_class_name = CLASS()
+    create_topic_policy_class_name = CLASS(unbuilt=_NO_JAVA)
     default_replication_factor = INT(
         "1", "Replicas of a topic that is created without a number of them.", low=1, use=READ,
     )
@@ -307,6 +312,7 @@ class BrokerKeys:
     password_encoder_secret = PASSWORD()
     principal_builder_class = CLASS(
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", update=PER_BROKER,
+        unbuilt=_NO_JAVA,
     )
     process_roles = LIST("", "Roles of a node of a KRaft cluster, which this broker cannot be.", use=READ)
     producer_id_expiration_ms = INT(
@@ -375,17 +381,17 @@ class BrokerKeys:
     replication_quota_window_size_seconds = INT("1", "How long each of these samples is.", low=1, use=READ)
     request_timeout_ms = INT("30000", "How long the broker waits for the answer to its own requests.", low=1, use=READ)
     reserved_broker_max_id = INT("1000", "Largest configured broker.id; generated ones are larger.", low=0, use=READ)
-    sasl_client_callback_handler_class = CLASS()
-    sasl_enabled_mechanisms = LIST("GSSAPI", update=PER_BROKER)
-    sasl_jaas_config = PASSWORD(update=PER_BROKER)
+    sasl_client_callback_handler_class = CLASS(unbuilt=_NO_JAVA)
+    sasl_enabled_mechanisms = LIST("GSSAPI", update=PER_BROKER, unbuilt=_NO_AUTHENTICATION)
+    sasl_jaas_config = PASSWORD(update=PER_BROKER, unbuilt=_NO_AUTHENTICATION)
     sasl_kerberos_kinit_cmd = STRING("/usr/bin/kinit", update=PER_BROKER)
     sasl_kerberos_min_time_before_relogin = LONG("60000", update=PER_BROKER)
     sasl_kerberos_principal_to_local_rules = LIST("DEFAULT", update=PER_BROKER)
     sasl_kerberos_service_name = STRING(update=PER_BROKER)
     sasl_kerberos_ticket_renew_jitter = DOUBLE("0.05", update=PER_BROKER)
     sasl_kerberos_ticket_renew_window_factor = DOUBLE("0.8", update=PER_BROKER)
-    sasl_login_callback_handler_class = CLASS()
-    sasl_login_class = CLASS()
+    sasl_login_callback_handler_class = CLASS(unbuilt=_NO_JAVA)
+    sasl_login_class = CLASS(unbuilt=_NO_JAVA)
     sasl_login_connect_timeout_ms = INT()
     sasl_login_read_timeout_ms = INT()
     sasl_login_refresh_buffer_seconds = SHORT("300", update=PER_BROKER)
@@ -406,10 +412,10 @@ class BrokerKeys:
     sasl_oauthbearer_scope_claim_name = STRING("scope")
     sasl_oauthbearer_sub_claim_name = STRING("sub")
     sasl_oauthbearer_token_endpoint_url = STRING()
-    sasl_server_callback_handler_class = CLASS()
+    sasl_server_callback_handler_class = CLASS(unbuilt=_NO_JAVA)
     sasl_server_max_receive_size = INT("524288")
-    security_inter_broker_protocol = STRING("PLAINTEXT")
-    security_providers = STRING()
+    security_inter_broker_protocol = STRING("PLAINTEXT", unbuilt=_PLAINTEXT_ONLY)
+    security_providers = STRING(unbuilt=_NO_JAVA)
     socket_connection_setup_timeout_max_ms = LONG("30000")
     socket_connection_setup_timeout_ms = LONG("10000")
     socket_listen_backlog_size = INT("50", "Connections that may wait to be accepted.", low=1, use=READ)
@@ -427,10 +433,10 @@ class BrokerKeys:
     ssl_allow_dn_changes = BOOLEAN("false")
     ssl_allow_san_changes = BOOLEAN("false")
     ssl_cipher_suites = LIST("", update=PER_BROKER)
-    ssl_client_auth = STRING("none", update=PER_BROKER)
+    ssl_client_auth = STRING("none", update=PER_BROKER, unbuilt=_NO_AUTHENTICATION)
     ssl_enabled_protocols = LIST("TLSv1.2,TLSv1.3", update=PER_BROKER)
     ssl_endpoint_identification_algorithm = STRING("https", update=PER_BROKER)
-    ssl_engine_factory_class = CLASS(update=PER_BROKER)
+    ssl_engine_factory_class = CLASS(update=PER_BROKER, unbuilt=_NO_JAVA)
     ssl_key_password = PASSWORD(update=PER_LISTENER)
     ssl_keymanager_algorithm = STRING("SunX509", update=PER_BROKER)
     ssl_keystore_certificate_chain = PASSWORD(update=PER_LISTENER)
@@ -538,6 +544,7 @@ class BrokerKeys:
         str(2**63 - 1), "Most that is copied when replicas move between log directories.", low=0, use=READ,
         update=CLUSTER_WIDE, is_listed=False,
     )  # fmt: skip
+    super_users = STRING(is_listed=False, unbuilt=_NO_AUTHORIZER)
     zookeeper_auth_digest = STRING(use=ACCEPTED, is_listed=False)
     zookeeper_sasl_client = STRING(use=ACCEPTED, is_listed=False)
     zookeeper_sasl_clientconfig = STRING(use=ACCEPTED, is_listed=False)

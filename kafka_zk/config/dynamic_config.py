@@ -18,6 +18,7 @@ from kafka_zk.config import values as config_values
 from kafka_zk.config.broker_key import Update
 from kafka_zk.config.broker_keys import ALL_KEYS, BROKER_CONFIGS, synonyms
 from kafka_zk.config.kafka_config import InvalidBrokerConfig, KafkaConfig, parse_connections_override
+from kafka_zk.config.unbuilt_security import unbuilt_security
 from kafka_zk.config.values import BadValue
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.storage.config_table import Value
@@ -56,12 +57,18 @@ class DynamicBrokerConfig:
             self.default, self.own = {}, {}
             return self._build({}, {})
 
+    def refuse_unbuilt_security(self, own: Mapping[str, str], default: Mapping[str, str]) -> None:
+        """For a broker that starts. Raises InvalidBrokerConfig if ZooKeeper asks for security that is not built."""
+        listeners = KafkaConfig.from_properties(self.static)[0].listener_names
+        for sentence in unbuilt_security({**default, **own}, listeners):
+            raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {sentence}")
+
     def usable(self, properties: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
         """Those of the stored properties that are allowed."""
         usable = {}
         for key, value in properties.items():
             try:
-                _check_keys([key], per_broker=per_broker)
+                _check_keys({key: value}, per_broker=per_broker)
                 parse(key, value)
             except (BadValue, ApiError) as error:
                 _log.error(
@@ -108,21 +115,27 @@ class DynamicBrokerConfig:
         return KafkaConfig.from_properties(merged)[0]
 
 
-def _check_keys(keys: Mapping[str, str] | list[str], *, per_broker: bool) -> None:
+def _check_keys(properties: Mapping[str, str], *, per_broker: bool) -> None:
     def refuse(problem: str, refused: list[str], collection: str = "Set") -> None:
         if refused:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{problem}: {collection}({', '.join(refused)})")
 
-    rows = {key: BROKER_CONFIGS[key] for key in keys if key in BROKER_CONFIGS}
+    rows = {key: BROKER_CONFIGS[key] for key in properties if key in BROKER_CONFIGS}
     refuse("Cannot update these configs dynamically", [key for key, row in rows.items() if not row.is_dynamic])
     refuse(
         "These security configs can be dynamically updated only per-listener using the listener prefix",
         [key for key, row in rows.items() if row.update is Update.PER_LISTENER],
         "HashSet",
     )
+    for sentence in unbuilt_security(properties, ()):
+        raise ApiError(ErrorCode.INVALID_REQUEST, sentence)
     refuse(
         "Cannot update these configs dynamically",
-        [key for key in keys if key.startswith(_REFUSED_PREFIXES) or (key in rows and not rows[key].is_changeable)],
+        [
+            key
+            for key in properties
+            if key.startswith(_REFUSED_PREFIXES) or (key in rows and not rows[key].is_changeable)
+        ],
     )
     if not per_broker:
         refuse(

@@ -1,6 +1,7 @@
 """``server.properties``, typed and checked. The keys themselves are the table in ``broker_keys``.
 
-A key that is configured and has no use here (``Use.IGNORED``) is reported as a warning, as are keys that nobody knows.
+A key that is configured and has no use here (``Use.IGNORED``) is reported as a warning, as are unknown keys. One that
+asks for security that is not built is an error (``unbuilt_security``).
 The defaults of topics (``log.*``) are checked by storage's table of topic keys.
 
 Source: KafkaConfig.scala and ServerLogConfigs.java@3.9.
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from kafka_zk.config.broker_key import BrokerKey, Use, items
 from kafka_zk.config.broker_keys import ALL_KEYS, TOPIC_DEFAULTS, UNITS_MS, BrokerKeys, synonyms
 from kafka_zk.config.inter_broker_protocol import follower_versions
+from kafka_zk.config.unbuilt_security import is_of_unused_listener, unbuilt_security
 from kafka_zk.config.values import BadValue
 from kafka_zk.registry import connect_string
 from kafka_zk.registry.errors import InvalidConnectString, InvalidSecurity
@@ -79,7 +81,7 @@ class KafkaConfig(BrokerKeys):
         merged = {**properties, **(overrides or {})}
         known = [name for name in merged if name in ALL_KEYS and ALL_KEYS[name].use is not Use.IGNORED]
         config = cls(merged)
-        return config, [f"{key}: unknown configuration key, ignored{_hint(key)}" for key in merged if key not in known]
+        return config, [config._warning(key) for key in merged if key not in known]
 
     def read(self, row: BrokerKey[R]) -> R:
         """The value of any key. Raises: InvalidBrokerConfig."""
@@ -115,16 +117,25 @@ class KafkaConfig(BrokerKeys):
         return self.inter_broker_listener_name or self.listener_list[0].name
 
     @property
+    def listener_names(self) -> frozenset[str]:
+        return frozenset(listener.name for listener in self.listener_list)
+
+    @property
     def connections_per_ip_overrides(self) -> dict[str, int]:
         """``max.connections.per.ip`` by address."""
         return dict(map(parse_connections_override, self.max_connections_per_ip_overrides))
 
     def _protocols(self) -> dict[str, str]:
         protocols = {protocol: protocol for protocol in SECURITY_PROTOCOLS}
-        protocols.update(
-            (name, value) for name, _, value in (e.partition(":") for e in self.listener_security_protocol_map)
-        )
+        for entry in self.listener_security_protocol_map:
+            name, _, protocol = entry.rpartition(":")
+            protocols[name.strip().upper()] = protocol.strip().upper()
         return protocols
+
+    def _warning(self, key: str) -> str:
+        if is_of_unused_listener(key, self.listener_names):
+            return f"{key}: ignored, the broker has no such listener"
+        return f"{key}: unknown configuration key, ignored{_hint(key)}"
 
 
 def parse_connections_override(entry: str) -> tuple[str, int]:
@@ -248,6 +259,8 @@ def _check_whole(config: KafkaConfig) -> None:
     if not config.log_directories:
         raise InvalidBrokerConfig("log.dirs: missing; allowed is a comma-separated list of folders")
     _check_listeners(config)
+    for sentence in unbuilt_security(config.properties, config.listener_names):
+        raise InvalidBrokerConfig(sentence)
     try:
         follower_versions(config.inter_broker_protocol_version)
     except ValueError as error:
@@ -265,7 +278,7 @@ def _check_whole(config: KafkaConfig) -> None:
 
 
 def _check_listeners(config: KafkaConfig) -> None:
-    names = {listener.name for listener in config.listener_list}
+    names = config.listener_names
     if not names:
         raise InvalidBrokerConfig("listeners: missing; allowed is a list like PLAINTEXT://127.0.0.1:9092")
     for listener in config.advertised_listener_list:

@@ -97,8 +97,9 @@ class DemoLake:
     def _read(self, process: "subprocess.Popen[str]") -> None:
         """On a thread of its own; None is the end."""
         assert process.stdout is not None
-        for line in process.stdout:
-            self._events.put(json.loads(line))
+        with process.stdout:
+            for line in process.stdout:
+                self._events.put(json.loads(line))
         self._events.put(None)
 
     def _answer(self) -> dict[str, Any]:

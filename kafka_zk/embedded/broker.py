@@ -9,6 +9,7 @@ from pathlib import Path
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.probe import ClusterView, ask_broker
 from kafka_zk.embedded.process import ChildProcess, python_command
+from kafka_zk.embedded.properties_file import properties_text
 from kafka_zk.embedded.supervisor import Supervisor
 
 
@@ -70,7 +71,7 @@ class BrokerProcess:
     def start(self) -> None:
         """Start the process; does not wait for it to serve (``EmbeddedCluster.wait_ready`` does)."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.properties_file.write_text("".join(f"{key}={_escape(value)}\n" for key, value in self._properties.items()))
+        self.properties_file.write_text(properties_text(self._properties))
         self.process.start()
 
     def view(self) -> ClusterView | None:
@@ -105,8 +106,3 @@ class BrokerProcess:
         fails, as on a full disk, with another error number. The next start has no limit. Raises: OSError."""
         hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)[1]
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (hard if limit_bytes is None else limit_bytes, hard))
-
-
-def _escape(value: str) -> str:
-    """A value as a properties file wants it."""
-    return value.replace("\\", "\\\\")

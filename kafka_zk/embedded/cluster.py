@@ -20,10 +20,12 @@ from kafka_zk.embedded.errors import DataDirInUse, EmbeddedError, ProcessFailed
 from kafka_zk.embedded.leadership import LeadershipCheck
 from kafka_zk.embedded.ports import can_listen, free_ports
 from kafka_zk.embedded.process import POLL_INTERVAL_S
+from kafka_zk.embedded.properties_file import check_log_dir
 from kafka_zk.embedded.supervisor import Supervisor
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.registry.errors import RegistryError
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import monotonic_s
 
 START_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 30
@@ -47,6 +49,7 @@ class EmbeddedCluster:
         tick_time_ms, force_sync: see ``EmbeddedZooKeeper``.
         trace: a directory, made if absent, that every broker writes its events into.
         supervised: whether the session of a broker that has died is closed (see ``supervisor``), or runs out.
+    Raises: UnusableDataDir.
     """
 
     def __init__(
@@ -70,6 +73,8 @@ class EmbeddedCluster:
         self._broker_count = broker_count
         let_in = zookeeper.client_properties if isinstance(zookeeper, EmbeddedZooKeeper) else {}
         self._properties = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **let_in, **(properties or {})}
+        if "log.dirs" not in self._properties:
+            check_log_dir(self.data_dir)
         self.zookeeper: EmbeddedZooKeeper | None
         if isinstance(zookeeper, str):
             self.zookeeper, self._external_connect = None, zookeeper
@@ -170,7 +175,7 @@ class EmbeddedCluster:
             on_registered: called once for each broker, when the first of the others or itself knows it.
         Raises: ProcessFailed when a broker ends meanwhile, or on a timeout.
         """
-        deadline = time.monotonic() + timeout_s
+        deadline = monotonic_s() + timeout_s
         wait_ready(self.brokers, timeout_s, on_registered)
         self._wait_for_leaders(deadline)
 
@@ -184,7 +189,7 @@ class EmbeddedCluster:
             while (missing := check.missing({broker.broker_id: broker.port for broker in running})) != set():
                 for broker in running:
                     broker.process.check_alive()
-                if time.monotonic() > deadline:
+                if monotonic_s() > deadline:
                     named = "the partitions" if missing is None else ", ".join(map(str, sorted(missing)[:NAMED_COUNT]))
                     raise ProcessFailed(f"{named} had no leader that answers in time{running[0].process.last_words()}")
                 time.sleep(LEADERS_INTERVAL_S)
@@ -207,10 +212,10 @@ class EmbeddedCluster:
         running = [broker for broker in self.brokers if broker.alive]
         for broker in running:
             broker.process.terminate()
-        deadline = time.monotonic() + STOP_TIMEOUT_S
+        deadline = monotonic_s() + STOP_TIMEOUT_S
         complaints = []
         for broker in running:
-            code = broker.stop(max(0.1, deadline - time.monotonic()))
+            code = broker.stop(max(0.1, deadline - monotonic_s()))
             if code not in (0, ENDED_AT_ONCE):
                 complaints.append(broker.process.describe_end())
         self._stop_zookeeper()
@@ -262,7 +267,7 @@ def wait_ready(
     waiting = [broker for broker in brokers if broker.process.exit_code is None]
     expected = {broker.broker_id for broker in waiting}
     seen: set[int] = set()
-    deadline = time.monotonic() + timeout_s
+    deadline = monotonic_s() + timeout_s
     while True:
         views = [broker.view() for broker in waiting]
         known = set().union(*(view.broker_ids for view in views if view))
@@ -275,7 +280,7 @@ def wait_ready(
             return
         for broker in waiting:
             broker.process.check_alive()
-        if time.monotonic() > deadline:
+        if monotonic_s() > deadline:
             late = waiting[ready.index(False)].process
             raise ProcessFailed(f"{late.name} was not ready within {timeout_s:g} s{late.last_words()}")
         time.sleep(POLL_INTERVAL_S)

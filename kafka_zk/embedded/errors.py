@@ -19,3 +19,7 @@ class ProcessFailed(EmbeddedError):
 
 class DataDirInUse(EmbeddedError):
     """Another cluster runs in the data directory."""
+
+
+class UnusableDataDir(EmbeddedError):
+    """The path of the data directory cannot be written into a configuration file."""

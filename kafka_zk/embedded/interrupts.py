@@ -10,9 +10,10 @@ Only signals whose handler is ``interrupt`` are held. Handlers run in the main t
 """
 
 import contextlib
-import time
 from collections.abc import Iterator
 from types import FrameType
+
+from kafka_zk.system.clock import monotonic_s
 
 PATIENCE_S = 2
 """Signals that come so soon after one are the same request: a terminal and `timeout` signal a whole process group. One
@@ -36,7 +37,7 @@ def begin() -> None:
 
 def interrupt(number: int, frame: FrameType | None) -> None:
     """A handler for ``signal.signal``. Raises: KeyboardInterrupt, or has it raised at the end of ``held``."""
-    now_s = time.monotonic()
+    now_s = monotonic_s()
     if _state.last_s is not None and now_s - _state.last_s <= PATIENCE_S:
         return
     _state.last_s = now_s

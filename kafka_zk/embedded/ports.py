@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 LOCALHOST = "127.0.0.1"
 
@@ -19,8 +20,9 @@ class AnswerTooLong(Exception):
 
 def free_port(host: str = LOCALHOST) -> int:
     """A port that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
+    family, address = _address(host, 0)
+    with socket.socket(family) as probe:
+        probe.bind(address)
         port: int = probe.getsockname()[1]
         return port
 
@@ -37,14 +39,25 @@ def free_ports(count: int, host: str = LOCALHOST) -> list[int]:
 
 
 def can_listen(port: int, host: str = LOCALHOST) -> bool:
-    """Whether a server could bind ``port`` now (connections of an ended server in TIME_WAIT do not matter)."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-        return True
+    """Whether a server could bind ``port`` now (connections of an ended server in TIME_WAIT do not matter).
+
+    ``host``: an address of IPv4 or IPv6, or a name; empty: all interfaces.
+    """
+    try:
+        family, address = _address(host, port)
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError:
+        return False
+    return True
+
+
+def _address(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+    if not host:
+        return socket.AF_INET, ("", port)
+    family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    return family, address
 
 
 def listens(pid: int, port: int) -> bool:

@@ -12,9 +12,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
-from kafka_zk.embedded import interrupts
+from kafka_zk.embedded import interrupts, starter
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.supervisor import Supervisor
+from kafka_zk.system.clock import monotonic_s
+from kafka_zk.system.green_threads import green_threads_problem
 
 POLL_INTERVAL_S = 0.02
 QUOTED_LINE_CHARACTERS = 300
@@ -30,8 +32,7 @@ class ChildProcess:
     """A command whose output goes to a file and which dies with its parent (unless ``outlives_parent``).
 
     It runs in its own session, so that Ctrl-C in a terminal reaches the parent only, which stops its children in order.
-    Start it from a thread that lives as long as the child should (see ``launch.py``). With a ``supervisor`` its
-    ZooKeeper session ends soon after it, however it ends.
+    With a ``supervisor`` its ZooKeeper session ends soon after it, however it ends.
     """
 
     def __init__(
@@ -72,8 +73,13 @@ class ChildProcess:
         return None if self._process is None else self._process.poll()
 
     def start(self) -> None:
-        """Start it; what it wrote in an earlier life stays in the log file."""
+        """Start it; what it wrote in an earlier life stays in the log file.
+
+        Raises: ProcessFailed in a process whose threads gevent or eventlet have replaced.
+        """
         assert not self.alive, f"{self.name} is running"
+        if problem := green_threads_problem():
+            raise ProcessFailed(f"{self.name} cannot be started: {problem}")
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         self._asked_to_end = False
         command = self.command if self._outlives_parent else tied(self.command)
@@ -83,8 +89,9 @@ class ChildProcess:
 
     def _popen(self, command: list[str], log: IO[bytes]) -> "subprocess.Popen[bytes]":
         life = self._supervisor.new_life() if self._supervisor else None
-        try:
-            process = subprocess.Popen(
+
+        def make() -> "subprocess.Popen[bytes]":
+            return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -93,6 +100,9 @@ class ChildProcess:
                 start_new_session=True,
                 pass_fds=[life.descriptor] if life else [],
             )
+
+        try:
+            process = starter.start(make)
         except BaseException:
             if life:
                 life.abandon()
@@ -112,10 +122,10 @@ class ChildProcess:
 
         Raises: ProcessFailed when the process ends first or the time is over.
         """
-        deadline = time.monotonic() + timeout_s
+        deadline = monotonic_s() + timeout_s
         while not ready():
             self.check_alive()
-            if time.monotonic() > deadline:
+            if monotonic_s() > deadline:
                 raise ProcessFailed(f"{self.name} did not {what} within {timeout_s:g} s{self.last_words()}")
             time.sleep(POLL_INTERVAL_S)
 
@@ -128,7 +138,8 @@ class ChildProcess:
 
     def describe_end(self) -> str:
         """How it ended, what it logged in its last seconds, and its log file, in one sentence."""
-        return f"{self.name} ended with {describe_exit(self.exit_code)}{self.last_words(time.time() - LAST_SECONDS_S)}"
+        now_s = time.clock_gettime(time.CLOCK_REALTIME)  # time.time may be frozen in a user's test
+        return f"{self.name} ended with {describe_exit(self.exit_code)}{self.last_words(now_s - LAST_SECONDS_S)}"
 
     def terminate(self) -> None:
         """Ask it to end, without waiting; a paused process is resumed so that it can.
@@ -232,5 +243,6 @@ def python_command(*arguments: str | Path) -> tuple[list[str | Path], dict[str, 
     inherited = environ.get("PYTHONPATH")
     environ["PYTHONPATH"] = f"{_IMPORT_ROOT}{os.pathsep}{inherited}" if inherited else str(_IMPORT_ROOT)
     environ["PYTHONUNBUFFERED"] = "1"
+    environ.pop("PYTHONWARNINGS", None)  # a strict test suite means itself, not what servers import
     # -P: a folder named like one of our packages in the working directory must not be imported instead.
     return [sys.executable, "-P", "-m", "kafka_zk", *arguments], environ

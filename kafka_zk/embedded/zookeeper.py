@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
@@ -12,10 +13,13 @@ from kafka_zk.embedded.jars import find_zookeeper_jars
 from kafka_zk.embedded.java import find_java
 from kafka_zk.embedded.ports import LOCALHOST, can_listen, free_port, listens
 from kafka_zk.embedded.process import ChildProcess
+from kafka_zk.embedded.properties_file import properties_text
 from kafka_zk.embedded.server_security import ServerSecurity
+from kafka_zk.system.clock import monotonic_s
 
 MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 START_TIMEOUT_S = 60
+FIRST_ANSWER_TIMEOUT_S = 0.1
 MAX_HEAP_MB = 256
 PORT_ATTEMPTS = 5
 MIN_SESSION_TICKS, MAX_SESSION_TICKS = 2, 20
@@ -50,9 +54,9 @@ def zookeeper_command(
     ]
 
 
-def zoo_cfg_text(settings: Mapping[str, object]) -> str:
-    """A ``zoo.cfg``, one ``key=value`` line each."""
-    return "".join(f"{key}={value}\n" for key, value in settings.items())
+def zookeeper_environ() -> dict[str, str]:
+    """The environment of the command: with a locale that lets Java open files whose names are not ASCII."""
+    return {**os.environ, "LC_ALL": "C.UTF-8"} if sys.getfilesystemencoding() == "utf-8" else dict(os.environ)
 
 
 class EmbeddedZooKeeper:
@@ -146,16 +150,21 @@ class EmbeddedZooKeeper:
     def _start_once(self, timeout_s: float) -> None:
         files = self.data_dir
         (files / "data").mkdir(parents=True, exist_ok=True)
-        (files / "zoo.cfg").write_text(zoo_cfg_text(self._settings()))
+        (files / "zoo.cfg").write_text(properties_text(self._settings()))
         jaas_file = self._security.jaas_file if self._security else None
         command = zookeeper_command(files / "zoo.cfg", force_sync=self._force_sync, jaas_file=jaas_file)
-        self._process = ChildProcess("ZooKeeper", command, files / "zookeeper.log")
+        self._process = ChildProcess("ZooKeeper", command, files / "zookeeper.log", zookeeper_environ())
         self._process.start()
-        self._process.wait_until(self._serves_itself, timeout_s, "answer")
+        begun_s = monotonic_s()
+        self._process.wait_until(lambda: self._serves_itself(monotonic_s() - begun_s), timeout_s, "answer")
 
-    def _serves_itself(self) -> bool:
-        """Two that start at once may both have found the port free: then the other one may answer here."""
-        return self.serving() and listens(self.pid, self.port)
+    def _serves_itself(self, age_s: float) -> bool:
+        """Two that start together may both have found the port free: then the other one may answer here.
+
+        A word that reaches a ZooKeeper before its database is there is never answered (a NullPointerException in the
+        server), so the wait for an answer is short: 100 ms, or a tenth of the server's age on a slow machine.
+        """
+        return self.serving(max(FIRST_ANSWER_TIMEOUT_S, age_s / 10)) and listens(self.pid, self.port)
 
     def _settings(self) -> dict[str, object]:
         return {
@@ -173,9 +182,9 @@ class EmbeddedZooKeeper:
             **self._config,
         }
 
-    def serving(self) -> bool:
+    def serving(self, timeout_s: float = 2) -> bool:
         """Whether it takes requests."""
-        return probe(self.port).health is Health.SERVING
+        return probe(self.port, timeout_s=timeout_s).health is Health.SERVING
 
     def stop(self) -> int:
         """End it cleanly; returns the exit code (Java ends with 143 on SIGTERM)."""

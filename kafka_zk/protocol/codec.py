@@ -16,12 +16,10 @@ from collections.abc import Generator
 from functools import cache
 from typing import Any
 
-from kafka.protocol.api_message import ApiMessage
-from kafka.protocol.schemas.fields.codecs import EncodeBuffer
-
 from kafka_zk.protocol import messages
 from kafka_zk.protocol.api_keys import ApiKey, is_flexible
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
+from kafka_zk.protocol.kafka_python import ApiMessage, EncodeBuffer, without_loader_warnings
 from kafka_zk.protocol.primitives import MALFORMED, Buffer
 from kafka_zk.protocol.request import request_header, response_header
 from kafka_zk.protocol.request_limits import MAX_BODY_BYTES, max_elements
@@ -65,7 +63,8 @@ def _message_classes() -> dict[tuple[int, str], Any]:
     return {(cls._json["apiKey"], cls._json["type"]): cls for cls in classes}
 
 
-_CLASSES = _message_classes()
+with without_loader_warnings():
+    _CLASSES = _message_classes()
 
 
 def request(api_key: int) -> Any:

@@ -11,7 +11,6 @@ and a Docker engine.
 import contextlib
 import itertools
 import os
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, cast
@@ -25,7 +24,8 @@ from kafka_zk.embedded.cluster import EmbeddedCluster, wait_ready
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.probe import ClusterView, ask_broker
-from kafka_zk.embedded.zookeeper import zoo_cfg_text
+from kafka_zk.embedded.properties_file import properties_text
+from kafka_zk.system.clock import monotonic_s
 from kafka_zk.testing import zookeeper_container
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from kafka_zk.testing.zookeeper_container import ZooKeeperContainer, ZooKeeperEnsemble, published_at
@@ -58,8 +58,8 @@ class ContainerProcess:
 
     def check_alive(self) -> None:
         """Raises: ProcessFailed when it has ended. Asks the engine twice a second at most, however often called."""
-        if time.monotonic() - self._checked_s > CHECK_INTERVAL_S:
-            self._checked_s = time.monotonic()
+        if monotonic_s() - self._checked_s > CHECK_INTERVAL_S:
+            self._checked_s = monotonic_s()
             if not self.alive:
                 raise ProcessFailed(self.describe_end())
 
@@ -256,7 +256,7 @@ class KafkaZkContainer(DockerContainer):
             if value.startswith("/") and Path(value).is_file():
                 properties[key] = f"{CONFIGURATION}/{Path(value).name}"
                 self.with_copy_into_container(Path(value), properties[key])
-        self.with_copy_into_container(zoo_cfg_text(properties).encode(), f"{CONFIGURATION}/server.properties")
+        self.with_copy_into_container(properties_text(properties).encode(), f"{CONFIGURATION}/server.properties")
 
 
 def as_process(container: KafkaZkContainer) -> BrokerProcess:

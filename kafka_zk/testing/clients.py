@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
+from kafka_zk.system.clock import monotonic_s
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 
 LEADERS_TIMEOUT_S = 20
@@ -27,10 +28,10 @@ def create_topic(bootstrap: str, name: str, partitions: int, configs: Mapping[st
     """Create a topic and wait until each of the brokers knows a leader of every partition. Raises: KafkaError."""
     with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
         admin.create_topic(name, partitions, 1, configs)
-    deadline_s = time.monotonic() + LEADERS_TIMEOUT_S
+    deadline_s = monotonic_s() + LEADERS_TIMEOUT_S
     for address in bootstrap.split(","):
         while not _knows_leaders(address, name, partitions):
-            if time.monotonic() > deadline_s:
+            if monotonic_s() > deadline_s:
                 raise TimeoutError(f"{address} knew no leaders of topic {name} after {LEADERS_TIMEOUT_S} s")
             time.sleep(POLL_INTERVAL_S)
 

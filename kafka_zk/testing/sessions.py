@@ -8,10 +8,10 @@ expired" when it connects again. No pause of the process and no waiting is neede
 
 import socket
 import struct
-import time
 from enum import Enum
 
 from kafka_zk.registry.close_session import CLOSE_REQUEST, PASSWORD_BYTES, connect_request, resumed_session
+from kafka_zk.system.clock import monotonic_s
 
 _SECRET = 0xB3415C00
 _JAVA_RANDOM_MULTIPLIER = 0x5DEECE66D
@@ -44,7 +44,7 @@ def expire_session(host: str, port: int, session_id: int, timeout_s: float = 10)
     Raises: SessionUnknown, also when the owner was quicker for ``timeout_s``; TimeoutError if nothing was answered for
     as long; ConnectionError if nobody listens there.
     """
-    end_s = time.monotonic() + timeout_s
+    end_s = monotonic_s() + timeout_s
     was_resumed = False
     while True:
         attempt = _try_to_end(host, port, session_id, timeout_s / _ATTEMPTS)
@@ -53,7 +53,7 @@ def expire_session(host: str, port: int, session_id: int, timeout_s: float = 10)
             return
         if attempt is _Attempt.UNKNOWN:
             raise SessionUnknown(f"ZooKeeper at {host}:{port} has no session {session_id:#x}")
-        if time.monotonic() >= end_s:
+        if monotonic_s() >= end_s:
             if was_resumed:
                 raise SessionUnknown(f"the owner of session {session_id:#x} takes it back again and again")
             raise TimeoutError(f"ZooKeeper at {host}:{port} did not answer about a session for {timeout_s:g} s")

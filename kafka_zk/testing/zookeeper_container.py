@@ -23,8 +23,9 @@ from testcontainers.core.network import Network
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.health import Health, Report, probe
 from kafka_zk.embedded.ports import LOCALHOST, free_port
+from kafka_zk.embedded.properties_file import properties_text
 from kafka_zk.embedded.server_security import ServerSecurity
-from kafka_zk.embedded.zookeeper import zoo_cfg_text
+from kafka_zk.system.clock import monotonic_s
 from kafka_zk.testing.timings import TICK_TIME_MS
 from kafka_zk.testing.variants import HOSTS, Variant, server_security
 
@@ -142,10 +143,10 @@ class ZooKeeperContainer(DockerContainer):
 
     def wait_serving(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Raises: ProcessFailed when it ends first or the time is over."""
-        deadline_s = time.monotonic() + timeout_s
+        deadline_s = monotonic_s() + timeout_s
         while not self.serving():
             ended = not self.alive
-            if ended or time.monotonic() > deadline_s:
+            if ended or monotonic_s() > deadline_s:
                 how = "ended" if ended else f"did not serve within {timeout_s:g} s ({self.report().health.value})"
                 raise ProcessFailed(f"ZooKeeper in a container {how}, saying: {self.output()[-QUOTED_LOG_CHARACTERS:]}")
             time.sleep(POLL_INTERVAL_S)
@@ -214,7 +215,7 @@ class ZooKeeperContainer(DockerContainer):
         if self._security.jaas_file:
             flags.append(f"-Djava.security.auth.login.config={SECURITY / self._security.jaas_file.name}")
         self.with_env("JVMFLAGS", " ".join(flags))
-        self.with_copy_into_container(zoo_cfg_text(self._settings()).encode(), str(CONF / "zoo.cfg"))
+        self.with_copy_into_container(properties_text(self._settings()).encode(), str(CONF / "zoo.cfg"))
         for file in sorted(self._security.folder.iterdir()):
             self.with_copy_into_container(file, str(SECURITY / file.name))
         if self._peers:

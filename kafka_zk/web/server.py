@@ -18,7 +18,6 @@ from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from twisted.web import resource
 from twisted.web.server import NOT_DONE_YET, Site
-from twisted.web.static import Data
 
 from kafka_zk.web.api import BadRequest, Query, RecordingApi
 from kafka_zk.web.documents import Document
@@ -112,6 +111,18 @@ class _Checked(_Resource):
         if request.postpath:
             return _Refusal(404, "there is no such page")
         return super().getChildWithDefault(path, request)  # type: ignore[no-untyped-call]
+
+
+class _StaticFile(_Resource):
+    """Not ``twisted.web.static.Data``: to import that module raises a DeprecationWarning."""
+
+    def __init__(self, content: bytes, content_type: str) -> None:
+        super().__init__()
+        self._content, self._content_type = content, content_type
+
+    def render_GET(self, request: Any) -> bytes:
+        request.setHeader("content-type", self._content_type)
+        return self._content
 
 
 class _Refusal(_Resource):
@@ -300,10 +311,10 @@ def _finish(request: Any, document: Document, code: int) -> None:
         request.finish()
 
 
-def _static_files() -> dict[str, Data]:
+def _static_files() -> dict[str, _StaticFile]:
     found = {}
     for file in resources.files("kafka_zk.web").joinpath("static").iterdir():
         suffix = "." + file.name.rpartition(".")[2]
         if suffix in _TYPES:
-            found[file.name] = Data(file.read_bytes(), f"{_TYPES[suffix]}; charset=utf-8")
+            found[file.name] = _StaticFile(file.read_bytes(), f"{_TYPES[suffix]}; charset=utf-8")
     return found

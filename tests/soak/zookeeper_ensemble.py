@@ -5,7 +5,8 @@ from typing import Self
 
 from kafka_zk.embedded.health import Health, probe
 from kafka_zk.embedded.ports import LOCALHOST
-from kafka_zk.embedded.zookeeper import MAIN_CLASS, zoo_cfg_text, zookeeper_command
+from kafka_zk.embedded.properties_file import properties_text
+from kafka_zk.embedded.zookeeper import MAIN_CLASS, zookeeper_command
 from tests.peers.processes import ServerProcess, free_port, wait_until
 
 SERVERS = (1, 2, 3)
@@ -53,7 +54,7 @@ class ZooKeeperEnsemble:
         settings |= {
             f"server.{each}": f"{LOCALHOST}:{quorum}:{election}" for each, (_, quorum, election) in self._ports.items()
         }
-        (folder / "zoo.cfg").write_text(zoo_cfg_text(settings))
+        (folder / "zoo.cfg").write_text(properties_text(settings))
         command = zookeeper_command(folder / "zoo.cfg", force_sync=False, max_heap_mb=128)
         command[command.index(MAIN_CLASS)] = _QUORUM_CLASS
         self._processes[number] = ServerProcess(f"ZooKeeper {number}", command, folder / "output.txt")

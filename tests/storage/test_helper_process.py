@@ -1,6 +1,8 @@
 """A helper process and its works: results, errors, open files, its end; a crash is the caller's to hear."""
 
+import io
 import os
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from pickle import PickleBuffer
@@ -109,3 +111,18 @@ def test_the_end_of_a_helper_is_noticed() -> None:
         helper.begin(SearchWork(0, 0, 0, 0))
         helper.receive()
     helper.end()
+
+
+def test_a_failed_send_leaves_no_view_of_a_bytesio_behind(helper: Helper) -> None:
+    """CPython 3.12.0 and 3.12.1 crash when they collect a cycle with one, such as this error and its traceback.
+    ``v = io.BytesIO(b"x").getbuffer(); c = [v]; c.append(c); del v, c; gc.collect()`` is enough.
+    """
+    bytesio_buffer = type(io.BytesIO(b"x").getbuffer().obj)
+    helper.process.kill()
+    helper.process.wait()
+    with pytest.raises(ConnectionError) as lost:
+        for _ in range(100):
+            helper.begin(PickleBuffer(bytes(100_000)))
+    values = [value for frame, _ in traceback.walk_tb(lost.tb) for value in frame.f_locals.values()]
+    assert "helper_process.py" in str(lost.traceback) and len(values) > 5
+    assert [value for value in values if isinstance(value, memoryview) and type(value.obj) is bytesio_buffer] == []

@@ -16,7 +16,7 @@ Started = list[list[str]]
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     """The commands that this process would have become."""
     commands: Started = []
-    monkeypatch.setattr(os, "execv", lambda path, command: commands.append(command))
+    monkeypatch.setattr(os, "execve", lambda path, command, environ: commands.append(command))
     return commands
 
 

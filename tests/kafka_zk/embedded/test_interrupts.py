@@ -12,7 +12,7 @@ from kafka_zk.embedded.interrupts import PATIENCE_S, held, interrupt
 def now_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The clock: its last element."""
     times = [100.0]
-    monkeypatch.setattr("kafka_zk.embedded.interrupts.time.monotonic", lambda: times[-1])
+    monkeypatch.setattr("kafka_zk.embedded.interrupts.monotonic_s", lambda: times[-1])
     interrupts.begin()
     return times
 

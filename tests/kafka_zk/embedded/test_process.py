@@ -3,13 +3,18 @@
 import os
 import subprocess
 import sys
+import threading
 import time
+import types
 from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
+from kafka_zk.embedded import starter
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.process import ChildProcess, lines_since
 
@@ -136,3 +141,82 @@ def test_a_child_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
         assert exists(child_pid)
         parent.kill()
     wait_for(lambda: not exists(child_pid))
+
+
+def test_a_child_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
+    """The kernel kills a tied child with the thread that started it, and threads of pools end soon."""
+    code = "import itertools, time\nfor number in itertools.count(): print(number, flush=True); time.sleep(0.02)"
+    child = ChildProcess("broker 7", [sys.executable, "-c", code], tmp_path / "log")
+
+    def start() -> None:
+        child.start()
+        wait_for(lambda: child.output() != "")  # it is tied by now
+
+    starting = threading.Thread(target=start)
+    starting.start()
+    starting.join()
+    wait_for(lambda: not Path(f"/proc/self/task/{starting.native_id}").exists())
+    count = len(child.output().split())
+    wait_for(lambda: len(child.output().split()) > count + 5 or not child.alive)
+    assert child.alive
+    child.kill()
+
+
+def test_a_forked_process_starts_children_too(tmp_path: Path) -> None:
+    """Its parent's thread for that is not there."""
+    first = ChildProcess("first", [sys.executable, "-c", "pass"], tmp_path / "first")
+    first.start()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            second = ChildProcess("second", [sys.executable, "-c", "print('up')"], tmp_path / "second")
+            second.start()
+            wait_for(lambda: "up" in second.output())
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_command_that_is_interrupted_while_it_starts_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C reaches the main thread while the process is made on another one."""
+
+    class Made:
+        is_killed = False
+
+        def kill(self) -> None:
+            self.is_killed = True
+
+        def wait(self) -> int:
+            return -9
+
+    made, may_start = Made(), threading.Event()
+
+    def make() -> Any:
+        assert may_start.wait(10)
+        return made
+
+    def interrupt(self: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Future, "result", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            starter.start(make)
+    may_start.set()
+    wait_for(lambda: made.is_killed)
+
+
+@pytest.mark.parametrize("library", ["gevent", "eventlet"])
+def test_green_threads_are_refused_with_a_sentence(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that waits for a process to end would stop all the others. gevent 25 and eventlet 0.40 answer so."""
+    module: Any = types.ModuleType(library)
+    module.is_module_patched = lambda name: name == "threading"
+    module.is_monkey_patched = lambda name: name == "thread"
+    monkeypatch.setitem(sys.modules, {"gevent": "gevent.monkey", "eventlet": "eventlet.patcher"}[library], module)
+    child = ChildProcess("broker 7", SLEEPER, tmp_path / "log")
+    with pytest.raises(ProcessFailed, match=f"broker 7 cannot be started: {library} has replaced"):
+        child.start()
+    assert child.exit_code is None and not (tmp_path / "log").exists()

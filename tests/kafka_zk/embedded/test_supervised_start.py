@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.embedded import starter
 from kafka_zk.embedded.process import ChildProcess
 from kafka_zk.embedded.supervisor import Supervisor
 
@@ -23,6 +24,7 @@ def test_a_child_that_nobody_can_wait_for_is_ended(tmp_path: Path, monkeypatch: 
         raise RuntimeError("can't start new thread")
 
     real_popen = subprocess.Popen
+    starter.start(lambda: real_popen(["true"])).wait()  # its own thread is there now
     monkeypatch.setattr(subprocess, "Popen", popen)
     command = [sys.executable, "-c", "import signal; signal.pause()"]
     child = ChildProcess("c", command, tmp_path / "log", supervisor=Supervisor(print))

