@@ -46,7 +46,7 @@ class Transaction(NamedTuple):
     """A transaction that its program has committed or aborted: the offsets of its records by topic."""
 
     number: int
-    offsets: Mapping[str, Sequence[int]]
+    offsets: Mapping[str, list[int]]
 
 
 Offsets = Mapping[str, int]
@@ -55,8 +55,8 @@ Offsets = Mapping[str, int]
 
 @dataclass
 class History:
-    """All that the clients know; lists only grow. A transaction is in ``begun``, then perhaps in ``asked`` (its program
-    asked for the commit), then in ``committed`` (the broker has confirmed it) or in ``aborted``.
+    """All that the clients know; lists only grow. A transaction may be in ``asked`` (its program
+    asked for the commit), then in ``committed`` (the broker has confirmed it), ``aborted`` or ``unknown``.
 
     ``commits_asked`` and ``commits``: the offsets of an ordinary group, as sent and as acknowledged. The group of the
     transactions commits, for each of their topics, the number of the transaction + 1.
@@ -67,6 +67,7 @@ class History:
     asked: list[int] = field(default_factory=list)
     committed: list[Transaction] = field(default_factory=list)
     aborted: list[Transaction] = field(default_factory=list)
+    unknown: list[Transaction] = field(default_factory=list)
     commits_asked: list[Offsets] = field(default_factory=list)
     commits: list[Offsets] = field(default_factory=list)
 

@@ -130,7 +130,7 @@ def transactions(names: Sequence[str], history: History, mark: Mark, found: Foun
     for each in history.aborted:
         if any(set(each.offsets.get(name, ())) & visible[name] for name in names):
             yield f"transaction {each.number} was aborted and is visible"
-    for each in history.committed:
+    for each in (*history.committed, *history.unknown):
         state = _visibility(each, visible)
         if durable and each.number in confirmed and state != "whole":
             yield f"transaction {each.number} was confirmed before the cut and is {state}"
@@ -155,7 +155,7 @@ def _committed_with(
     names: Sequence[str], history: History, visible: Mapping[str, object], found: Found
 ) -> Iterator[str]:
     """The offsets that transactions commit are those of the last one that is visible."""
-    shown = [each.number for each in history.committed if _visibility(each, visible) == "whole"]
+    shown = [each.number for each in (*history.committed, *history.unknown) if _visibility(each, visible) == "whole"]
     expected = max(shown, default=-1) + 1
     for name in names:
         offset = found.transactional_group.get(name, 0)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 from kazoo.client import KazooClient
@@ -82,6 +83,11 @@ def leaders_seen(client: KafkaAdminClient) -> dict[tuple[str, int], tuple[int, f
         for topic in client.describe_topics()
         for each in topic["partitions"]
     }
+
+
+def partition(topic: str, number: int) -> TopicPartition:
+    """As kafka-python's clients want it."""
+    return TopicPartition(topic, number)
 
 
 def wait_for_leaders(process: BrokerProcess, topics: Sequence[str], timeout_s: float = START_TIMEOUT_S) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka_zk.embedded.broker import BrokerProcess
+from kafka_zk.embedded.cluster import wait_ready
 from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.embedded.ports import free_ports
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
@@ -82,7 +83,7 @@ class SingleMachine:
             running.callback(broker.kill)
             zookeeper.start()
             broker.start()
-            servers.wait_for_leaders(broker, ())
+            wait_ready([broker])
             client = running.enter_context(servers.admin(broker.bootstrap))
             create(client, SINGLE, [[_BROKER_ID]])
             workload = Workload(broker.bootstrap, SINGLE, self._seed)

@@ -6,10 +6,14 @@ import random
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import confluent_kafka
 
+from kafka_zk.client.errors import KafkaError
+from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.storage.types import TopicPartition
 from tests.power.history import Acknowledged, History, Record, Topic, Transaction
 from tests.power.topics import GROUP, RETENTION_MS, TIMED, TRANSACTIONAL_GROUP, TRANSACTIONAL_ID
 
@@ -56,6 +60,9 @@ class _Client(threading.Thread):
 
     def settle(self) -> None:
         """Wait until all that was sent is answered."""
+
+    def close(self) -> None:
+        """Give up its connections, without waiting."""
 
     def next_record(self, topic: str, number: int) -> Record:
         """Half of the keys are used again and again, half once; each value is there once."""
@@ -117,54 +124,62 @@ class Writer(_Client):
 
 
 class TransactionWriter(_Client):
-    """Transactions over all transactional topics, each with the offsets of a group; one in five is aborted."""
+    """Transactions over all transactional topics, each with the offsets of a group; one in five is aborted.
+
+    The producer is ours: those of librdkafka 2.16 and kafka-python 3.0 wait half a minute and longer to send offsets to
+    a coordinator that has left the cluster.
+    """
 
     def __init__(self, bootstrap: str, history: History, seed: int, topics: Sequence[Topic]) -> None:
         super().__init__(history, seed)
         self._names = [topic.name for topic in topics]
         self._number = -1
-        self._producer = confluent_kafka.Producer(
-            {"bootstrap.servers": bootstrap, "transactional.id": TRANSACTIONAL_ID, "linger.ms": 0,
-             "transaction.timeout.ms": 600_000, "message.timeout.ms": _FLUSH_S * 1000, **_QUIET}
+        self._producer = BlockingProducer(
+            bootstrap_servers=bootstrap, transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=600_000,
+            delivery_timeout_ms=_FLUSH_S * 1000, max_block_ms=_FLUSH_S * 1000, request_timeout_ms=5_000,
+            retry_backoff_ms=50,
         )  # fmt: skip
-        self._group = confluent_kafka.Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": TRANSACTIONAL_GROUP, "enable.auto.commit": False, **_QUIET}
-        )
-        self._producer.init_transactions(_FLUSH_S)
+        self._producer.init_transactions()
 
     def pause_s(self) -> float:
         return self.random.uniform(0, 0.03)
 
     def step(self) -> None:
         self._number += 1
-        offsets: dict[str, list[int]] = {name: [] for name in self._names}
-        self._producer.begin_transaction()
+        transaction = Transaction(self._number, {name: [] for name in self._names})
+        is_aborted = self.random.random() < 0.2
+        try:
+            self._producer.begin_transaction()
+            self._send(transaction)
+            if is_aborted:
+                self.history.aborted.append(transaction)
+                self._producer.abort_transaction()
+            else:
+                self.history.asked.append(self._number)
+                self._producer.commit_transaction()
+                self.history.committed.append(transaction)
+        except KafkaError:
+            if not is_aborted:
+                self.history.unknown.append(transaction)
+            self._producer.abort_transaction()
+
+    def _send(self, transaction: Transaction) -> None:
+        sent = []
         for count in range(self.random.randint(1, 20)):
             name = self.random.choice(self._names)
             record = Record(b"key-%d" % count, b"%s-%d-%d" % (name.encode(), self._number, count))
             self.history.sent[name].add(record)
-            self._producer.produce(name, record.value, record.key, partition=0, on_delivery=self._note(offsets, record))
+            sent.append((name, record, self._producer.send(name, record.value, record.key, partition=0)))
         self._producer.flush(_FLUSH_S)
-        positions = [confluent_kafka.TopicPartition(name, 0, self._number + 1) for name in self._names]
-        self._producer.send_offsets_to_transaction(positions, self._group.consumer_group_metadata(), _FLUSH_S)
-        transaction = Transaction(self._number, offsets)
-        if self.random.random() < 0.2:
-            self.history.aborted.append(transaction)
-            self._producer.abort_transaction(_FLUSH_S)
-        else:
-            self.history.asked.append(self._number)
-            self._producer.commit_transaction(_FLUSH_S)
-            self.history.committed.append(transaction)
+        for name, record, future in sent:
+            offset = future.result(0).offset
+            transaction.offsets[name].append(offset)
+            self.history.acknowledged[name].append(Acknowledged(offset, record))
+        offsets = {TopicPartition(name, 0): self._number + 1 for name in self._names}
+        self._producer.send_offsets(offsets, TRANSACTIONAL_GROUP)
 
-    def _note(self, offsets: dict[str, list[int]], record: Record) -> Any:
-        def note(error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
-            if error is not None:
-                self.failure = ClientFailed(f"{message.topic()}: {error}")
-                return
-            offsets[message.topic()].append(message.offset())
-            self.history.acknowledged[message.topic()].append(Acknowledged(message.offset(), record))
-
-        return note
+    def close(self) -> None:
+        self._producer.close(0)
 
 
 class Committer(_Client):
@@ -242,6 +257,13 @@ class Workload:
         for client in self._clients:
             client.turn.release()
 
+    def abandon(self) -> None:
+        """End all clients whose cluster may be gone; nothing that they still wait for matters."""
+        for client in self._clients:
+            client.end()
+            with suppress(KafkaError):
+                client.close()
+
     def end(self) -> None:
         """End all clients after their step. Raises: ClientFailed."""
         for client in self._clients:
@@ -249,4 +271,5 @@ class Workload:
         for client in self._clients:
             client.join(_FLUSH_S)
             client.settle()
+            client.close()
         self.check()
