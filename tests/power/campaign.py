@@ -9,6 +9,7 @@ from typing import Protocol
 
 from tests.power import judges
 from tests.power.disks import Pool, pool
+from tests.power.extraction import Extraction
 from tests.power.minority import Minority
 from tests.power.single import SingleMachine
 from tests.power.verdict import Verdict
@@ -34,7 +35,8 @@ SHAPES: Mapping[str, Shape] = {
     shape.name: shape
     for shape in (
         Shape("single", 0.7, 20, SingleMachine),
-        Shape("minority", 0.3, 5, Minority),
+        Shape("minority", 0.25, 5, Minority),
+        Shape("extraction", 0.05, 5, Extraction),
     )
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.power.extraction import TOPIC, faults
 from tests.power.history import Acknowledged, Found, History, Keeps, Log, Mark, Record, Topic, Transaction
 from tests.power.judges import FOREIGN, GROUP, HOLE, LOST, TRANSACTION, Violation, judge
 
@@ -192,3 +193,16 @@ def test_a_topic_that_was_created_after_the_cut_is_not_judged() -> None:
     acknowledged = {topic.name: COUNT for topic in TOPICS if topic is not FLUSHED}
     mark = history().mark()._replace(acknowledged=acknowledged)
     assert not [each for each in judged(found, mark) if each.topic == "flushed"]
+
+
+def test_a_lake_has_each_record_once() -> None:
+    made = History()
+    made.add(TOPIC)
+    for offset in range(10):
+        _acknowledge(made, TOPIC, offset)
+    mark = made.mark()._replace(acknowledged={TOPIC.name: 8})
+    whole = [(offset, (record(TOPIC.name, offset).value or b"").decode()) for offset in range(8)]
+    assert list(faults(made, mark, whole)) == []
+    assert "missing" in next(faults(made, mark, whole[:7]))
+    assert "twice" in next(faults(made, mark, [*whole, whole[3]]))
+    assert "differ" in next(faults(made, mark, [*whole[:7], (7, "other")]))

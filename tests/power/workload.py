@@ -219,15 +219,16 @@ class Workload:
             self.history.add(topic)
         plain = [topic for topic in topics if not topic.transactional]
         flushed = [topic for topic in plain if topic.config.get("flush.messages") == "1"]
-        self.flushing = Writer(bootstrap, self.history, seed, flushed, burst=20) if flushed else None
+        loose = [topic for topic in plain if topic not in flushed]
         transactional = [topic for topic in topics if topic.transactional]
-        self._clients: list[_Client] = [
-            Writer(bootstrap, self.history, seed + 1, [each for each in plain if each not in flushed], burst=400),
-            TransactionWriter(bootstrap, self.history, seed + 2, transactional),
-            Committer(bootstrap, self.history, seed + 3),
-        ]
+        self.flushing = Writer(bootstrap, self.history, seed, flushed, burst=20) if flushed else None
+        self._clients: list[_Client] = [Committer(bootstrap, self.history, seed + 3)]
         if self.flushing:
             self._clients.append(self.flushing)
+        if loose:
+            self._clients.append(Writer(bootstrap, self.history, seed + 1, loose, burst=400))
+        if transactional:
+            self._clients.append(TransactionWriter(bootstrap, self.history, seed + 2, transactional))
 
     def start(self) -> None:
         for client in self._clients:
