@@ -4,10 +4,9 @@ each record is in the folder exactly once."""
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
-import threading
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from tests.power.disks import Pool
 from tests.power.history import History, Mark, Topic
 from tests.power.host import BROKER_ID, Host
 from tests.power.judges import Violation
+from tests.power.paused_extraction import PREFIX
 from tests.power.single import Cut
 from tests.power.topics import FLUSHED
 from tests.power.upheavals import create
@@ -29,68 +29,82 @@ from tests.power.verdict import Verdict
 from tests.power.workload import Workload
 
 TOPIC = Topic("extracted", durable=True, config=FLUSHED)
-_RUN_TIMEOUT_S = 180
+_ENVIRON = {**ENVIRON, **LOCAL}
+_RUN_UP_S = 2
+_CHANCE = 0.4
+"""Of a cut at one of the points of the protocol."""
+_RUN_TIMEOUT_S = 400
 _RUNS_AFTER = 2
 """The first may only finish what was begun."""
 
 
 class Extraction:
-    """The run of one seed on one file system. Runs of the extraction follow each other until the last cut."""
+    """The run of one seed on one file system. The power fails at points of the extraction's protocol, run after run."""
 
     def __init__(self, pool: Pool, filesystem: str, kind: str, seed: int) -> None:
         self._name = f"{filesystem} extraction {kind} seed {seed}"
         self._random = random.Random(seed)
         self._seed = seed
         self._host = Host(pool, f"extraction-{seed}", filesystem, kind, self._random, flushes=True)
+        self._cut_at: list[str] = []
         self._lake = self._host.machine.volumes[1] / "lake"
 
     def play(self, cuts: int) -> Iterator[Verdict]:
-        """Write and extract, cut the power that often at moments of chance, then judge each cut."""
+        """Write and extract, cut the power that often at points of chance, then judge each cut."""
         for number, cut in enumerate(self._run(cuts)):
             started_s = time.monotonic()
             violations = self._judge(cut)
-            yield Verdict(f"{self._name} cut {number}", time.monotonic() - started_s, violations)
+            yield Verdict(
+                f"{self._name} cut {number} at {self._cut_at[number]}", time.monotonic() - started_s, violations
+            )
             cut.image.delete()
 
     def _run(self, cuts: int) -> list[Cut]:
+        taken: list[Cut] = []
         with self._host.running() as broker, servers.admin(broker.bootstrap) as client:
             create(client, [TOPIC], [[BROKER_ID]])
             workload = Workload(broker.bootstrap, [TOPIC], self._seed)
             workload.start()
-            ended = threading.Event()
-            runs = threading.Thread(target=self._extract_until, args=(ended,))
-            runs.start()
-            try:
-                taken = self._cut_often(cuts, workload)
-            finally:
-                ended.set()
-                runs.join(_RUN_TIMEOUT_S)
+            time.sleep(_RUN_UP_S)
+            while len(taken) < cuts:
+                for point in self._points():
+                    if len(taken) < cuts and self._random.random() < _CHANCE:
+                        mark = workload.history.mark()
+                        image = self._host.machine.cut(f"cut-{self._seed}-{len(taken)}")
+                        taken.append(Cut(image, mark))
+                        self._cut_at.append(point)
+                workload.check()
             workload.end()
         self._history = workload.history
         return taken
 
-    def _cut_often(self, cuts: int, workload: Workload) -> list[Cut]:
-        taken = []
-        for number in range(cuts):
-            time.sleep(self._random.uniform(2, 8))
-            mark = workload.history.mark()
-            taken.append(Cut(self._host.machine.cut(f"cut-{self._seed}-{number}"), mark))
-            workload.check()
-        return taken
+    def _points(self) -> Iterator[str]:
+        """The points of one run, which waits while the caller has one."""
+        command = [sys.executable, "-m", "tests.power.paused_extraction", *self._arguments]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_ENVIRON
+        ) as process:
+            assert process.stdin and process.stdout
+            try:
+                for line in process.stdout:
+                    if line.startswith(PREFIX):
+                        yield line.removeprefix(PREFIX).strip()
+                        process.stdin.write("\n")
+                        process.stdin.flush()
+            finally:
+                process.kill()
 
-    def _extract_until(self, ended: threading.Event) -> None:
-        while not ended.is_set():
-            self._extract()
-
-    def _extract(self) -> subprocess.CompletedProcess[str]:
+    @property
+    def _arguments(self) -> list[str]:
         arguments = [
             "--zookeeper", self._host.zookeeper_connect, "--group", "extraction", "--topic", TOPIC.name,
             "--to", str(self._lake), "--format", "json", "--decode", "string", "--json", "--master", "local[1]",
         ]  # fmt: skip
-        arguments += [f"--conf={name}={value}" for name, value in SMALL.items()]
-        environ = {**ENVIRON, **os.environ, **LOCAL}
+        return arguments + [f"--conf={name}={value}" for name, value in SMALL.items()]
+
+    def _extract(self) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*COMMAND, "extract", *arguments], env=environ, capture_output=True, text=True, check=False,
+            [*COMMAND, "extract", *self._arguments], env=_ENVIRON, capture_output=True, text=True, check=False,
             timeout=_RUN_TIMEOUT_S,
         )  # fmt: skip
 

@@ -88,5 +88,6 @@ def broker_properties(brokers: int, *, flushes: bool, checkpoint_interval_ms: in
         "auto.create.topics.enable": "false",
         "auto.leader.rebalance.enable": "false",
         "zookeeper.session.timeout.ms": "6000",
+        "zookeeper.connection.timeout.ms": "60000",
         **({"log.flush.interval.messages": "1"} if flushes else {}),
     }
