@@ -16,9 +16,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
+
+from tests.locks import alone
 
 FILESYSTEMS = ("ext4", "xfs", "btrfs")
 VOLUMES = 2
@@ -86,28 +88,35 @@ def pool(root: Path | None = None) -> Iterator[Pool]:
     Raises: DiskError.
     """
     root = root or Path(tempfile.gettempdir()) / "kafka-zk-power"
-    root.mkdir(parents=True, exist_ok=True)
-    sweep(root)
-    folder = Path(tempfile.mkdtemp(dir=root, prefix="pool-"))
-    with (folder / _LOCK).open("w") as lock:
-        flock(lock, LOCK_EX)
+    with ExitStack() as in_use:
+        with _alone(root):
+            root.mkdir(exist_ok=True)
+            sweep(root)
+            folder = Path(tempfile.mkdtemp(dir=root, prefix="pool-"))
+            flock(in_use.enter_context((folder / _LOCK).open("w")), LOCK_EX)
         try:
             made = Pool(folder)
             made.make()
             yield made
         finally:
-            dismantle(folder)
+            with _alone(root):
+                dismantle(folder)
+
+
+def _alone(root: Path) -> AbstractContextManager[None]:
+    """While pools appear in the folder or go."""
+    return alone(root.with_name(f"{root.name}-pools"))
 
 
 def sweep(root: Path) -> None:
     """Dismantle the pools below ``root`` whose process has ended. Raises: DiskError."""
     for folder in sorted(root.glob("pool-*")):
-        try:
-            with (folder / _LOCK).open("a") as lock:
+        with (folder / _LOCK).open("a") as lock:
+            try:
                 flock(lock, LOCK_EX | LOCK_NB)
-                dismantle(folder)
-        except (BlockingIOError, FileNotFoundError):  # in use, or removed by another process meanwhile
-            continue
+            except BlockingIOError:
+                continue
+            dismantle(folder)
 
 
 def dismantle(folder: Path) -> None:

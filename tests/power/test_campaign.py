@@ -98,13 +98,14 @@ def test_what_a_killed_campaign_left_is_removed(filesystem: str, tmp_path: Path)
         "with pool(pathlib.Path(sys.argv[1])) as disks:\n"
         "    Machine(disks, 'machine', sys.argv[2]).mount(); os.kill(os.getpid(), 9)\n"
     )
-    subprocess.run([sys.executable, "-c", program, str(tmp_path), filesystem], env=ENVIRON, check=False)
-    assert mount_points(tmp_path)
-    with pool(tmp_path) as disks:
-        assert list(tmp_path.iterdir()) == [disks.folder]
-        sweep(tmp_path)
+    root = tmp_path / "root"
+    subprocess.run([sys.executable, "-c", program, str(root), filesystem], env=ENVIRON, check=False)
+    assert mount_points(root)
+    with pool(root) as disks:
+        assert list(root.iterdir()) == [disks.folder]
+        sweep(root)
         assert mount_points(disks.folder), "it is in use"
-    assert not list(tmp_path.iterdir()) and not mount_points(tmp_path) and not loop_devices(tmp_path)
+    assert not list(root.iterdir()) and not mount_points(root) and not loop_devices(root)
 
 
 def test_the_table_counts_cuts_by_judge() -> None:
