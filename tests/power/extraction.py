@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kafka_zk.embedded.errors import EmbeddedError
 from tests.integration.processes import COMMAND, ENVIRON
 from tests.integration.spark import LOCAL, SMALL
 from tests.power import judges, servers
@@ -118,7 +117,7 @@ class Extraction:
                         return [Violation(judges.EXTRACTION, TOPIC.name, f"the next run fails: {done.stderr[-500:]}")]
                 found = faults(self._history, cut.mark, lake(self._lake))
                 return [Violation(judges.EXTRACTION, TOPIC.name, each) for each in found]
-        except (servers.NotServing, EmbeddedError) as error:
+        except servers.NotServing as error:
             return [Violation(judges.START, "-", str(error))]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import wait_ready
+from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.embedded.ports import free_ports
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from tests.power import servers
@@ -43,7 +44,7 @@ class Host:
     @contextmanager
     def running(self, image: Image | None = None) -> Iterator[BrokerProcess]:
         """Within the block the disk is mounted, and ZooKeeper and the broker run; then they are killed. ``image`` is
-        what the disk held in an earlier life. Raises: EmbeddedError, DiskError."""
+        what the disk held in an earlier life. Raises: NotServing, DiskError."""
         with ExitStack() as ending:
             ending.callback(self.machine.unmount)
             self.machine.mount(image)
@@ -52,7 +53,10 @@ class Host:
             broker = self._broker()
             ending.callback(zookeeper.kill_if_started)
             ending.callback(broker.kill)
-            self._start(zookeeper, broker)
+            try:
+                self._start(zookeeper, broker)
+            except EmbeddedError as error:
+                raise servers.NotServing(f"{error} {servers.last_exception(broker)}") from error
             yield broker
 
     def _broker(self) -> BrokerProcess:

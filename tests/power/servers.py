@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -42,6 +43,12 @@ def broker(
     if kind == KAFKA:
         made.process.command = broker_command(made.properties_file)
     return made
+
+
+def last_exception(process: BrokerProcess) -> str:
+    """The last exception that a Java broker logged, and its message; empty if there is none."""
+    found = re.findall(r"^(?:Caused by: )?[\w.]+(?:Exception|Error): .*", process.process.output(), re.MULTILINE)
+    return found[-1] if found else ""
 
 
 def forget_dead(connect: str, broker_ids: Sequence[int], before_ms: float) -> None:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from confluent_kafka import Producer
 
-from kafka_zk.embedded.errors import EmbeddedError
 from tests.power import judges, reader, servers
 from tests.power.disks import Image, Pool
 from tests.power.history import Mark, Topic
@@ -82,7 +81,7 @@ class SingleMachine:
                 found = reader.read(broker.bootstrap, topics)
                 violations = judges.judge(topics, self._history, cut.mark, found, durable=self._flushes)
                 return [*violations, *self._append(broker.bootstrap, topics, transactions)]
-        except (servers.NotServing, reader.NotReadable, EmbeddedError) as error:
+        except (servers.NotServing, reader.NotReadable) as error:
             return [Violation(judges.START, "-", str(error))]
         except reader.NotAppendable as error:
             return [Violation(judges.APPEND, "-", str(error))]
