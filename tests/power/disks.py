@@ -51,7 +51,8 @@ def unavailable(filesystem: str) -> str | None:
     if os.geteuid() != 0:
         return "power cuts need root: they mount file systems in loop devices"
     if missing := [tool for tool in (*_TOOLS, f"mkfs.{filesystem}") if shutil.which(tool) is None]:
-        return f"power cuts on {filesystem} need {', '.join(missing)}: install xfsprogs, e2fsprogs and btrfs-progs"
+        needed = ", ".join(missing)
+        return f"power cuts on {filesystem} need {needed}: install xfsprogs, e2fsprogs, btrfs-progs and util-linux"
     try:
         with pool() as tried:
             machine = Machine(tried, "tried", filesystem)

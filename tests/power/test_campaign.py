@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from kazoo.client import KazooClient
 
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from tests.integration.processes import ENVIRON
+from tests.power.__main__ import main
 from tests.power.campaign import SHAPES, Row, play, table
 from tests.power.disks import FILESYSTEMS, Machine, loop_devices, mount_points, pool, sweep, unavailable
 from tests.power.judges import HOLE, Violation
@@ -115,3 +117,19 @@ def test_the_table_counts_cuts_by_judge() -> None:
     head, line = (each.split() for each in table([row]).splitlines())
     shown = dict(zip(head, line, strict=False))
     assert (shown["snapshots"], shown["violated"], shown[HOLE], shown["lost"]) == ("2", "1", "1", "0")
+
+
+def test_it_says_why_it_cannot_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    unavailable.cache_clear()
+    monkeypatch.setattr(sys, "argv", ["power", "--filesystems", "xfs"])
+    assert main() == 0
+    assert capsys.readouterr().out == "xfs is skipped: power cuts need root: they mount file systems in loop devices\n"
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda tool: None if tool == "mkfs.btrfs" else tool)
+    unavailable.cache_clear()
+    assert unavailable("btrfs") == (
+        "power cuts on btrfs need mkfs.btrfs: install xfsprogs, e2fsprogs, btrfs-progs and util-linux"
+    )
+    unavailable.cache_clear()
