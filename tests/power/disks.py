@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
@@ -30,7 +30,7 @@ POOL_BYTES = 64 << 30
 """Of a sparse file: only what the images hold takes room."""
 _TOOLS = ("losetup", "mount", "umount", "mkfs.xfs")
 _LOCK = "lock"
-_BUSY_S = 20
+_HELPERS_END_S = 20
 
 
 class DiskError(Exception):
@@ -126,18 +126,23 @@ def dismantle(folder: Path) -> None:
         _unmount(point)
     for device in loop_devices(folder):
         _run("losetup", "--detach", device)
-    shutil.rmtree(folder)
+    _when_helpers_have_ended(OSError, lambda: shutil.rmtree(folder))
 
 
 def _unmount(point: Path) -> None:
-    """Unmount, as soon as the helper processes of a broker that was killed have ended. Raises: DiskError."""
-    deadline_s = time.monotonic() + _BUSY_S
+    """Unmount, as soon as no process has a file open there. Raises: DiskError."""
+    _when_helpers_have_ended(DiskError, lambda: _run("umount", point))
+
+
+def _when_helpers_have_ended(failure: type[Exception], action: Callable[[], object]) -> None:
+    """Repeat what may fail as long as the helper processes of a killed broker are not gone. Raises: ``failure``."""
+    deadline_s = time.monotonic() + _HELPERS_END_S
     while True:
         try:
-            _run("umount", point)
+            action()
             return
-        except DiskError as error:
-            if "busy" not in str(error) or time.monotonic() > deadline_s:
+        except failure:
+            if time.monotonic() > deadline_s:
                 raise
         time.sleep(0.05)
 
