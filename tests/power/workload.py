@@ -18,6 +18,7 @@ from tests.power.history import Acknowledged, History, Record, Topic, Transactio
 from tests.power.topics import GROUP, RETENTION_MS, TIMED, TRANSACTIONAL_GROUP, TRANSACTIONAL_ID
 
 _FLUSH_S = 120
+_SETTLE_S = 60
 _QUEUED = 5_000
 _HOT_KEYS = 20
 _SIZES = (10, 100, 600)
@@ -195,6 +196,20 @@ class Committer(_Client):
         return self.random.uniform(0, 0.03)
 
     def step(self) -> None:
+        with suppress(confluent_kafka.KafkaException):  # the coordinator moves: librdkafka does not repeat a commit
+            self._commit()
+
+    def settle(self) -> None:
+        deadline_s = time.monotonic() + _SETTLE_S
+        while True:
+            try:
+                self._commit()
+                return
+            except confluent_kafka.KafkaException as error:
+                if time.monotonic() > deadline_s:
+                    raise ClientFailed(f"no commit within {_SETTLE_S} s: {error}") from error
+
+    def _commit(self) -> None:
         ends = {
             topic: max(each.offset for each in acknowledged[-200:]) + 1
             for topic, acknowledged in list(self.history.acknowledged.items())
