@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +131,7 @@ def lake(folder: Path) -> list[tuple[int, str | None]]:
     return found
 
 
-def faults(history: History, mark: Mark, found: list[tuple[int, str | None]]) -> Iterator[str]:
+def faults(history: History, mark: Mark, found: Sequence[tuple[int, str | None]]) -> Iterator[str]:
     """What is wrong with the lake: a record that was acknowledged before the cut is missing, one is there twice, or was
     not produced."""
     counts = Counter(offset for offset, _ in found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
 from kafka.admin import KafkaAdminClient
@@ -53,7 +53,7 @@ class Minority:
         properties = broker_properties(_BROKERS, flushes=False, checkpoint_interval_ms=interval_ms)
         self._brokers = [self._broker(number, properties) for number in range(_BROKERS)]
 
-    def _broker(self, number: int, properties: dict[str, str]) -> BrokerProcess:
+    def _broker(self, number: int, properties: Mapping[str, str]) -> BrokerProcess:
         folder = self._folder / f"broker-{number}"
         log_dirs = self._log_dirs if number == _VICTIM else [folder / "one", folder / "two"]
         connect = self._zookeeper.connect_string

@@ -93,12 +93,12 @@ class _Reading:
                 self._take(message)
 
     def _take(self, message: confluent_kafka.Message) -> None:
-        error, topic = message.error(), message.topic()
-        if error is None:
-            self.records[topic][message.offset()] = Record(message.key() or b"", message.value())
-        elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
+        error, topic, offset = message.error(), str(message.topic()), message.offset()
+        if error is None and offset is not None:
+            self.records[topic][offset] = Record(message.key() or b"", message.value())
+        elif error is not None and error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
             self.unread.discard(topic)
-        elif not error.retriable():
+        elif error is not None and not error.retriable():
             raise NotReadable(f"{topic}: {error}")
 
 

@@ -113,9 +113,10 @@ class Writer(_Client):
 
     def _delivered(self, record: Record) -> Any:
         def note(error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
-            if error is None:
-                self.history.acknowledged[message.topic()].append(Acknowledged(message.offset(), record))
-            elif error.fatal():
+            offset = message.offset()
+            if error is None and offset is not None:
+                self.history.acknowledged[str(message.topic())].append(Acknowledged(offset, record))
+            elif error is not None and error.fatal():
                 self.failure = ClientFailed(f"{message.topic()}: {error}")
 
         return note
