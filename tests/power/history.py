@@ -89,7 +89,8 @@ class History:
 
 
 class Mark(NamedTuple):
-    """A moment of a history, as lengths of its lists."""
+    """A cut, as lengths of a history's lists: what was confirmed before it began, and what was ``asked`` before it
+    ended."""
 
     acknowledged: Mapping[str, int]
     committed: int

@@ -67,7 +67,8 @@ class SingleMachine:
             upheavals.step()
             time.sleep(self._random.uniform(0.1, 1.5))
             mark = workload.history.mark()
-            taken.append(Cut(self._host.machine.cut(f"cut-{self._seed}-{number}"), mark))
+            image = self._host.machine.cut(f"cut-{self._seed}-{number}")
+            taken.append(Cut(image, mark._replace(asked=len(workload.history.asked))))
             workload.check()
         return taken
 
