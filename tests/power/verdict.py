@@ -9,7 +9,7 @@ from tests.power.judges import Violation
 
 class Verdict(NamedTuple):
     """``name``: filesystem, shape, kind, seed and number of the cut. ``judged_s``: how long the start and the judges
-    took. ``evidence``: where the image and the broker's log were kept, if that was asked for."""
+    took."""
 
     name: str
     judged_s: float
