@@ -1,0 +1,16 @@
+"""What came of one cut."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.power.judges import Violation
+
+
+class Verdict(NamedTuple):
+    """``name``: filesystem, shape, kind, seed and number of the cut. ``judged_s``: how long the start and the judges
+    took."""
+
+    name: str
+    judged_s: float
+    violations: list[Violation]
