@@ -195,13 +195,6 @@ def test_log_append_time_is_the_brokers_clock_and_keeps_the_crc_valid(tmp_path: 
     assert [record.timestamp_ms for record in decode_records(data)] == [T0 + 9] * 2
 
 
-def test_a_producer_may_not_claim_log_append_time(tmp_path: Path) -> None:
-    """On a topic with CreateTime."""
-    log = new_log(tmp_path)
-    with pytest.raises(InvalidTimestamp):
-        append(log, batch(log_append_time=True))
-
-
 def test_narrow_timestamp_bounds_are_kept(tmp_path: Path) -> None:
     """Records too old or too far ahead are refused; -1 stands for no timestamp and passes."""
     log = new_log(tmp_path, message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=500)
