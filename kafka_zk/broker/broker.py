@@ -455,6 +455,10 @@ class Broker:
                 lambda: in_slices(self._clock, self._logs.cleanup_steps(self._clock.wall_ms())),
             ),
             (
+                config.producer_id_expiration_check_interval_ms,
+                lambda: in_slices(self._clock, self._logs.expire_producers_steps(self._clock.wall_ms())),
+            ),
+            (
                 min(config.log_retention_check_interval_ms, DELETION_INTERVAL_MS),
                 lambda: self._logs.delete_due(self._clock.wall_ms()),
             ),
