@@ -12,7 +12,7 @@ from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_validator import check_at_once, contradicts_itself
 from kafka_zk.storage.record_batch import BatchHeader
 
-SHARE = 0.1
+SHARE = 0.06
 MAX_CREDIT_S = 0.25
 """After a pause, checks may take this long before the share counts: a burst of 2,000 batches of 16 KB."""
 
