@@ -1,9 +1,10 @@
-"""How much of the broker's time may go into checking that producers' records can be read: a tenth.
+"""Bounds the time that checks of producers' records take.
 
-Reading the records in Python costs more than all else that happens to a batch. As long as producers leave the broker
-time, every batch is checked. Under a load that would keep the reactor's thread busy without any checks, only as many
-are checked as a tenth of the time allows, and throughput stays within a tenth of what it would be. The price and what
-an unchecked batch can do are in docs/decisions/0006. Tests: tests/kafka_zk/replica/test_record_checks.py.
+Reading the records in Python costs more than everything else that happens to a batch. Every batch is checked while
+that takes at most SHARE of the time. Under more load only some batches are checked, and with the bookkeeping a
+saturated broker loses at most a tenth of its throughput. Prices, and what an unchecked batch can do:
+docs/decisions/0006.
+Tests: tests/kafka_zk/replica/test_record_checks.py.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from kafka_zk.storage.record_batch import BatchHeader
 
 SHARE = 0.06
 MAX_CREDIT_S = 0.25
-"""After a pause, checks may take this long before the share counts: a burst of 2,000 batches of 16 KB."""
+"""After a pause, checks may take this long before the share counts."""
 
 _MAX_COST_S = 0.02
 

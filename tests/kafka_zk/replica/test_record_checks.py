@@ -1,4 +1,4 @@
-"""Every batch is checked as long as that takes at most a tenth of the time."""
+"""Every batch is checked as long as that takes at most its share of the time."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_every_batch_is_checked_while_time_is_left(world: World) -> None:
         world.check(malformed())
 
 
-def test_under_load_checks_take_a_tenth_of_the_time(world: World) -> None:
+def test_under_load_checks_take_their_share_of_the_time(world: World) -> None:
     """Batches that arrive as fast as they are appended, 1 ms each."""
     world.exhaust()
     begin_s = world.now_s
