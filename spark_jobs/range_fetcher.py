@@ -10,7 +10,7 @@ offset is never reset: one that the log does not have is loss, told apart from a
   topic is a new one of the same name). ``fail_on_data_loss`` decides: an error, or go on with what there is.
 """
 
-import logging
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -30,7 +30,6 @@ from kafka_zk.storage.errors import StorageError
 from kafka_zk.system.clock import monotonic_s
 
 SKIPS_UNREADABLE = "onUnreadableBatch=skip, or extract --on-undecodable null, leaves unreadable records out"
-_log = logging.getLogger(__name__)
 _MOVED = frozenset((ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR))
 
 
@@ -90,8 +89,9 @@ class RangeFetcher:
             raise FetchFailed(f"{self._tp}: {error}{way_out}") from error
 
     def _tell_unreadable(self, first_offset: int, last_offset: int, reason: str) -> None:
-        """In the executor's log; Spark offers a data source in Python no other way to say it."""
-        _log.warning("%s: records in offsets %d to %d are left out: %s", self._tp, first_offset, last_offset, reason)
+        """On the worker's standard error, which Spark puts into the executor's log."""
+        where = f"{self._tp}, offsets {first_offset} to {last_offset}"
+        sys.stderr.write(f"{where}: records are left out, because {reason}\n")
 
     def _scan(self, answer: FetchedPartition) -> Fetched:
         records = answer.records

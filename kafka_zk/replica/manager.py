@@ -248,15 +248,9 @@ class ReplicaManager:
         now_ms = self._clock.wall_ns() // 1_000_000
         try:
             info = log.append_as_leader(
-                records,
-                header,
-                leader_epoch=partition.leader_epoch,
-                now_ms=now_ms,
-                from_client=not is_own,
-                conforms_to=conforms_to,
-                guard=guard,
-                check=self._check_records,
-            )
+                records, header, leader_epoch=partition.leader_epoch, now_ms=now_ms, from_client=not is_own,
+                conforms_to=conforms_to, guard=guard, check=self._check_records,
+            )  # fmt: skip
         except OSError as error:
             self.logs.fail_directory(log, error)
             raise
