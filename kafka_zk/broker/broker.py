@@ -448,11 +448,11 @@ class Broker:
         ensureDeferred(self._live_config.changed(entity_type, entity_name))
 
     def _start_periodic_work(self) -> None:
-        config, wall_ms = self._config, self._clock.wall_ms
+        config, now = self._config, self._clock.wall_ms
         work: list[tuple[int, Callable[[], object]]] = [
             (config.log_retention_check_interval_ms, self._delete_old_segments),
             (config.producer_id_expiration_check_interval_ms, self._expire_producers),
-            (min(config.log_retention_check_interval_ms, DELETION_INTERVAL_MS), lambda: self._logs.delete_due(wall_ms())),
+            (min(config.log_retention_check_interval_ms, DELETION_INTERVAL_MS), lambda: self._logs.delete_due(now())),
             (config.log_flush_offset_checkpoint_interval_ms, self._logs.checkpoint),
             (config.log_flush_offset_checkpoint_interval_ms, self._write_topic_ids),
             (HIGH_WATERMARK_CHECKPOINT_MS, self._logs.checkpoint_high_watermarks),
