@@ -56,6 +56,14 @@ class ArrowColumns:
         )  # fmt: skip
         return status
 
+    def drop_partial_row(self) -> None:
+        """Forget what ``decode`` has written of a record before it found that it is malformed."""
+        fill, row = self._fill, self.row_count
+        fill[kernel.KEY_BYTES], fill[kernel.VALUE_BYTES] = self._key_ends[row], self._value_ends[row]
+        if self._with_headers:
+            headers = fill[kernel.HEADERS] = self._header_ends[row]
+            fill[kernel.NAME_BYTES], fill[kernel.CONTENT_BYTES] = self._name_ends[headers], self._content_ends[headers]
+
     def start_timestamp_type(self, timestamp_type: int) -> bool:
         """Whether records of this timestamp type can be appended; if not, ``take`` the rows first."""
         if self.row_count and timestamp_type != self._timestamp_type:

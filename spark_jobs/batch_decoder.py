@@ -9,7 +9,7 @@ With read_committed the records of aborted transactions are left out; control ba
 Source: KIP-98; CompletedFetch.java@3.9. Tests: tests/spark_jobs/test_batch_decoder.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +50,8 @@ _REASONS = {
 _CRC_TO_RECORDS = HEADER_SIZE - CRC_START
 _DECOMPRESSED_BYTES = 4 * 1024 * 1024
 """Compressed batches are decompressed together until they are so big: a call of the kernel costs as much as 16 KB."""
+OnUnreadable = Callable[[int, int, str], object]
+"""Called with the first and the last offset of a batch and what is wrong with it."""
 Table = Any
 """An array of int64, one row a batch, with the columns of ``batch_kernel``."""
 
@@ -109,7 +111,11 @@ def _batch_length(data: memoryview, position: int) -> int:
 class BatchDecoder:
     """Decodes one range of one partition, fetch by fetch.
 
-    Args: ``first_offset`` (included) and ``until_offset`` (not included) of the range; ``columns`` collects the rows.
+    Args:
+        first_offset, until_offset: the range, the latter not included.
+        columns: collects the rows.
+        on_unreadable: what to call with a batch or record whose CRC fits but that cannot be read, which is left out
+            then; None raises. Records before it in its batch are rows already.
     """
 
     def __init__(
@@ -120,7 +126,9 @@ class BatchDecoder:
         *,
         read_committed: bool = False,
         check_crcs: bool = True,
+        on_unreadable: OnUnreadable | None = None,
     ) -> None:
+        self._on_unreadable = on_unreadable
         self._columns = columns
         self._first_offset = first_offset
         self._until_offset = until_offset
@@ -166,7 +174,11 @@ class BatchDecoder:
         parts: list[bytes] = []
         first, size = 0, 0
         for number, (start, end) in enumerate(run[:, : table.END + 1].tolist()):
-            part = decompress(codec, data[start:end], MAX_UNCOMPRESSED_BYTES)
+            try:
+                part = decompress(codec, data[start:end], MAX_UNCOMPRESSED_BYTES)
+            except CorruptRecord as error:
+                self._leave_out(run[number], f"cannot be decompressed: {error}")
+                part, run[number, table.RECORD_COUNT] = b"", 0
             run[number, table.START], run[number, table.END] = size, size + len(part)
             parts.append(part)
             size += len(part)
@@ -174,6 +186,12 @@ class BatchDecoder:
                 yield from self._decode(b"".join(parts), run[first : number + 1], timestamp_type)
                 parts, first, size = [], number + 1, 0
         yield from self._decode(b"".join(parts), run[first:], timestamp_type)
+
+    def _leave_out(self, batch: Any, reason: str) -> None:
+        first, last = int(batch[table.BASE_OFFSET]), int(batch[table.LAST_OFFSET])
+        if self._on_unreadable is None:
+            raise CorruptRecord(f"the batch at offset {first} {reason}")
+        self._on_unreadable(first, last, f"the batch {reason}")
 
     def _legacy(self, data: memoryview) -> Iterator[pa.RecordBatch]:
         rest: list[LegacyMessage] = []
@@ -205,14 +223,28 @@ class BatchDecoder:
             if status == kernel.DONE:
                 return
             if status in _REASONS:
-                where = batches[cursor[kernel.AT_BATCH], table.BASE_OFFSET]
-                raise CorruptRecord(f"the batch at offset {where} holds {_REASONS[status]}")
+                self._leave_out(batches[cursor[kernel.AT_BATCH]], f"holds {_REASONS[status]}")
+                columns.drop_partial_row()
+                _pass_by(cursor, source, status)
+                continue
             if columns.row_count:
                 yield columns.take()
                 columns.start_timestamp_type(timestamp_type)
             else:
                 at = int(cursor[kernel.AT_POSITION])
                 columns.grow(read_varint(bytes(source[at : at + _VARINT_BYTES]), 0)[0])
+
+
+def _pass_by(cursor: Any, source: Any, status: int) -> None:
+    """Move behind the rest of a malformed batch, or behind the one record whose timestamp Spark cannot hold."""
+    if status == kernel.TIME_OUT_OF_RANGE:
+        at = int(cursor[kernel.AT_POSITION])
+        size, position = read_varint(bytes(source[at : at + _VARINT_BYTES]), 0)
+        cursor[kernel.AT_POSITION] += position + size
+        cursor[kernel.RECORDS_LEFT] -= 1
+    else:
+        cursor[kernel.AT_BATCH] += 1
+        cursor[kernel.AT_POSITION] = cursor[kernel.RECORDS_LEFT] = 0
 
 
 def _check_crcs(data: memoryview, batches: Table) -> None:

@@ -51,10 +51,12 @@ _KNOWN = (
     "maxOffsetsPerTrigger",
     "includeHeaders",
     "failOnDataLoss",
+    "onUnreadableBatch",
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.retryIntervalMs",
     "fetchOffset.numRetries",  # of Spark's own source; here kafkaConsumer.pollTimeoutMs bounds all retries
 )
+FAIL, SKIP = "fail", "skip"
 _TRUE_FALSE = {"true": True, "false": False}
 POLL_TIMEOUT_MS = 120_000
 RETRY_INTERVAL_MS = 100
@@ -82,6 +84,7 @@ class SourceOptions:
     max_offsets_per_trigger: int | None
     include_headers: bool
     fail_on_data_loss: bool
+    skip_unreadable: bool
     kafka: Mapping[str, str]
     poll_timeout_ms: int
     retry_interval_ms: int
@@ -119,6 +122,12 @@ class _Options:
         if text.strip().lower() not in _TRUE_FALSE:
             raise OptionError(f"{name}: {text!r} is neither true nor false")
         return _TRUE_FALSE[text.strip().lower()]
+
+    def one_of(self, name: str, default: str, other: str) -> str:
+        text = (self.text(name) or default).strip().lower()
+        if text not in (default, other):
+            raise OptionError(f"{name}: {text!r} is neither {default} nor {other}")
+        return text
 
     def kafka(self) -> dict[str, str]:
         found = {name.removeprefix(_KAFKA): value for name, value in self._given.items() if name.startswith(_KAFKA)}
@@ -158,6 +167,7 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
         max_offsets_per_trigger=options.number("maxOffsetsPerTrigger"),
         include_headers=options.flag("includeHeaders", False),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
+        skip_unreadable=options.one_of("onUnreadableBatch", FAIL, SKIP) == SKIP,
         kafka=kafka,
         poll_timeout_ms=options.number("kafkaConsumer.pollTimeoutMs") or POLL_TIMEOUT_MS,
         retry_interval_ms=options.number("fetchOffset.retryIntervalMs", 0) or RETRY_INTERVAL_MS,

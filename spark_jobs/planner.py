@@ -212,4 +212,5 @@ def fetch_settings(options: SourceOptions, client: ClientSettings) -> FetchSetti
         max_bytes=max(1, min(per_partition, kafka_number(options.kafka, "fetch.max.bytes", 2**31 - 1))),
         max_wait_ms=kafka_number(options.kafka, "fetch.max.wait.ms", default.max_wait_ms),
         check_crcs=options.kafka.get("check.crcs", "true").lower() != "false",
+        skip_unreadable=options.skip_unreadable,
     )

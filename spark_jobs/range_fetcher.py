@@ -10,6 +10,7 @@ offset is never reset: one that the log does not have is loss, told apart from a
   topic is a new one of the same name). ``fail_on_data_loss`` decides: an error, or go on with what there is.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -28,6 +29,7 @@ from kafka_zk.spark_jobs.range_settings import FetchSettings
 from kafka_zk.storage.errors import StorageError
 from kafka_zk.system.clock import monotonic_s
 
+SKIPS_UNREADABLE = "onUnreadableBatch=skip, or extract --on-undecodable null, leaves unreadable records out"
 _MOVED = frozenset((ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR))
 
 
@@ -61,6 +63,7 @@ class RangeFetcher:
             offset_range.until_offset,
             read_committed=settings.client.read_committed,
             check_crcs=settings.check_crcs,
+            on_unreadable=self._tell_unreadable if settings.skip_unreadable else None,
         )
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -82,7 +85,13 @@ class RangeFetcher:
         try:
             yield from self._decoder.feed(fetched, aborted)
         except StorageError as error:
-            raise FetchFailed(f"{self._tp}: {error}") from error
+            way_out = "" if self._settings.skip_unreadable else f" ({SKIPS_UNREADABLE})"
+            raise FetchFailed(f"{self._tp}: {error}{way_out}") from error
+
+    def _tell_unreadable(self, first_offset: int, last_offset: int, reason: str) -> None:
+        """On the worker's standard error, which Spark puts into the executor's log."""
+        where = f"{self._tp}, offsets {first_offset} to {last_offset}"
+        sys.stderr.write(f"{where}: records are left out, because {reason}\n")
 
     def _scan(self, answer: FetchedPartition) -> Fetched:
         records = answer.records

@@ -14,3 +14,4 @@ class FetchSettings(NamedTuple):
     max_bytes: int = 4 * 1024 * 1024
     max_wait_ms: int = 500
     check_crcs: bool = True
+    skip_unreadable: bool = False

@@ -56,6 +56,9 @@ _LZ4_MOST_GROWTH = 512
 """A byte stands for 255 at most, and the library may reserve twice what it needs."""
 _lz4_contexts: list[Any] = []
 """Those that nobody uses: making one takes as long as compressing 16 KB. A thread takes one out while it compresses."""
+_zstd_decompressors: list[Any] = []
+"""Likewise; making one takes longer than decompressing 32 KB. One that met damaged data is not kept.
+"""
 
 
 def compress(codec: Compression | int, data: Data, level: int | None = None) -> bytes:
@@ -257,11 +260,16 @@ def _compress_zstd(data: Data, level: int | None) -> bytes:
 def _zstd_chunks(data: Data, chunk_bytes: int) -> Iterator[bytes]:
     zstandard = library("zstandard")
     try:
-        with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
+        decompressor = _zstd_decompressors.pop()
+    except IndexError:
+        decompressor = zstandard.ZstdDecompressor()
+    try:
+        with decompressor.stream_reader(data, read_across_frames=True) as reader:
             while chunk := reader.read(chunk_bytes):
                 yield chunk
     except zstandard.ZstdError as error:
         raise CorruptRecord(f"zstd: {error}") from error
+    _zstd_decompressors.append(decompressor)
 
 
 def library(name: str) -> Any:

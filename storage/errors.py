@@ -36,7 +36,9 @@ class RecordBatchTooLarge(StorageError):
 
 
 class InvalidTimestamp(StorageError):
-    """A record's timestamp lies outside the topic's bounds."""
+    """A record's timestamp lies outside the topic's bounds. ``record_errors``: as of ``InvalidRecord``."""
+
+    record_errors: tuple[tuple[int, str], ...] = ()
 
 
 class UnsupportedCompression(StorageError):

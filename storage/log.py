@@ -17,7 +17,14 @@ from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_owner import LogOwner
 from kafka_zk.storage.log_segments import LogRead, LogSegments
-from kafka_zk.storage.log_validator import NotConformed, needs_records, refuse_header, stamp_append_time
+from kafka_zk.storage.log_validator import (
+    NotConformed,
+    RecordCheck,
+    check_at_once,
+    needs_records,
+    refuse_header,
+    stamp_append_time,
+)
 from kafka_zk.storage.partition_metadata import write_topic_id
 from kafka_zk.storage.producer_reload import reload_producers
 from kafka_zk.storage.producer_state import ProducerState, marker_of
@@ -173,6 +180,7 @@ class Log:
         from_client: bool = True,
         conforms_to: LogConfig | None = None,
         guard: VerificationStateEntry | None = None,
+        check: RecordCheck = check_at_once,
     ) -> LogAppendInfo:
         """Assign offsets to one batch and make it readable up to the log end offset.
 
@@ -184,6 +192,7 @@ class Log:
             from_client: False lets the broker itself write control batches, and a producer's without sequences.
             conforms_to: the configuration for which ``log_validator.conform`` gave the batch.
             guard: of a transactional batch, as in ``ProducerState.check_transactional``.
+            check: checks the records of a client's batch, unless ``conform`` does.
         Returns: the offsets given; for a duplicate of an idempotent producer those of the first time, and as log
             append time the largest timestamp that the batch has in the log, whichever kind it is, as Kafka does.
         Raises: RecordTooLarge, RecordBatchTooLarge, InvalidRecord, InvalidTimestamp, OutOfOrderSequence,
@@ -206,8 +215,11 @@ class Log:
             or attributes & CODEC_MASK > MAX_CODEC
         ):
             raise refuse_header(header)
-        if (self._needs_records or attributes & TIMESTAMP_TYPE_FLAG) and conforms_to is not config:
-            raise NotConformed(header, config)
+        max_timestamp_ms = header.max_timestamp
+        if from_client and conforms_to is not config:
+            if self._needs_records or attributes & TIMESTAMP_TYPE_FLAG:
+                raise NotConformed(header, config)
+            max_timestamp_ms = check(batch, header, config)
         if size_bytes > config.segment_bytes:
             raise RecordBatchTooLarge(f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}")
         if producer_id >= 0 and not from_client:
@@ -217,7 +229,7 @@ class Log:
             known = self.producers.check_transactional(header, guard) if is_open else self.producers.check(header)
             if known is not None:
                 return LogAppendInfo(known[2], known[3], known[4], self.log_start_offset, 0, True)
-        append_time_ms, max_timestamp_ms = -1, header.max_timestamp
+        append_time_ms = -1
         if config.message_timestamp_type != "CreateTime":
             append_time_ms = max_timestamp_ms = now_ms
             stamp_append_time(batch, header, now_ms)

@@ -457,7 +457,7 @@ class LogManager:
         self._run_blocking(work, done)
 
     def cleanup(self, now_ms: int) -> int:
-        """Apply retention to every log and forget expired producers; returns how many segments went."""
+        """Apply retention to every log; returns how many segments went."""
         return sum(self.cleanup_steps(now_ms))
 
     def cleanup_steps(self, now_ms: int) -> Iterator[int]:
@@ -470,8 +470,13 @@ class LogManager:
             except OSError as error:
                 self.fail_directory(log, error)
                 continue
-            log.producers.remove_expired(now_ms, self.producer_id_expiration_ms)
             yield count
+
+    def expire_producers_steps(self, now_ms: int) -> Iterator[int]:
+        """Forget producers whose last batch is too old, one log at a step; gives how many went. Logs may come and go
+        in between."""
+        for log in self.all_logs():
+            yield log.producers.remove_expired(now_ms, self.producer_id_expiration_ms)
 
     def write_topic_ids_steps(self) -> Iterator[None]:
         """Write ``partition.metadata`` of logs that have none yet, one at a step; logs may come and go in between."""

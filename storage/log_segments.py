@@ -367,7 +367,7 @@ class LogSegments:
         return None
 
     def max_timestamp_offset(self) -> Search:
-        """The first record with the largest timestamp of all."""
+        """The first record with the largest timestamp of all; the first record if none has a timestamp, as in Kafka."""
         newest: Segment | None = None
         segment: Segment | None = self._segments[0]
         while segment is not None:
@@ -377,7 +377,7 @@ class LogSegments:
             segment = self._following(segment)
         if newest is not None and newest not in self._segments:  # retention took it between two steps
             return (yield from self.max_timestamp_offset())
-        if newest is None or newest.max_timestamp_ms < 0:
+        if newest is None:
             return None
         span = newest.find(newest.max_timestamp_offset)
         if span is None:

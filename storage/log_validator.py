@@ -1,11 +1,12 @@
-"""What a producer's batch must be like before a log takes it.
+"""Checks of a producer's batch before a log takes it.
 
-``validate_batch`` looks at the bytes (exactly one batch, magic, length, CRC), ``check_header`` at the header, and
-``conform`` takes the batch apart – only for topics that need it (see ``needs_records``), and as a stream.
-Source: LogValidator.java@3.9, UnifiedLog.analyzeAndValidateRecords@3.9. Tests: tests/storage/test_log.py.
+``validate_batch`` checks the bytes (exactly one batch, magic, length, CRC), ``check_at_once`` that a small batch's
+records can be read, and ``conform`` everything else: big batches, and topics that have rules for single records.
+Source: LogValidator.java@3.9, UnifiedLog.analyzeAndValidateRecords@3.9.
+Tests: tests/storage/test_log.py, tests/storage/test_log_validator.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 
 from crc32c import crc32c
@@ -13,13 +14,14 @@ from crc32c import crc32c
 from kafka_zk.storage.batch_writer import BatchWriter
 from kafka_zk.storage.compression import Compression
 from kafka_zk.storage.config_table import LONG_MAX
-from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, InvalidTimestamp
+from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, InvalidTimestamp, UnpacksTooBig
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
     CRC_POSITION,
     CRC_START,
+    DELETE_HORIZON_FLAG,
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAX_CODEC,
@@ -31,14 +33,23 @@ from kafka_zk.storage.record_batch import (
     Buffer,
     read_header,
 )
+from kafka_zk.storage.record_check import check_batch, unreadable
 from kafka_zk.storage.record_stream import batch_chunks, check_count, key_and_value, walk
+from kafka_zk.storage.varint import as_long
 
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _TIMESTAMP = Struct(">q")
 _MAX_TIMESTAMP_POSITION = 35
 _MOST_RECORD_ERRORS = 1000
+_MIN_RECORD_BYTES = 7  # length, attributes, two deltas, two fields, headers
 _LZ4_FAST_LEVEL = 9  # Kafka's default number stands for the fast compressor, all others for the high one
+_KNOWN_FLAGS = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HORIZON_FLAG
+"""As in Kafka, the other bits go when the attributes are written again."""
+AT_ONCE_RECORDS = 1_000
+AT_ONCE_BYTES = 128 * 1024
+_NO_KEY = "Compacted topic cannot accept message without key"
+_NO_APPEND_TIME = "Producer should not set timestamp type to LogAppendTime."
 _CODECS = {**Compression.__members__, "uncompressed": Compression.none}
 
 
@@ -90,10 +101,46 @@ def refuse_header(header: BatchHeader) -> InvalidRecord:
 
 def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, now_ms: int) -> None:
     """Turn the batch into one with the broker's clock (LogAppendTime), in place, CRC included."""
-    _ATTRIBUTES.pack_into(batch, CRC_START, header.attributes | TIMESTAMP_TYPE_FLAG)
-    _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_POSITION, now_ms)
+    _set_timestamps(batch, header, header.attributes & _KNOWN_FLAGS | TIMESTAMP_TYPE_FLAG, now_ms)
+
+
+def _set_timestamps(batch: bytearray | memoryview, header: BatchHeader, attributes: int, max_timestamp_ms: int) -> None:
+    _ATTRIBUTES.pack_into(batch, CRC_START, attributes)
+    _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_POSITION, max_timestamp_ms)
     with memoryview(batch) as view, view[CRC_START : header.size_bytes] as covered:
         _CRC.pack_into(batch, CRC_POSITION, crc32c(covered))
+
+
+RecordCheck = Callable[[bytearray | memoryview, BatchHeader, LogConfig], int]
+"""What ``check_at_once`` does."""
+
+
+def check_at_once(
+    batch: bytearray | memoryview,
+    header: BatchHeader,
+    config: LogConfig,
+    *,
+    max_records: int = AT_ONCE_RECORDS,
+    max_uncompressed_bytes: int = AT_ONCE_BYTES,
+) -> int:
+    """Check that the records of a client's batch can be read, correct the header's ``max_timestamp`` in place, and
+    return that timestamp.
+
+    For topics and headers that need no more (``needs_conform``). The default bounds keep it below a millisecond.
+    Raises: NotConformed beyond the bounds, and for a compressed batch that must be built again; InvalidRecord,
+        UnsupportedCompression.
+    """
+    if header.record_count > max_records:
+        raise NotConformed(header, config)
+    try:
+        max_timestamp_ms, counts_up = check_batch(batch, header, max_uncompressed_bytes)
+    except UnpacksTooBig:
+        raise NotConformed(header, config) from None
+    if not counts_up and header.attributes & CODEC_MASK:
+        raise NotConformed(header, config)
+    if max_timestamp_ms != header.max_timestamp and config.message_timestamp_type == "CreateTime":
+        _set_timestamps(batch, header, header.attributes & _KNOWN_FLAGS, max_timestamp_ms)
+    return max_timestamp_ms
 
 
 def needs_records(config: LogConfig) -> bool:
@@ -106,14 +153,19 @@ def needs_records(config: LogConfig) -> bool:
     )
 
 
-def must_be_taken_apart(header: BatchHeader, config: LogConfig) -> bool:
-    """What ``conform`` sees in the header. Raises: InvalidTimestamp, InvalidRecord (too many records)."""
-    if header.attributes & TIMESTAMP_TYPE_FLAG and config.message_timestamp_type == "CreateTime":
-        raise InvalidTimestamp("a producer may not set LogAppendTime on its batch")
-    if not needs_records(config):
-        return False
-    check_count(header)
-    return True
+def contradicts_itself(header: BatchHeader) -> bool:
+    """Whether no records can be as the header says: the largest timestamp is below the first, a timestamp below -1,
+    more records than bytes for them (compressed ones are suspected only)."""
+    return (
+        header.max_timestamp < header.base_timestamp
+        or header.base_timestamp < NO_TIMESTAMP
+        or header.record_count * _MIN_RECORD_BYTES > header.batch_length
+    )
+
+
+def needs_conform(header: BatchHeader, config: LogConfig) -> bool:
+    """Whether more must be checked than that the records can be read."""
+    return bool(header.attributes & TIMESTAMP_TYPE_FLAG) or needs_records(config)
 
 
 def conform(
@@ -124,74 +176,135 @@ def conform(
     *,
     max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES,
 ) -> Buffer:
-    """Check every record and, for a topic with its own codec, compress anew; returns the batch to append.
+    """Check every record, correct the header's timestamps and, for a topic with its own codec, compress again; returns
+    the batch to append.
 
-    That is ``batch`` itself unless the codec is another one or, in a compressed batch, offset deltas do not count up:
-    as Kafka does, such a batch is built anew. Nothing is unpacked before the header was found to be good.
-    Raises: InvalidRecord (a count that differs from the header's, too many records, no key in a compacted topic),
-        InvalidTimestamp, CorruptRecord, RecordTooLarge (by ``max.message.bytes``).
+    That is ``batch`` itself if nothing changes. As in Kafka, a compressed batch whose offset deltas do not count up is
+    built again. Nothing is unpacked before the header's count was checked.
+    Raises: InvalidRecord (records that cannot be read, too many of them, no key in a compacted topic),
+        InvalidTimestamp, UnpacksTooBig, RecordTooLarge (by ``max.message.bytes``).
     """
-    if not must_be_taken_apart(header, config):
-        return batch
+    check_count(header)
+    if not needs_conform(header, config):
+        max_timestamp_ms, counts_up = check_batch(batch, header, max_uncompressed_bytes)
+        if counts_up or not header.attributes & CODEC_MASK:
+            return _with_max_timestamp(batch, header, config, max_timestamp_ms)
     source = header.compression
     target = source
     if config.compression_type != "producer":
         target = _CODECS[config.compression_type]
 
-    def run(writer: BatchWriter | None) -> bool:
-        return _check_records(batch_chunks(batch, header, max_uncompressed_bytes), header, config, now_ms, writer)
+    def run(writer: BatchWriter | None) -> tuple[int, bool]:
+        chunks = batch_chunks(batch, header, max_uncompressed_bytes)
+        try:
+            return _check_records(chunks, header, config, now_ms, writer)
+        except UnpacksTooBig:
+            raise
+        except CorruptRecord as error:
+            raise unreadable(error) from error
 
     writer = None if target == source else _writer(header, config, target)
-    counts_up = run(writer)
+    max_timestamp_ms, counts_up = run(writer)
     if writer is None and source and not counts_up:
         writer = _writer(header, config, target)
         run(writer)
-    return batch if writer is None else writer.finish()
+    if writer is not None:
+        return writer.finish()
+    return _with_max_timestamp(batch, header, config, max_timestamp_ms)
+
+
+def _with_max_timestamp(batch: Buffer, header: BatchHeader, config: LogConfig, max_timestamp_ms: int) -> Buffer:
+    """The batch with the largest timestamp of its records; itself if it has that, or if the append will set it."""
+    is_right = max_timestamp_ms == header.max_timestamp and not header.attributes & TIMESTAMP_TYPE_FLAG
+    if is_right or config.message_timestamp_type != "CreateTime":
+        return batch
+    corrected = bytearray(batch)
+    _set_timestamps(corrected, header, header.attributes & _KNOWN_FLAGS & ~TIMESTAMP_TYPE_FLAG, max_timestamp_ms)
+    return corrected
 
 
 def _check_records(
     chunks: Iterator[bytes], header: BatchHeader, config: LogConfig, now_ms: int, writer: BatchWriter | None
-) -> bool:
-    """Check the records and give them to ``writer``; returns whether their offset deltas count up from 0."""
+) -> tuple[int, bool]:
+    """Check the records and give them to ``writer``; returns their largest timestamp, and whether their offset deltas
+    count up from 0."""
     needs_key = config.is_compacted
-    has_bounds = config.message_timestamp_type == "CreateTime" and (
-        config.timestamp_before_max_ms != LONG_MAX or config.timestamp_after_max_ms != LONG_MAX
+    has_append_time = bool(header.attributes & TIMESTAMP_TYPE_FLAG)
+    is_create_time = config.message_timestamp_type == "CreateTime"
+    # Kafka takes a producer's LogAppendTime bit for a claim about the timestamp: harmless where timestamps are the
+    # producer's business, unless there is none; refused where the broker sets them.
+    checks_timestamps = has_append_time or (
+        is_create_time and (config.timestamp_before_max_ms != LONG_MAX or config.timestamp_after_max_ms != LONG_MAX)
     )
-    append_time_ms = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_FLAG else None
     counts_up = True
-    keyless: list[int] = []
+    largest_ms = NO_TIMESTAMP
+    problems = RecordProblems()
     for index, span in enumerate(walk(chunks, header.record_count)):
         data, _, timestamp_delta, offset_delta, body, end = span
+        own_ms = as_long(header.base_timestamp + timestamp_delta)
+        timestamp_ms = header.max_timestamp if has_append_time else own_ms
         if key_and_value(data, body, end)[1] < 0 and needs_key:
-            keyless.append(index)
-        timestamp_ms = header.base_timestamp + timestamp_delta if append_time_ms is None else append_time_ms
-        if has_bounds:
-            _check_timestamp(timestamp_ms, config, now_ms, index)
+            problems.add(index, _NO_KEY)
+        elif checks_timestamps:
+            offset = header.base_offset + offset_delta
+            problem = _timestamp_problem(timestamp_ms, offset, config, now_ms, has_append_time)
+            if problem is not None:
+                problems.add_timestamp(index, problem)
+        if own_ms > largest_ms:
+            largest_ms = own_ms
         if offset_delta != index:
             counts_up = False
-        if writer is not None:
+        if writer is not None and not problems.count:
             writer.add_found(timestamp_ms, span)
-    if keyless:
-        raise _without_key(keyless)
-    return counts_up
+    problems.raise_if_any()
+    return largest_ms, counts_up
 
 
-def _without_key(indexes: list[int]) -> InvalidRecord:
-    """What is wrong with a batch for a compacted topic; as in Kafka, each record is told, up to a bound."""
-    problem = "a compacted topic takes no record without a key"
-    error = InvalidRecord(f"{problem}: {len(indexes)} of the batch have none")
-    error.record_errors = tuple((index, problem) for index in indexes[:_MOST_RECORD_ERRORS])
-    return error
+class RecordProblems:
+    """What is wrong with single records of a batch; the response names each, up to a bound (KIP-467)."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._has_timestamp = False
+        self._named: list[tuple[int, str]] = []
+
+    def add(self, index: int, problem: str) -> None:
+        self.count += 1
+        if self.count <= _MOST_RECORD_ERRORS:
+            self._named.append((index, problem))
+
+    def add_timestamp(self, index: int, problem: str) -> None:
+        self._has_timestamp = True
+        self.add(index, problem)
+
+    def raise_if_any(self) -> None:
+        """Raises: InvalidTimestamp if a timestamp is among the problems, as Kafka does; else InvalidRecord."""
+        if not self.count:
+            return
+        error: InvalidTimestamp | InvalidRecord
+        if self._has_timestamp:
+            error = InvalidTimestamp("One or more records have been rejected due to invalid timestamp")
+        else:
+            error = InvalidRecord(f"{_NO_KEY}: {self.count} of the batch have none")
+        error.record_errors = tuple(self._named)
+        raise error
 
 
-def _check_timestamp(timestamp_ms: int, config: LogConfig, now_ms: int, index: int) -> None:
-    """Raise InvalidTimestamp if a record lies outside the topic's bounds around the broker's clock."""
-    before_ms, after_ms = config.timestamp_before_max_ms, config.timestamp_after_max_ms
-    if timestamp_ms != NO_TIMESTAMP and (now_ms - timestamp_ms > before_ms or timestamp_ms - now_ms > after_ms):
-        raise InvalidTimestamp(
-            f"timestamp {timestamp_ms} of the record at index {index} is outside "
-            f"[{now_ms} - {before_ms}, {now_ms} + {after_ms}]"
-        )
+def _timestamp_problem(
+    timestamp_ms: int, offset: int, config: LogConfig, now_ms: int, has_append_time: bool
+) -> str | None:
+    """What is wrong with a record's timestamp. ``has_append_time``: the producer set the LogAppendTime bit."""
+    if config.message_timestamp_type == "CreateTime" and timestamp_ms != NO_TIMESTAMP:
+        before_ms, after_ms = config.timestamp_before_max_ms, config.timestamp_after_max_ms
+        if now_ms - timestamp_ms > before_ms or timestamp_ms - now_ms > after_ms:
+            return (
+                f"Timestamp {timestamp_ms} of message with offset {offset} is out of range. The timestamp should be "
+                f"within [{now_ms - before_ms}, {now_ms + after_ms}]"
+            )
+        return None
+    if has_append_time:
+        return f"Invalid timestamp type in message with offset {offset}. {_NO_APPEND_TIME}"
+    return None
 
 
 def _writer(header: BatchHeader, config: LogConfig, codec: Compression) -> BatchWriter:

@@ -136,11 +136,17 @@ def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
     if not chosen.kept_count:
         return _emptied(header, retention, chosen.keyless_count)
     gets_horizon = chosen.has_tombstone and not header.has_delete_horizon
-    if chosen.kept_count == count and not gets_horizon:
+    if chosen.kept_count == count and not gets_horizon and not _hides_its_timestamps(header):
         return Filtered(batch, header.last_offset, header.max_timestamp, count, count, chosen.keyless_count)
     horizon_ms = retention.horizon_ms if gets_horizon else None
     rebuilt, max_timestamp_ms = _rebuild(header, chosen, horizon_ms)
     return Filtered(rebuilt, header.last_offset, max_timestamp_ms, count, chosen.kept_count, chosen.keyless_count)
+
+
+def _hides_its_timestamps(header: BatchHeader) -> bool:
+    """Whether the largest timestamp is below the first one: older brokers kept what the producer had written."""
+    base_is_timestamp = not (header.has_delete_horizon or header.attributes & TIMESTAMP_TYPE_FLAG)
+    return base_is_timestamp and header.max_timestamp < header.base_timestamp
 
 
 def _filter_marker(batch: Buffer, header: BatchHeader, retention: Retention) -> Filtered:

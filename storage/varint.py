@@ -39,7 +39,7 @@ def encode_varints(values: Sequence[int]) -> Sequence[bytes]:
         return list(map(encode_varint, values))
 
 
-def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
+def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
     """Decode at ``position``; returns (value, position after it).
 
     Raises: InvalidRecord for more than 64 bits, IndexError at the end of the data.

@@ -451,21 +451,13 @@ class Broker:
         ensureDeferred(self._live_config.changed(entity_type, entity_name))
 
     def _start_periodic_work(self) -> None:
-        config = self._config
+        config, now = self._config, self._clock.wall_ms
         work: list[tuple[int, Callable[[], object]]] = [
-            (
-                config.log_retention_check_interval_ms,
-                lambda: in_slices(self._clock, self._logs.cleanup_steps(self._clock.wall_ms())),
-            ),
-            (
-                min(config.log_retention_check_interval_ms, DELETION_INTERVAL_MS),
-                lambda: self._logs.delete_due(self._clock.wall_ms()),
-            ),
+            (config.log_retention_check_interval_ms, self._delete_old_segments),
+            (config.producer_id_expiration_check_interval_ms, self._expire_producers),
+            (min(config.log_retention_check_interval_ms, DELETION_INTERVAL_MS), lambda: self._logs.delete_due(now())),
             (config.log_flush_offset_checkpoint_interval_ms, self._logs.checkpoint),
-            (
-                config.log_flush_offset_checkpoint_interval_ms,
-                lambda: in_slices(self._clock, self._logs.write_topic_ids_steps()),
-            ),
+            (config.log_flush_offset_checkpoint_interval_ms, self._write_topic_ids),
             (HIGH_WATERMARK_CHECKPOINT_MS, self._logs.checkpoint_high_watermarks),
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
             (max(1, config.replica_lag_time_max_ms // 2), self._shrink_isrs),
@@ -476,6 +468,15 @@ class Broker:
         if isinstance(self._alter_partitions, ZkAlterPartitionManager):
             work.append((CHECK_INTERVAL_MS, self._alter_partitions.propagate))
         self._periodic = [Periodic(self._clock, interval_ms, task) for interval_ms, task in work]
+
+    async def _delete_old_segments(self) -> None:
+        await in_slices(self._clock, self._logs.cleanup_steps(self._clock.wall_ms()))
+
+    async def _expire_producers(self) -> None:
+        await in_slices(self._clock, self._logs.expire_producers_steps(self._clock.wall_ms()))
+
+    async def _write_topic_ids(self) -> None:
+        await in_slices(self._clock, self._logs.write_topic_ids_steps())
 
     async def _shrink_isrs(self) -> None:
         replicas = self.services.replicas

@@ -16,7 +16,7 @@ from kafka_zk.client.list_offsets import LATEST
 from kafka_zk.consumer.aborted_transactions import batches_with_aborted
 from kafka_zk.consumer.config import ReaderConfig
 from kafka_zk.consumer.partition_fetch import PartitionFetch
-from kafka_zk.consumer.records import ConsumerRecord, decode_batch
+from kafka_zk.consumer.records import ConsumerRecord, decode_batch, is_unreadable
 from kafka_zk.consumer.starts import RESETS, Start, parse_start
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import AbortedTransaction, FetchedPartition
@@ -63,11 +63,23 @@ class Lookup(NamedTuple):
     generation: int
 
 
+class UnreadableBatch(NamedTuple):
+    """A stored batch that the consumer steps over, and what is wrong with its records."""
+
+    tp: TopicPartition
+    first_offset: int
+    last_offset: int
+    reason: str
+
+
 class FetchState:
     """Positions and fetched data of the assigned partitions.
 
     ``ahead_bytes``: how much of a partition may lie ready before it is not asked for any more; by default
     max.partition.fetch.bytes.
+
+    ``on_unreadable`` is called for each batch that is stepped over because its records cannot be read: its producer
+    wrote it so (the CRC fits), and it would stop the partition for ever.
     """
 
     def __init__(self, config: ReaderConfig, ahead_bytes: int | None = None) -> None:
@@ -81,6 +93,7 @@ class FetchState:
         self._partitions: dict[TopicPartition, PartitionFetch] = {}
         self._ready: dict[TopicPartition, None] = {}  # partitions with data, the longest not served first
         self._generation = 0
+        self.on_unreadable: Callable[[UnreadableBatch], object] = lambda unreadable: None
 
     # --- assignment and positions ---
 
@@ -348,6 +361,10 @@ class FetchState:
             try:
                 records = decode_batch(tp, data, position, header, state.position, self._check_crcs, is_aborted)
             except StorageError as error:
+                if is_unreadable(data, position, header, error):
+                    self.on_unreadable(UnreadableBatch(tp, header.base_offset, header.last_offset, str(error)))
+                    state.position = header.next_offset
+                    continue
                 state.batches.clear()
                 state.buffered_bytes = 0
                 state.error = _corrupt(tp, error)

@@ -18,7 +18,7 @@ from kafka_zk.client.list_offsets import ListedOffset, list_offsets
 from kafka_zk.client.metadata import NO_TOPIC_ID
 from kafka_zk.client.waiting import Reactor, Signal, run
 from kafka_zk.consumer.config import ReaderConfig
-from kafka_zk.consumer.fetch_state import After, FetchState, Lookup, Wanted
+from kafka_zk.consumer.fetch_state import After, FetchState, Lookup, UnreadableBatch, Wanted
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition, FetchResponse, read_fetch_response
@@ -59,6 +59,7 @@ class Fetcher:
         self._cluster = cluster
         self._state = state
         self._on_reset = on_reset
+        state.on_unreadable = _tell_unreadable
         self.arrived = Signal(reactor)
         self._busy: set[int] = set()
         self._timer: Any = None
@@ -207,3 +208,13 @@ class Fetcher:
 
     def _now_ms(self) -> int:
         return int(self._reactor.seconds() * 1000)
+
+
+def _tell_unreadable(batch: UnreadableBatch) -> None:
+    _log.warn(
+        "{tp}: stepped over offsets {first} to {last}, whose batch no consumer can read: {reason}",
+        tp=batch.tp,
+        first=batch.first_offset,
+        last=batch.last_offset,
+        reason=batch.reason,
+    )

@@ -5,6 +5,7 @@ Pure. Tests: tests/kafka_zk/consumer/test_records.py.
 
 from typing import Any, NamedTuple
 
+from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, StorageError
 from kafka_zk.storage.record_batch import BatchHeader, Buffer, Header, check_crc, decode_records
 from kafka_zk.storage.types import TopicPartition
 
@@ -61,3 +62,14 @@ def decode_batch(
     if records and records[0].offset < from_offset:
         records = [record for record in records if record.offset >= from_offset]
     return records
+
+
+def is_unreadable(data: Buffer, position: int, header: BatchHeader, error: StorageError) -> bool:
+    """Whether a batch was written as it is, so that no other fetch and no other replica gives a better one."""
+    if not isinstance(error, CorruptRecord | InvalidRecord):
+        return False
+    try:
+        check_crc(data, position, header)
+    except CorruptRecord:
+        return False
+    return True

@@ -78,6 +78,8 @@ class BrokerCollector(Collector):
         yield _counter(name + "replicationbytesout", "Bytes of Fetch answers to followers.", to_followers)
         fetched = self._replica_fetchers.bytes_in
         yield _counter(name + "replicationbytesin", "Bytes of records fetched from leaders.", fetched)
+        unchecked = self._services.replicas.record_checks.unchecked_count
+        yield _counter("kafka_zk_uncheckedbatches", "Produced batches whose records were not checked.", unchecked)
         yield from self._throttles()
 
     def _replicas(self) -> Iterator[Metric]:

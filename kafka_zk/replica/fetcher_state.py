@@ -1,11 +1,11 @@
 """What the fetcher of one leader knows of each partition, and what an answer of the leader means for the log.
 
-A partition is TRUNCATING until its log is a prefix of the leader's, then FETCHING. From Fetch version 12 on the leader
-finds the divergence itself and names it in its answer (KIP-595); before, it is asked with OffsetForLeaderEpoch
-(KIP-101, KIP-279). A log without leader epochs is truncated to its high watermark; one that ends within a batch of the
-leader's is truncated to where that begins. After an error a partition is left alone for a while; one whose leader epoch
-the leader calls old is dropped until the controller says more. A throttled partition that lags is left out of requests
-while the quota is exceeded.
+A partition is TRUNCATING until its log is a prefix of the leader's, then FETCHING. From Fetch version 12 on the
+leader finds the divergence itself and names it in its answer (KIP-595); before, it is asked with OffsetForLeaderEpoch
+(KIP-101, KIP-279). A log without leader epochs is truncated to its high watermark; one that ends within a batch of
+the leader's is truncated to where that begins. After an error a partition is left alone for a while; one whose leader
+epoch the leader calls old, or whose records the leader has in remote storage only, is dropped until the controller
+says more. A throttled partition that lags is left out of requests while the quota is exceeded.
 
 Pure: values in, effects out; of a log it reads offsets and epochs only. The driver (``replica_fetcher``) carries the
 effects out and tells what became of them. Source: AbstractFetcherThread.scala@3.9.
@@ -75,6 +75,8 @@ _NOT_HEARD_YET = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
+_UNTIL_NEXT_EPOCH = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
+"""After these a partition is dropped until the controller says more: asking again gets the same answer."""
 
 
 class ReplicaState(enum.Enum):
@@ -365,7 +367,7 @@ class FetcherState:
         return self._refused(asked.tp, code, now_s)
 
     def _refused(self, tp: TopicPartition, code: int, now_s: float) -> Refused:
-        if code == ErrorCode.FENCED_LEADER_EPOCH:
+        if code in _UNTIL_NEXT_EPOCH:
             self.remove(tp)
             return Refused(tp, code, True)
         known = self.partitions.get(tp)

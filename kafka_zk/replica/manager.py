@@ -27,6 +27,7 @@ from kafka_zk.replica.isr_updates import IsrUpdates, LogStart
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
 from kafka_zk.replica.partition_changes import PartitionChanges
 from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.replica.record_checks import RecordChecks
 from kafka_zk.replica.remote_replicas import InSyncRule
 from kafka_zk.replica.replication_quota import ReplicationQuotas
 from kafka_zk.replica.topic_ids import TopicIds
@@ -38,7 +39,7 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.log_segments import LogRead
-from kafka_zk.storage.log_validator import NotConformed, validate_batch
+from kafka_zk.storage.log_validator import NotConformed, needs_conform, validate_batch
 from kafka_zk.storage.record_batch import TRANSACTIONAL_FLAG, read_header
 from kafka_zk.storage.segment import FileSlice
 from kafka_zk.storage.transaction_index import AbortedTransaction
@@ -105,6 +106,8 @@ class ReplicaManager:
         self._clock = clock
         self.purgatory = purgatory
         self._batch_helpers = batch_helpers
+        self.record_checks = RecordChecks(clock.seconds)
+        self._check_records = self.record_checks.check
         self._metadata = metadata
         self._events = events
         self.run_in_thread = run_in_thread
@@ -245,14 +248,9 @@ class ReplicaManager:
         now_ms = self._clock.wall_ns() // 1_000_000
         try:
             info = log.append_as_leader(
-                records,
-                header,
-                leader_epoch=partition.leader_epoch,
-                now_ms=now_ms,
-                from_client=not is_own,
-                conforms_to=conforms_to,
-                guard=guard,
-            )
+                records, header, leader_epoch=partition.leader_epoch, now_ms=now_ms, from_client=not is_own,
+                conforms_to=conforms_to, guard=guard, check=self._check_records,
+            )  # fmt: skip
         except OSError as error:
             self.logs.fail_directory(log, error)
             raise
@@ -305,7 +303,10 @@ class ReplicaManager:
         waits for a flush is hidden from readers, and the next one may take long."""
         while True:
             try:
+                begun_s = self._clock.seconds()
                 conformed = await self._batch_helpers.conform(turns, records, needed)
+                if not needs_conform(needed.header, needed.config):
+                    self.record_checks.spend(self._clock.seconds() - begun_s)
                 result = self._append(tp, memoryview(conformed), required_acks, guard, needed.config)
                 return result if isinstance(result, _APPENDED) else await result
             except NotConformed as again:  # the topic's configuration has changed since

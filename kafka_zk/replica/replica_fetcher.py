@@ -44,6 +44,11 @@ _EXPECTED = frozenset(
 )
 """What a leader answers for a moment after elections and creations."""
 
+_TIERED = (
+    "{tp}: broker {leader} has the next records in remote storage only, from which kafka-zk cannot copy them; "
+    "this replica stays out of the ISR. Move it to a broker of Apache Kafka"
+)
+
 
 class ReplicaFetcher:
     """One leader's partitions. Nothing is connected, and nothing runs, while there are none.
@@ -395,6 +400,10 @@ class ReplicaFetcher:
         """All of a round at once: when a broker dies they are hundreds."""
         refusals, self._refusals = self._refusals, {}
         for (code, is_dropped), tps in refusals.items():
+            if code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+                for tp in tps:
+                    _log.error(_TIERED, tp=tp, leader=self.leader)
+                continue
             tell = _log.info if code in _EXPECTED or is_dropped else _log.warn
             tell(
                 "broker {leader} answered {tps}{more}: {error}; {then}",

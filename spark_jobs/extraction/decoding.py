@@ -40,8 +40,8 @@ def check(
         raise WronglyAsked("--schema is for --decode json and avro, and for --value-format")
     if on_undecodable not in CHOICES:
         raise WronglyAsked(f"--on-undecodable: {on_undecodable!r} is not {', '.join(CHOICES[:-1])} or {CHOICES[-1]}")
-    if on_undecodable != FAIL and decode is None and value_format is None:
-        raise WronglyAsked("--on-undecodable is for --decode and --value-format: bytes are taken as they are")
+    if on_undecodable == KEEP and decode is None and value_format is None:
+        raise WronglyAsked(f"--on-undecodable {KEEP} is for --decode and --value-format: bytes are taken as they are")
     if format == "csv" and decode is None and value_format is None:
         raise WronglyAsked("CSV holds text: --format csv needs --decode string, json or avro, or --value-format")
 

@@ -17,7 +17,7 @@ from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.table_formats import is_table
-from kafka_zk.spark_jobs.extraction.undecodable import Staged, meaning
+from kafka_zk.spark_jobs.extraction.undecodable import FAIL, Staged, meaning
 from kafka_zk.spark_jobs.schema import spark_schema
 from kafka_zk.spark_jobs.wire.schema_registry import registry_at
 from kafka_zk.spark_jobs.wire.value_decoder import ValueDecoder, value_decoder
@@ -30,6 +30,7 @@ def _read_options(extraction: Extraction) -> dict[str, str]:
     """How to read, as the data source's options."""
     options = {f"kafka.{name}": value for name, value in extraction.kafka.items()}
     options["failOnDataLoss"] = str(extraction.fail_on_data_loss).lower()
+    options["onUnreadableBatch"] = "fail" if extraction.on_undecodable == FAIL else "skip"
     return options
 
 

@@ -16,7 +16,7 @@ from kafka_zk.spark_jobs.schema import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAM
 from kafka_zk.storage.compression import Compression
 from kafka_zk.storage.errors import CorruptRecord, StorageError
 from kafka_zk.storage.legacy_message_set import LegacyMessage, write_message_set
-from kafka_zk.storage.record_batch import HEADER_SIZE, MAGIC_POSITION, RecordBatchBuilder, iter_batches
+from kafka_zk.storage.record_batch import HEADER_SIZE, MAGIC_POSITION, RecordBatchBuilder, iter_batches, set_crc
 
 pa = pytest.importorskip("pyarrow")
 FOREVER = 1 << 62
@@ -276,6 +276,60 @@ def test_a_time_beyond_those_is_an_error(time_ms: int, append_time: bool) -> Non
     with pytest.raises(CorruptRecord, match="the batch at offset 4 holds a record whose timestamp in ms is too far"):
         decoded(bytes(log), check_crcs=False)
     assert decoded(bytes(log), 5, check_crcs=False) == []
+
+
+def unreadable_batch(codec: Compression, base_offset: int) -> bytes:
+    """Its CRC fits: an uncompressed one has a sound record before a header without a name, others do not decompress."""
+    sound = Row(0, 1, b"k", b"v" * 50, (("h", b"x" * 9),))
+    made = bytearray(batch([sound] * 2, base_offset, codec))
+    if codec:
+        made[HEADER_SIZE:] = b"no such thing"
+        made[8:12] = (len(made) - 12).to_bytes(4, "big")
+    else:
+        made[-12] = 1  # the size of the second record's header name: null
+    set_crc(made)
+    return bytes(made)
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+@pytest.mark.parametrize("with_headers", [True, False])
+def test_batches_that_no_reader_can_read_are_left_out_if_that_is_asked_for(
+    codec: Compression, with_headers: bool
+) -> None:
+    """And named. Of the rest nothing is lost, and nothing of them gets into other rows."""
+    rows = [Row(0, 1, b"key", b"value", (("h", b"x"),)), Row(0, 1, None, None)]
+    log = batch(rows, 0, codec) + unreadable_batch(codec, 2) + batch(rows, 4, codec) + unreadable_batch(codec, 6)
+    log += batch(rows, 8, codec)
+    with pytest.raises(CorruptRecord, match=r"the batch at offset 2 (holds|cannot)"):
+        decoded(log)
+    told: list[tuple[int, int, str]] = []
+    found = decoded(
+        log,
+        columns=ArrowColumns("t", 3, with_headers),
+        on_unreadable=lambda *unreadable: told.append(unreadable),
+    )
+    assert [(first, last) for first, last, _ in told] == [(2, 3), (6, 7)]
+    rest = {row.offset: row for row in found if row.offset not in (2, 3, 6, 7)}
+    assert sorted(rest) == [0, 1, 4, 5, 8, 9]
+    for offset, row in rest.items():
+        sent = rows[offset % 2]
+        assert (row.key, row.value, row.headers) == (sent.key, sent.value, sent.headers if with_headers else ())
+
+
+def test_a_record_whose_time_spark_cannot_hold_is_left_out_alone() -> None:
+    log = batch([Row(0, 1, None, b"a"), Row(0, LAST_MS + 1, None, b"b"), Row(0, 2, None, b"c")], 4)
+    told: list[tuple[int, int, str]] = []
+    found = decoded(log, on_unreadable=lambda *unreadable: told.append(unreadable))
+    assert [(row.offset, row.value) for row in found] == [(4, b"a"), (6, b"c")]
+    assert len(told) == 1
+
+
+def test_a_damaged_batch_is_never_left_out() -> None:
+    """Another replica may have it whole."""
+    log = bytearray(batch([Row(0, 1, b"k", b"v")], 0))
+    log[-1] ^= 1
+    with pytest.raises(CorruptRecord, match="CRC"):
+        decoded(bytes(log), on_unreadable=lambda *unreadable: None)
 
 
 def test_header_names_that_are_not_utf_8_are_replaced() -> None:

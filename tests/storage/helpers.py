@@ -69,6 +69,12 @@ def append(log: Log, data: bytearray, *, leader_epoch: int = 0, now_ms: int = T0
         )
 
 
+def store(log: Log, data: bytearray, *, leader_epoch: int = 0, now_ms: int = T0) -> LogAppendInfo:
+    """Append a batch without a check of its records, as brokers before the check did."""
+    header = validate_batch(data)
+    return log.append_as_leader(data, header, leader_epoch=leader_epoch, now_ms=now_ms, conforms_to=log.config)
+
+
 def new_log(tmp_path: Path, pool: FilePool | None = None, **config: Any) -> Log:
     """An empty log in ``tmp_path``."""
     return create_log(TP, str(tmp_path / "events-0"), LogConfig(**config), pool or FilePool(), T0)

@@ -205,13 +205,6 @@ def test_log_append_time_is_the_brokers_clock_and_keeps_the_crc_valid(tmp_path: 
     assert [record.timestamp_ms for record in decode_records(data)] == [T0 + 9] * 2
 
 
-def test_a_producer_may_not_claim_log_append_time(tmp_path: Path) -> None:
-    """On a topic with CreateTime."""
-    log = new_log(tmp_path)
-    with pytest.raises(InvalidTimestamp):
-        append(log, batch(log_append_time=True))
-
-
 def test_narrow_timestamp_bounds_are_kept(tmp_path: Path) -> None:
     """Records too old or too far ahead are refused; -1 stands for no timestamp and passes."""
     log = new_log(tmp_path, message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=500)
@@ -332,6 +325,17 @@ def test_an_empty_log_has_no_timestamps(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     assert offset_for_timestamp(log, 0) is None
     assert max_timestamp_offset(log) is None
+
+
+def test_without_timestamps_the_first_record_has_the_largest(tmp_path: Path) -> None:
+    """As in Kafka; a record whose timestamp is below -1 has none that could be named."""
+    log = new_log(tmp_path)
+    append(log, batch(2, timestamp_ms=-1))
+    append(log, batch(2, timestamp_ms=-1))
+    assert log.max_timestamp_offset() == TimestampOffset(-1, 0, 0)
+    below = new_log(tmp_path / "below")
+    append(below, batch(2, timestamp_ms=-5000))
+    assert below.max_timestamp_offset() is None
 
 
 def test_a_changed_configuration_holds_from_the_next_append_on(tmp_path: Path) -> None:

@@ -348,17 +348,17 @@ def test_an_older_checkpoint_that_comes_late_changes_nothing(tmp_path: Path) -> 
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == f"0\n2\n{MARK}a 1 0\n"
 
 
-def test_cleanup_applies_retention_and_forgets_producers(tmp_path: Path) -> None:
-    """On every log."""
+def test_cleanup_applies_retention_and_producers_expire_apart_from_it(tmp_path: Path) -> None:
+    """On every log; log.retention.check.interval.ms and producer.id.expiration.check.interval.ms say when."""
     logs = manager(tmp_path, default_config=LogConfig(retention_ms=1000), producer_id_expiration_ms=5000)
     logs.start({})
     log = logs.get_or_create(TPS[0])
     append(log, batch(producer_id=1, producer_epoch=0, base_sequence=0))
     assert logs.cleanup(T0 + 1000) == 0
     assert logs.cleanup(T0 + 1001) == 1
-    assert log.producers.producers
     logs.cleanup(T0 + 5000)
-    assert not log.producers.producers
+    assert sum(logs.expire_producers_steps(T0 + 4999)) == 0 and log.producers.producers
+    assert sum(logs.expire_producers_steps(T0 + 5000)) == 1 and not log.producers.producers
     logs.shutdown()
 
 

@@ -16,6 +16,7 @@ from kafka_zk.storage.record_batch import (
     assemble_batch,
     decode_records,
     read_header,
+    set_crc,
 )
 from kafka_zk.storage.record_filter import (
     NO_DATA_OFFSET,
@@ -69,6 +70,16 @@ def test_a_batch_that_keeps_all_stays_byte_for_byte() -> None:
     batch = made(*ABC, compression="gzip")
     found = filter_batch(batch, retention({b"a": 100, b"b": 101, b"c": 102}))
     assert found.data is batch and found[1:] == (102, T0 + 2000, 3, 3, 0)
+
+
+def test_a_largest_timestamp_below_the_first_is_corrected() -> None:
+    """Older brokers stored what the producer had written. One above the records' is not noticed."""
+    batch = bytearray(made(*ABC))
+    batch[35:43] = (-1).to_bytes(8, "big", signed=True)
+    set_crc(batch)
+    found = filter_batch(batch, retention({b"a": 100, b"b": 101, b"c": 102}))
+    assert (found.max_timestamp_ms, read_header(data_of(found)).max_timestamp) == (T0 + 2000, T0 + 2000)
+    assert left(found) == list(decode_records(batch))
 
 
 @pytest.mark.parametrize("compression", Compression.__members__)

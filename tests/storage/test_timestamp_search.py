@@ -11,7 +11,7 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.timestamp_search import AT_MOST, AT_ONCE, Beyond, Result, SearchBounds, SearchWork, search_here
 from kafka_zk.storage.types import TimestampOffset
 
-from .helpers import T0, append, batch, new_log, offset_for_timestamp, present
+from .helpers import T0, append, batch, new_log, offset_for_timestamp, present, store
 
 
 def lying(count: int, **content: Any) -> bytearray:
@@ -30,7 +30,7 @@ def with_crc(data: bytearray) -> bytearray:
 def log(tmp_path: Path) -> Log:
     made = new_log(tmp_path)
     for _ in range(5):
-        append(made, lying(10))
+        store(made, lying(10))
     append(made, batch(2, timestamps=[T0, T0 + 99]))
     return made
 
@@ -78,7 +78,7 @@ def test_an_answer_of_the_bounds_is_not_before_the_logs_start(log: Log) -> None:
 
 def test_compressed_bytes_count_uncompressed(tmp_path: Path) -> None:
     log = new_log(tmp_path)
-    append(log, lying(10, value=bytes(1000), compression="gzip"))
+    store(log, lying(10, value=bytes(1000), compression="gzip"))
     assert isinstance(search(log, SearchBounds(9, 99, 9_000)), Beyond)
     assert search(log, SearchBounds(9, 99, 12_000)) is None
 
@@ -86,12 +86,12 @@ def test_compressed_bytes_count_uncompressed(tmp_path: Path) -> None:
 def test_what_takes_long_is_offered_as_work(log: Log) -> None:
     """And its answer is taken."""
     for _ in range(AT_ONCE.record_count // 100 + 1):
-        append(log, lying(100))
+        store(log, lying(100))
     steps = log.timestamp_search(T0 + 100)
     assert next(steps) is None  # a pause behind the only segment, whose header says that there is nothing
     with pytest.raises(StopIteration):
         next(steps)
-    append(log, lying(AT_ONCE.record_count + 1))
+    store(log, lying(AT_ONCE.record_count + 1))
     log.increment_log_start_offset(52)
     segment, work = present(next(log.timestamp_search(T0 + 99)))
     assert segment is log.segments.active and work.start_offset == 52
@@ -109,7 +109,7 @@ def test_a_malformed_batch_is_told(tmp_path: Path) -> None:
     data = lying(2)
     data[-1] = 0x7F
     data[61] = 0x7F
-    append(log, with_crc(data))
+    store(log, with_crc(data))
     with pytest.raises(InvalidRecord):
         offset_for_timestamp(log, T0 + 99)
 
@@ -132,7 +132,7 @@ def test_a_search_survives_the_removal_of_the_segment_that_it_found(tmp_path: Pa
 
 def test_a_segment_stays_readable_while_its_search_waits_for_its_turn(tmp_path: Path) -> None:
     log = new_log(tmp_path, segment_bytes=100_000, file_delete_delay_ms=0)
-    append(log, lying(5000))
+    store(log, lying(5000))
     append(log, batch(1, timestamps=[T0 + 99]))
     searching = log.timestamp_search(T0 + 99)
     segment, work = present(searching.send(None))

@@ -25,7 +25,7 @@ from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
 from kafka_zk.replica.delayed_produce import DelayedProduce
 from kafka_zk.security.authorizer import Operation, topic
 from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.errors import InvalidRecord, UnsupportedCompression
+from kafka_zk.storage.errors import InvalidRecord, InvalidTimestamp, UnsupportedCompression
 from kafka_zk.storage.record_batch import CODEC_MASK, Buffer
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition, new_tuple
 
@@ -118,7 +118,7 @@ def _with_failures(
 
 
 def _refused(partition: int, error: Exception) -> PartitionResult:
-    record_errors = error.record_errors if isinstance(error, InvalidRecord) else ()
+    record_errors = error.record_errors if isinstance(error, InvalidRecord | InvalidTimestamp) else ()
     return PartitionResult(
         partition, error_code(error), record_errors=record_errors, error_message=error_message(error)
     )

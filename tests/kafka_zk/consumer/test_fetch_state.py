@@ -8,11 +8,11 @@ import pytest
 from kafka_zk.client.errors import KafkaError, broker_error
 from kafka_zk.client.list_offsets import EARLIEST, LATEST
 from kafka_zk.consumer.config import ReaderConfig
-from kafka_zk.consumer.fetch_state import After, FetchState, Lookup, Wanted
+from kafka_zk.consumer.fetch_state import After, FetchState, Lookup, UnreadableBatch, Wanted
 from kafka_zk.consumer.starts import Start, Timestamp
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition
-from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.record_batch import RecordBatchBuilder, set_crc
 from kafka_zk.storage.types import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -210,6 +210,20 @@ def test_damaged_batch_is_raised_after_what_lies_before_it() -> None:
         with pytest.raises(KafkaError, match="CORRUPT_MESSAGE"):
             state.take()
     assert state.position(A) == 3
+
+
+def test_a_batch_that_no_reader_can_read_is_stepped_over_and_named() -> None:
+    """Its CRC fits, so it would be the same in every fetch; older brokers stored such batches."""
+    state = make({A: 0})
+    told: list[UnreadableBatch] = []
+    state.on_unreadable = told.append
+    malformed = bytearray(batch(3, 3))
+    malformed[61] = 0x7F
+    set_crc(malformed)
+    answer(state, ask(state)[A], batch(0, 3) + bytes(malformed) + batch(6, 1))
+    assert offsets(state) == [0, 1, 2, 6]
+    assert state.position(A) == 7
+    assert [each[:3] for each in told] == [(A, 3, 5)]
 
 
 def test_control_batches_move_the_position() -> None:

@@ -14,7 +14,7 @@ from kafka_zk.replica import batch_helpers
 from kafka_zk.replica.batch_helpers import IDLE_S, BatchHelpers
 from kafka_zk.sim.scheduler import VirtualClock as Clock
 from kafka_zk.storage.batch_work import ConformWork
-from kafka_zk.storage.errors import CorruptRecord
+from kafka_zk.storage.errors import InvalidRecord
 from kafka_zk.storage.helper_process import Helper
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
@@ -97,7 +97,7 @@ def test_what_is_wrong_with_a_batch_comes_back(helpers: BatchHelpers, threads: T
     del broken[70:]
     found = outcome(helpers.run(SAME._replace(batch=PickleBuffer(broken), config=LogConfig(compression_type="lz4"))))
     threads.finish_one()
-    assert isinstance(found[0], CorruptRecord)
+    assert isinstance(found[0], InvalidRecord)
 
 
 def test_work_for_a_client_that_is_gone_is_not_done(helpers: BatchHelpers, threads: Threads, log: Log) -> None:

@@ -283,11 +283,12 @@ def test_a_log_that_ends_within_a_batch_of_the_leader_is_truncated_to_its_start(
     assert effect == (Truncate(T, 4, has_parted=True) if is_cut else Append(T, memoryview(sent), 20, 0, None))
 
 
-def test_an_old_leader_epoch_ends_the_fetching(log: ModelLog) -> None:
-    """Until the controller names a new one."""
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE])
+def test_what_asking_again_does_not_change_ends_the_fetching(log: ModelLog, code: ErrorCode) -> None:
+    """Until the controller names a new leader epoch."""
     state = fetching(log)
-    refused = state.answered(T, FetchedPartition(0, ErrorCode.FENCED_LEADER_EPOCH), log, 0)
-    assert refused == Refused(T, ErrorCode.FENCED_LEADER_EPOCH, True)
+    refused = state.answered(T, FetchedPartition(0, code), log, 0)
+    assert refused == Refused(T, code, True)
     assert T not in state.partitions
     state.add(T, T_ID, 4, log)
     assert asked_for(state) == [T]

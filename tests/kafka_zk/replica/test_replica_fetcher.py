@@ -336,6 +336,19 @@ def test_an_old_leader_epoch_is_not_fetched_any_more(world: World) -> None:
     assert world.leader.wanted[0].current_leader_epoch == 4
 
 
+def test_records_in_remote_storage_are_not_asked_for_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """The leader is a broker of Apache Kafka with a tiered topic: one error for each leader epoch, no retry."""
+    world.lead()
+    world.leader.answer(FetchedPartition(0, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE))
+    requests = len(world.leader.requests)
+    world.pass_time(60)
+    assert len(world.leader.requests) == requests and not world.leader.connected_to_broker
+    (told,) = [record for record in caplog.records if "remote storage" in record.getMessage()]
+    assert told.levelname == "ERROR" and "stays out of the ISR" in told.getMessage()
+    world.lead(leader_epoch=4)
+    assert world.leader.wanted[0].current_leader_epoch == 4
+
+
 def test_a_disk_that_refuses_takes_its_directory_offline(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

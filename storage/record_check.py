@@ -1,0 +1,155 @@
+"""Checks that every record of a produced batch can be read, and finds the largest timestamp, without building records.
+
+``record_stream.walk`` does the same as a bounded stream for callers that need each record. This loop runs for every
+produced batch, so it reads the common varints inline. Tests: tests/storage/test_record_check.py.
+"""
+
+from kafka_zk.storage.compression import decompress
+from kafka_zk.storage.config_table import LONG_MAX
+from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, UnpacksTooBig
+from kafka_zk.storage.record_batch import (
+    CODEC_MASK,
+    HEADER_SIZE,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Buffer,
+)
+from kafka_zk.storage.varint import as_long, read_varint
+
+_MAX_INT_BYTES = 5  # a varint of 32 bits: Java readers refuse longer ones, however small the value is
+_NOT_A_SIZE = 1 << 40  # beyond the end of any batch
+_SIZES = tuple(_NOT_A_SIZE if byte & 1 else byte >> 1 for byte in range(0x80))
+"""Size of a record by the single byte of its length; odd means negative. Of two bytes, the lower seven bits' part."""
+_FIELD_BYTES = tuple(1 + (0 if byte & 1 else byte >> 1) for byte in range(0x80))
+"""Size of a key or value with its length, by that length's single byte; a negative length stands for null."""
+
+Found = tuple[int, bool]
+"""Of records that can be read: the largest timestamp in ms, -1 without one; whether the offset deltas are 0, 1, 2, …"""
+
+
+def check_batch(batch: Buffer, header: BatchHeader, max_uncompressed_bytes: int) -> Found:
+    """Check the records of a whole batch.
+
+    Raises: InvalidRecord if they cannot be read (they do not decompress, one is malformed, or there are not exactly
+        ``record_count``); UnpacksTooBig, UnsupportedCompression.
+    """
+    if not header.attributes & CODEC_MASK:
+        return check_records(batch, HEADER_SIZE, header.record_count, header.base_timestamp)
+    try:
+        compressed = bytes(memoryview(batch)[HEADER_SIZE : header.size_bytes])
+        records = decompress(header.compression, compressed, max_uncompressed_bytes)
+    except UnpacksTooBig:
+        raise
+    except CorruptRecord as error:
+        raise unreadable(error) from error
+    return check_records(records, 0, header.record_count, header.base_timestamp)
+
+
+def unreadable(error: CorruptRecord) -> InvalidRecord:
+    """The CRC was right, so the producer compressed wrongly. CORRUPT_MESSAGE would make it retry the same bytes."""
+    return InvalidRecord(f"the records of the batch cannot be decompressed: {error}")
+
+
+def check_records(records: Buffer, position: int, record_count: int, base_timestamp: int) -> Found:
+    """Check that exactly ``record_count`` records fill ``records`` from ``position`` on. Raises: InvalidRecord."""
+    try:
+        end, newest, misplaced = _walk(records, position, record_count)
+    except IndexError:
+        raise InvalidRecord("a record of the batch is malformed or missing") from None
+    if end != len(records):
+        raise InvalidRecord(f"the batch holds more than the {record_count} records that its header declares")
+    largest_ms = base_timestamp + (newest >> 1)
+    if newest & 1 or base_timestamp < NO_TIMESTAMP or largest_ms > LONG_MAX:
+        largest_ms = _largest_timestamp(records, position, record_count, base_timestamp)
+    return largest_ms, not misplaced
+
+
+def _walk(records: Buffer, position: int, record_count: int) -> tuple[int, int, int]:
+    """(position behind the records, largest timestamp delta, 0 if the offset deltas count up). Deltas are compared as
+    they are written, in zigzag: an odd one is negative. Raises: IndexError, InvalidRecord."""
+    newest = expected = misplaced = 0
+    for _ in range(record_count):
+        byte = records[position]
+        if byte < 0x80:
+            position += 1
+            end = position + _SIZES[byte]
+        elif (second := records[position + 1]) < 0x80:
+            position += 2
+            end = position + _SIZES[byte & 0x7F] + (second << 6)
+        else:
+            size, position = _read_int(records, position)
+            end = position + size
+        position += 1  # attributes, unused
+        byte = records[position]
+        if byte < 0x80:
+            position += 1
+        elif (second := records[position + 1]) < 0x80:
+            byte = byte & 0x7F | second << 7
+            position += 2
+        else:
+            delta, position = read_varint(records, position)
+            byte = delta << 1 ^ delta >> 63
+        newest = byte if byte > newest else newest
+        byte = records[position]
+        if byte < 0x80:
+            position += 1
+        elif (second := records[position + 1]) < 0x80:
+            byte = byte & 0x7F | second << 7
+            position += 2
+        else:
+            delta, position = _read_int(records, position)
+            byte = delta << 1 ^ delta >> 31
+        misplaced |= byte ^ expected
+        expected += 2
+        byte = records[position]
+        if byte < 0x80:
+            position += _FIELD_BYTES[byte]
+        else:
+            size, position = _read_int(records, position)
+            position += max(0, size)
+        byte = records[position]
+        if byte < 0x80:
+            position += _FIELD_BYTES[byte]
+        elif not byte & 1 and (second := records[position + 1]) < 0x80:
+            position += 2 + ((byte & 0x7F | second << 7) >> 1)
+        else:
+            size, position = _read_int(records, position)
+            position += max(0, size)
+        if records[position]:
+            position = _skip_headers(records, position, end)
+        else:
+            position += 1
+        if position != end:
+            raise IndexError
+    return position, newest, misplaced
+
+
+def _read_int(records: Buffer, position: int) -> tuple[int, int]:
+    value, following = read_varint(records, position)
+    if following - position > _MAX_INT_BYTES:
+        raise IndexError
+    return value, following
+
+
+def _skip_headers(records: Buffer, position: int, end: int) -> int:
+    count, position = _read_int(records, position)
+    if not 0 <= count <= end - position:
+        raise IndexError
+    for _ in range(count):
+        size, position = _read_int(records, position)
+        if size < 0:
+            raise IndexError
+        size, position = _read_int(records, position + size)
+        position += max(0, size)
+    return position
+
+
+def _largest_timestamp(records: Buffer, position: int, record_count: int, base_timestamp: int) -> int:
+    """The largest timestamp of records that were checked, as Java adds them up."""
+    largest_ms = NO_TIMESTAMP
+    for _ in range(record_count):
+        size, position = read_varint(records, position)
+        delta, _ = read_varint(records, position + 1)
+        largest_ms = max(largest_ms, as_long(base_timestamp + delta))
+        position += size
+    return largest_ms
