@@ -22,6 +22,7 @@ from kafka_zk.registry.errors import (
     AuthenticationFailed,
     ConnectionLoss,
     ConnectionTimeout,
+    NoAuth,
     NodeExists,
     RegistryError,
     SessionLost,
@@ -130,7 +131,7 @@ class KazooClientBase(ABC):
             path, lambda kazoo: kazoo.get_async(full, posted), lambda got: (got[0], to_stat(got[1])), posted
         )
 
-    def get_all(self, paths: Sequence[str]) -> Awaitable[list[tuple[bytes | None, ZnodeStat] | None]]:
+    def get_all(self, paths: Sequence[str]) -> Awaitable[list[tuple[bytes | None, ZnodeStat] | NoAuth | None]]:
         if not paths:
             return self._done([])
         if not self._has_multi_read:

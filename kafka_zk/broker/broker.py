@@ -85,6 +85,7 @@ HIGH_WATERMARK_CHECKPOINT_MS = 5_000  # replica.high.watermark.checkpoint.interv
 DELETION_INTERVAL_MS = 5_000
 """Files go soon after ``file.delete.delay.ms``, as in Kafka: gigabytes that go together cost others their disk."""
 CHANGE_PURGE_INTERVAL_MS = 15 * 60 * 1000
+HIDDEN_CONFIG_INTERVAL_MS = 10_000
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")
 
 
@@ -465,6 +466,7 @@ class Broker:
             ),
             (HIGH_WATERMARK_CHECKPOINT_MS, self._logs.checkpoint_high_watermarks),
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
+            (HIDDEN_CONFIG_INTERVAL_MS, self._live_config.read_hidden),
             (max(1, config.replica_lag_time_max_ms // 2), self._shrink_isrs),
             (config.offsets_retention_check_interval_ms, self.services.coordinator.offsets.remove_expired),
             *self._transactions.periodic_work,

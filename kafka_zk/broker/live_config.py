@@ -13,8 +13,8 @@ from kafka_zk.handlers.services import Services
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.network.slices import in_slices
 from kafka_zk.registry.config import ConfigRegistry
-from kafka_zk.registry.errors import RegistryError
-from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
+from kafka_zk.registry.errors import NoAuth, RegistryError
+from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, entity_path
 from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 
 _log = Logger()
@@ -25,10 +25,13 @@ _UNCLEAN = "unclean.leader.election.enable"
 async def read_broker_config(configs: ConfigRegistry, dynamic: DynamicBrokerConfig, broker_id: int) -> KafkaConfig:
     """The broker's configuration in force, from ZooKeeper; what cannot be understood counts as empty.
 
-    Raises: RegistryError.
+    Raises: RegistryError; NoAuth, which is one, if an ACL hides a part of it.
     """
     own = str(broker_id)
     stored = await configs.entities_until_answered("brokers", [DEFAULT_ENTITY, own])
+    for name in (DEFAULT_ENTITY, own):
+        if name not in stored:
+            raise NoAuth(f"{entity_path('brokers', name)}: its ACL does not let this broker read its configuration")
     return dynamic.take(stored[own], stored[DEFAULT_ENTITY])
 
 
@@ -54,6 +57,12 @@ class LiveConfig:
                 entity_name=entity_name,
                 error=error,
             )
+
+    async def read_hidden(self) -> None:
+        """Try again to read the configurations that an ACL hid: changing an ACL notifies no broker."""
+        topics = sorted(name for entity_type, name in self._services.configs.hidden if entity_type == "topics")
+        if topics:
+            await self._reload_topics(topics)
 
     async def _reload_topics(self, topics: list[str]) -> None:
         replicas = self._services.replicas

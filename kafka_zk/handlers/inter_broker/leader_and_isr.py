@@ -31,7 +31,8 @@ PartitionError = Response.LeaderAndIsrPartitionError
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """An error code for each partition. The topics' configurations are read from ZooKeeper first, in one pipeline.
+    """An error code for each partition. The topics' configurations are read from ZooKeeper first, in one pipeline; a
+    topic whose configuration an ACL hides keeps the one that it has.
 
     Raises: ProtocolError, which ends the controller's connection, if ZooKeeper cannot be asked.
     """
@@ -56,7 +57,9 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
     if refused is not ErrorCode.NONE:
         return Response(error_code=refused, partition_errors=[], topics=[])
     states = [
-        LeaderState(TopicPartition(topic, state.partition_index), topic_id, _partition_state(state), properties[topic])
+        LeaderState(
+            TopicPartition(topic, state.partition_index), topic_id, _partition_state(state), properties.get(topic)
+        )
         for topic, topic_id, state in wanted
     ]
     # Names become paths: a controller that was misled must not lead this broker out of its folder.

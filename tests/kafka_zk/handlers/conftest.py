@@ -29,7 +29,7 @@ from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader, response_body_position
-from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.errors import NoAuth, RegistryError
 from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.offsets import StoredOffset
 from kafka_zk.registry.znodes.topics import TopicAssignment
@@ -88,10 +88,11 @@ class FakeConfigs:
     def __init__(self) -> None:
         self.topics: dict[str, dict[str, str]] = {}
         self.brokers: dict[str, dict[str, str]] = {}
+        self.hidden: set[tuple[str, str]] = set()
 
     async def entities(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
         stored = self.topics if entity_type == "topics" else self.brokers
-        return {name: stored.get(name, {}) for name in names}
+        return {name: stored.get(name, {}) for name in names if (entity_type, name) not in self.hidden}
 
     async def entities_until_answered(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
         return await self.entities(entity_type, names)
@@ -133,6 +134,7 @@ class FakeOffsets:
 
     stored: ClassVar[dict[str, dict[TopicPartition, int]]] = {}
     failure: ClassVar[RegistryError | None] = None
+    hidden: ClassVar[frozenset[TopicPartition]] = frozenset()
 
     def __init__(self, group: str) -> None:
         self._stored = self.stored.setdefault(group, {})
@@ -142,10 +144,13 @@ class FakeOffsets:
             raise self.failure
         self._stored.update(offsets)
 
-    async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, StoredOffset]:
+    async def fetch_visible(
+        self, partitions: Iterable[TopicPartition]
+    ) -> tuple[dict[TopicPartition, StoredOffset], dict[TopicPartition, NoAuth]]:
         if self.failure is not None:
             raise self.failure
-        return {tp: StoredOffset(self._stored[tp], 0) for tp in partitions if tp in self._stored}
+        hidden = {tp: NoAuth(str(tp)) for tp in partitions if tp in self.hidden}
+        return {tp: StoredOffset(self._stored[tp], 0) for tp in partitions if tp in self._stored}, hidden
 
 
 class FakeMarkers:

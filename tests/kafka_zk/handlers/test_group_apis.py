@@ -118,6 +118,15 @@ def test_a_group_that_no_consumer_could_join_is_stored_as_kafka_stores_it(broker
     assert found(fetch(broker, 0, ("t", 0), group="my group")) == [(7, "", NONE)]
 
 
+def test_an_offset_that_an_acl_hides_is_an_error_of_its_partition_only(
+    broker: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert commit(broker, 0, {("t", 0): 7, ("t", 1): 8}) == [NONE, NONE]
+    monkeypatch.setattr(FakeOffsets, "hidden", frozenset({TopicPartition("t", 0)}))
+    FakeOffsets.stored["g"].pop(TopicPartition("t", 0))
+    assert found(fetch(broker, 0, ("t", 0), ("t", 1))) == [(-1, "", ErrorCode.UNKNOWN_SERVER_ERROR), (8, "", NONE)]
+
+
 @pytest.mark.usefixtures("no_zookeeper")
 def test_zookeepers_refusal_is_an_error_of_the_partition(broker: Harness) -> None:
     assert commit(broker, 0, {("t", 0): 7, ("x", 0): 7}) == [ErrorCode.UNKNOWN_SERVER_ERROR, UNKNOWN]
