@@ -322,6 +322,7 @@ class KazooClientBase(ABC):
         session = KazooSession(
             self._hosts,
             self._wanted_timeout_ms,
+            self._connection_timeout_ms,
             lambda session, state: self._post(partial(self._session_changed, session, state)),
             lambda session, error: self._post(partial(self._refused, session, error)),
             self._security,
