@@ -53,6 +53,7 @@ from kafka_zk.registry import isr, producer_ids
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient, SessionState
 from kafka_zk.registry.config import ConfigChangeWatcher, ConfigRegistry
+from kafka_zk.registry.controller_epoch import ControllerEpochs
 from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.events import EventSource, Observe, harmless, ignore, observe_session
 from kafka_zk.registry.offsets import OffsetRegistry
@@ -70,7 +71,7 @@ from kafka_zk.replica.remote_replicas import InSyncRule
 from kafka_zk.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
 from kafka_zk.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS, ZkAlterPartitionManager
-from kafka_zk.security.authorizer import AllowAll
+from kafka_zk.security.authorizer import NoAuthorizer
 from kafka_zk.storage.helper_process import Helper
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
@@ -228,7 +229,7 @@ class Broker:
             cluster_id=cluster,
             config=config,
             clock=self._clock,
-            authorizer=AllowAll(),
+            authorizer=NoAuthorizer(config.broker_listeners),
             metadata=metadata,
             replicas=replicas,
             fetch_purgatory=fetch_purgatory,
@@ -244,6 +245,7 @@ class Broker:
             topics=topics,
             configs=self._configs,
             broker_epoch=lambda: self.broker_epoch,
+            controller_epochs=ControllerEpochs(self._client),
             dynamic_config=self._dynamic_config,
             group_offsets=lambda group: OffsetRegistry(self._client, group),
             batch_helpers=batch_helpers,

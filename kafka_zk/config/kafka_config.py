@@ -115,6 +115,11 @@ class KafkaConfig(BrokerKeys):
         return self.inter_broker_listener_name or self.listener_list[0].name
 
     @property
+    def broker_listeners(self) -> list[str]:
+        """The listeners through which brokers come; clients share one if it is the only one."""
+        return [name for name in (self.inter_broker_listener, self.control_plane_listener_name) if name is not None]
+
+    @property
     def connections_per_ip_overrides(self) -> dict[str, int]:
         """``max.connections.per.ip`` by address."""
         return dict(map(parse_connections_override, self.max_connections_per_ip_overrides))

@@ -6,7 +6,7 @@ Source: ReplicaManager.becomeLeaderOrFollower@3.9.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kafka_zk.handlers.inter_broker.authorization import refusal
+from kafka_zk.handlers.inter_broker.authorization import confirm_controller, refusal
 from kafka_zk.handlers.services import Services
 from kafka_zk.metadata.cache import PartitionInfo
 from kafka_zk.network.slices import in_slices
@@ -36,6 +36,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
     Raises: ProtocolError, which ends the controller's connection, if ZooKeeper cannot be asked.
     """
+    await confirm_controller(services, context, request.controller_epoch)
     async with services.replicas.state_changes:
         return await _handle(services, context, header, request)
 

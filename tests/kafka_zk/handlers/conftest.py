@@ -40,7 +40,7 @@ from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
 from kafka_zk.replica.transaction_markers import TransactionMarker
-from kafka_zk.security.authorizer import AllowAll
+from kafka_zk.security.authorizer import NoAuthorizer
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import TopicPartition
@@ -102,6 +102,22 @@ class FakeConfigs:
 
     async def change_entity(self, entity_type: str, name: str, properties: dict[str, str]) -> None:
         (self.topics if entity_type == "topics" else self.brokers)[name] = dict(properties)
+
+
+class FakeControllerEpochs:
+    """``/controller_epoch``: every epoch up to ``stored`` was given out. ``failure``: it cannot be read."""
+
+    def __init__(self, stored: int = 2**31 - 1) -> None:
+        self.stored = stored
+        self.newest = -1
+        self.failure: RegistryError | None = None
+
+    async def confirm(self, epoch: int) -> bool:
+        if epoch > self.newest:
+            if self.failure is not None:
+                raise self.failure
+            self.newest = max(self.newest, self.stored)
+        return epoch <= self.newest
 
 
 class FakeTopics:
@@ -312,9 +328,9 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
     alter_log_dirs = ReplicaAlterLogDirsManager(clock, replicas, run_now, lambda: 2**63 - 1)
     replicas.role_listeners.append(alter_log_dirs.role_changed)
     services = Services(
-        0, "cluster", config, clock, AllowAll(), metadata, replicas,
+        0, "cluster", config, clock, NoAuthorizer({"PLAINTEXT"}), metadata, replicas,
         purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
-        FakeController(), topics, configs, lambda: 1,  # type: ignore[arg-type]
+        FakeController(), topics, configs, lambda: 1, FakeControllerEpochs(),  # type: ignore[arg-type]
         DynamicBrokerConfig(config.properties), FakeOffsets,  # type: ignore[arg-type]
         batch_helpers, coordinator, OffsetsTopic(config, metadata, topics),  # type: ignore[arg-type]
         transactions, TransactionStateTopic(config, metadata, topics),  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext
 from kafka_zk.registry.errors import NoAuth
-from kafka_zk.security.authorizer import AllowAll
+from kafka_zk.security.authorizer import NoAuthorizer
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import FakeOffsets, Harness, update_metadata
 
@@ -217,7 +217,7 @@ def test_the_leader_of_the_groups_partition_is_named(broker: Harness, version: i
     assert find(broker, version, 0) == (NONE, 0, "localhost", 9092)
     broker.services.authorizer = Forbids("Group")
     assert find(broker, version, 0)[0] == ErrorCode.GROUP_AUTHORIZATION_FAILED
-    broker.services.authorizer = AllowAll()
+    broker.services.authorizer = NoAuthorizer({"PLAINTEXT"})
     broker.services.metadata.brokers.clear()
     assert find(broker, version, 0) == (NOT_AVAILABLE, -1, "", -1)
 
@@ -324,7 +324,7 @@ def test_members_are_told_why_not(broker: Harness, newest: bool) -> None:
     assert codes() == {ErrorCode.NOT_COORDINATOR}
     broker.services.authorizer = Forbids("Group")
     assert codes() == {ErrorCode.GROUP_AUTHORIZATION_FAILED}
-    broker.services.authorizer = AllowAll()
+    broker.services.authorizer = NoAuthorizer({"PLAINTEXT"})
     broker.lead("__consumer_offsets")
     answers = membership(broker, newest)
     left = answers.pop(ApiKey.LEAVE_GROUP)
