@@ -7,6 +7,7 @@ from kafka_zk.registry.client import RegistryClient, ZnodeStat
 from kafka_zk.registry.errors import NoAuth, NoNode
 from kafka_zk.registry.pipeline import found, readable
 from kafka_zk.registry.znodes.json_codec import number_of
+from kafka_zk.registry.znodes.secrets import masked
 from kafka_zk.system.integers import INT64
 
 BROKER_IDS = "/brokers/ids/"
@@ -40,8 +41,11 @@ class Znode(NamedTuple):
         return text if "\ufffd" not in text and text.isprintable() else f"0x{self.data.hex()}"
 
 
-async def read_tree(client: RegistryClient, root: str = "/", max_depth: int | None = None) -> list[Znode]:
-    """Every znode below and including ``root``, parents before children, siblings by name (numbers by value).
+async def read_tree(
+    client: RegistryClient, root: str = "/", max_depth: int | None = None, chroot: str = ""
+) -> list[Znode]:
+    """Every znode below and including ``root``, parents before children, siblings by name (numbers by value), without
+    secrets. ``chroot``: that of the client, which is a part of the paths that hold secrets.
 
     What vanishes while the tree is read is left out. A znode that an ACL hides has no data and no children.
     Raises: NoNode when ``root`` is not there.
@@ -59,7 +63,9 @@ async def read_tree(client: RegistryClient, root: str = "/", max_depth: int | No
             if isinstance(content, NoAuth)
         ]
         present = {path: each for path, each in contents.items() if each is not None and not isinstance(each, NoAuth)}
-        nodes += [Znode(path, depth, data or b"", stat) for path, (data, stat) in present.items()]
+        nodes += [
+            Znode(path, depth, masked(chroot + path, data) or b"", stat) for path, (data, stat) in present.items()
+        ]
         parents = [path for path, (_, stat) in present.items() if stat.num_children]
         if max_depth is not None and depth >= max_depth:
             break
