@@ -16,6 +16,7 @@ from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.topic_names import is_legal_name
 from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.znodes.json_codec import MOST_REPLICAS
 from kafka_zk.replica.manager import LeaderState
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState
 from kafka_zk.storage.types import TopicPartition
@@ -46,7 +47,7 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
     if refused is not ErrorCode.NONE:
         return Response(error_code=refused, partition_errors=[], topics=[])
     everything = list(_partition_states(request, header.api_version))
-    wanted = [entry for entry in everything if is_legal_name(entry[0]) and entry[2].partition_index >= 0]
+    wanted = [entry for entry in everything if _is_possible(entry[0], entry[2])]
     try:
         properties = await services.configs.entities_until_answered(
             "topics", sorted({topic for topic, _, _ in wanted})
@@ -63,7 +64,6 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
         )
         for topic, topic_id, state in wanted
     ]
-    # Names become paths: a controller that was misled must not lead this broker out of its folder.
     codes = {TopicPartition(topic, s.partition_index): ErrorCode.INVALID_TOPIC_EXCEPTION for topic, _, s in everything}
     for start in range(0, len(states), PARTITIONS_A_PORTION):
         codes.update(await _carry_out(services, states[start : start + PARTITIONS_A_PORTION]))
@@ -73,6 +73,16 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
         PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code) for tp, code in codes.items()
     ]
     return Response(error_code=0, partition_errors=errors)
+
+
+def _is_possible(topic: str, state: Any) -> bool:
+    """Names become paths: a controller that was misled must not lead this broker out of its folder. And one partition
+    changes its role in one turn, however many replicas it is said to have."""
+    return (
+        is_legal_name(topic)
+        and state.partition_index >= 0
+        and max(len(state.replicas), len(state.isr)) <= MOST_REPLICAS
+    )
 
 
 async def _carry_out(services: Services, states: Sequence[LeaderState]) -> Sequence[tuple[TopicPartition, ErrorCode]]:
