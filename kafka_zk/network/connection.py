@@ -31,7 +31,7 @@ from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.network.transport import QUEUE_FULL_BYTES
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.api_versions import unsupported_version_response
-from kafka_zk.protocol.errors import ClientGone, ProtocolError
+from kafka_zk.protocol.errors import ClientGone, OtherProtocol, ProtocolError
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.frame import FrameDecoder
 from kafka_zk.protocol.request import RequestContext, RequestHeader, parse_request_header
@@ -53,6 +53,8 @@ BETWEEN_BROKERS = frozenset(
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")  # as a frame begins
+_MOST_FOREIGN_PEERS = 1000
+
 _log = Logger()  # not a class's: its events would hold on to the connection
 
 
@@ -81,6 +83,7 @@ class ConnectionSettings:
         read_ahead: see ``ReadAhead``; None sends slices as they are.
         memory: what all requests of the broker may hold.
         between_brokers: whether only brokers connect to this listener: they may use the reserve.
+        foreign_peers: addresses of which the log says that they do not speak Kafka's protocol.
     """
 
     clock: Timers
@@ -95,6 +98,7 @@ class ConnectionSettings:
     read_ahead: ReadAhead | None = None
     memory: MemoryPool = UNBOUNDED
     between_brokers: bool = False
+    foreign_peers: set[str] = field(default_factory=set)
 
 
 class BrokerConnection(TwistedProtocol):
@@ -537,9 +541,19 @@ class BrokerConnection(TwistedProtocol):
         return self.context.connection_id
 
     def _refuse(self, error: ProtocolError) -> None:
-        if not self._closing:
+        if self._closing:
+            return
+        if not isinstance(error, OtherProtocol) or self._is_first_of_peer():
             _log.warn("{connection} closed: {error}", connection=self._name, error=str(error))
-            self._close()
+        self._close()
+
+    def _is_first_of_peer(self) -> bool:
+        """Health checks and browsers connect again and again."""
+        peers, peer = self._settings.foreign_peers, self.context.peer_host
+        if peer in peers or len(peers) == _MOST_FOREIGN_PEERS:
+            return False
+        peers.add(peer)
+        return True
 
     def _close(self) -> None:
         if self._closing:
