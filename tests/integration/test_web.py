@@ -33,7 +33,7 @@ TIMEOUT_S = 60
 SESSION_S = 10
 REFUSALS = (NodeExistsError, NoNodeError, NotEmptyError, NoChildrenForEphemeralsError)
 READY = re.compile(r"web page at (http://127\.0\.0\.1:(\d+)/\S*)")
-BREAK = re.compile(r"keep this address to yourself: \S+&break=(\S+)")
+BREAK = re.compile(r"address\s+to\s+yourself:\s+\S+&break=(\S+)")
 TOKENS: dict[int, str] = {}
 """For reading, by the port of a page."""
 

@@ -22,7 +22,7 @@ from tests.terminal import Terminal
 
 TIMEOUT_S = 120
 PAGE = re.compile(r"web page at (http://\S+)")
-BREAKING = re.compile(r"keep this address to yourself: (http://\S+)")
+BREAKING = re.compile(r"address\s+to\s+yourself:\s+(http://\S+&break=\S+)")
 READY = re.compile(r"ready bootstrap=(\S+)")
 ZOOKEEPER = re.compile(r"zookeeper=(\S+)")
 
