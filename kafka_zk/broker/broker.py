@@ -20,7 +20,7 @@ from twisted.logger import Logger
 from kafka_zk.broker.broker_id import identify
 from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
 from kafka_zk.broker.controller_channel import ControllerChannel
-from kafka_zk.broker.live_config import LiveConfig, read_broker_config
+from kafka_zk.broker.live_config import HIDDEN_CONFIG_INTERVAL_MS, LiveConfig, read_broker_config
 from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
 from kafka_zk.broker.transaction_verifications import verify_transactions
 from kafka_zk.broker.transactions import BrokerTransactions
@@ -86,7 +86,6 @@ HIGH_WATERMARK_CHECKPOINT_MS = 5_000  # replica.high.watermark.checkpoint.interv
 DELETION_INTERVAL_MS = 5_000
 """Files go soon after ``file.delete.delay.ms``, as in Kafka: gigabytes that go together cost others their disk."""
 CHANGE_PURGE_INTERVAL_MS = 15 * 60 * 1000
-HIDDEN_CONFIG_INTERVAL_MS = 10_000
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")
 
 

@@ -19,6 +19,7 @@ from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 
 _log = Logger()
 
+HIDDEN_CONFIG_INTERVAL_MS = 10_000
 _UNCLEAN = "unclean.leader.election.enable"
 
 

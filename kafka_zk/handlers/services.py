@@ -16,6 +16,7 @@ from kafka_zk.controller.leader_elections import ElectionOutcome
 from kafka_zk.group.coordinator import GroupCoordinator
 from kafka_zk.group.offsets_topic import OffsetsTopic
 from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.network.foreign_peers import ForeignPeers
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.controller_epoch import ControllerEpochs
@@ -109,4 +110,4 @@ class Services:
     transaction_state_topic: TransactionStateTopic
     alter_log_dirs: ReplicaAlterLogDirsManager
     random: Random = SYSTEM_RANDOM
-    unconfirmed_peers: set[str] = field(default_factory=set)
+    unconfirmed_peers: ForeignPeers = field(default_factory=ForeignPeers)

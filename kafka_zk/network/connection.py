@@ -25,6 +25,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kafka_zk.network.copying_writer import CopyingFrameWriter
+from kafka_zk.network.foreign_peers import ForeignPeers
 from kafka_zk.network.in_flight import InFlight, InFlightRequest, Outcome, Response
 from kafka_zk.network.memory_pool import FREE_BYTES, UNBOUNDED, MemoryPool
 from kafka_zk.network.read_ahead import ReadAhead
@@ -53,8 +54,6 @@ BETWEEN_BROKERS = frozenset(
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")  # as a frame begins
-_MOST_FOREIGN_PEERS = 1000
-
 _log = Logger()  # not a class's: its events would hold on to the connection
 
 
@@ -83,7 +82,6 @@ class ConnectionSettings:
         read_ahead: see ``ReadAhead``; None sends slices as they are.
         memory: what all requests of the broker may hold.
         between_brokers: whether only brokers connect to this listener: they may use the reserve.
-        foreign_peers: addresses of which the log says that they do not speak Kafka's protocol.
     """
 
     clock: Timers
@@ -98,7 +96,7 @@ class ConnectionSettings:
     read_ahead: ReadAhead | None = None
     memory: MemoryPool = UNBOUNDED
     between_brokers: bool = False
-    foreign_peers: set[str] = field(default_factory=set)
+    foreign_peers: ForeignPeers = field(default_factory=ForeignPeers)
 
 
 class BrokerConnection(TwistedProtocol):
@@ -541,19 +539,10 @@ class BrokerConnection(TwistedProtocol):
         return self.context.connection_id
 
     def _refuse(self, error: ProtocolError) -> None:
-        if self._closing:
-            return
-        if not isinstance(error, OtherProtocol) or self._is_first_of_peer():
-            _log.warn("{connection} closed: {error}", connection=self._name, error=str(error))
-        self._close()
-
-    def _is_first_of_peer(self) -> bool:
-        """Health checks and browsers connect again and again."""
-        peers, peer = self._settings.foreign_peers, self.context.peer_host
-        if peer in peers or len(peers) == _MOST_FOREIGN_PEERS:
-            return False
-        peers.add(peer)
-        return True
+        if not self._closing:
+            if not isinstance(error, OtherProtocol) or self._settings.foreign_peers.is_first(self.context.peer_host):
+                _log.warn("{connection} closed: {error}", connection=self._name, error=str(error))
+            self._close()
 
     def _close(self) -> None:
         if self._closing:

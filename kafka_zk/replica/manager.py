@@ -66,10 +66,7 @@ _APPENDED = (Unreplicated, *_SETTLED)
 
 
 class LeaderState(NamedTuple):
-    """One partition of a LeaderAndIsr request with what this broker looked up for it.
-
-    ``topic_properties``: None if an ACL hides the topic's configuration.
-    """
+    """One partition of a LeaderAndIsr request with the topic's configuration; None if an ACL hides that."""
 
     tp: TopicPartition
     topic_id: uuid.UUID

@@ -9,7 +9,6 @@ from kafka_zk.registry.errors import RegistryError
 from kafka_zk.security.authorizer import CLUSTER, Operation
 
 UNKNOWN_EPOCH = -1
-_MOST_PEERS_TOLD = 1000
 
 _log = Logger()
 
@@ -51,8 +50,7 @@ def _may_act_for_the_cluster(services: Services, context: RequestContext) -> boo
 
 def _tell_unconfirmed(services: Services, context: RequestContext, controller_epoch: int) -> None:
     """Once per peer address."""
-    if context.peer_host not in services.unconfirmed_peers and len(services.unconfirmed_peers) < _MOST_PEERS_TOLD:
-        services.unconfirmed_peers.add(context.peer_host)
+    if services.unconfirmed_peers.is_first(context.peer_host):
         _log.warn(
             "{connection} refused: its controller epoch {epoch} was never given out, /controller_epoch is {newest}. "
             "Only brokers should reach the listener {listener}.",
