@@ -1,4 +1,4 @@
-"""C: znodes and requests that name far more replicas, partitions and brokers than a cluster has."""
+"""C: znodes and requests that name far more replicas of a partition than a cluster has brokers."""
 
 import json
 import uuid
@@ -51,36 +51,3 @@ def test_a_partition_with_100000_replicas(siege: Siege, znodes: KazooClient) -> 
         assert told and all("100000 replicas" in line for line in told)
 
     siege("C a partition with 100,000 replicas", attack, deadline_s=60)
-
-
-def test_a_topic_znode_of_900_kb(siege: Siege, znodes: KazooClient) -> None:
-    """Nearly as large as ZooKeeper takes: 80,000 partitions on a broker that is not there."""
-    victim = siege.victim
-
-    def attack() -> None:
-        data = topic_znode({str(number): [7] for number in range(80_000)})
-        assert 900_000 < len(data) < 1_000_000
-        znodes.create(HOSTILE, data)
-        victim.create_topic("beside-it", timeout_s=60.0)
-        znodes.delete(HOSTILE, recursive=True)
-
-    siege("C a topic znode of 900 KB", attack, deadline_s=120)
-
-
-def test_3000_brokers_that_are_none(siege: Siege, znodes: KazooClient) -> None:
-    victim = siege.victim
-    fake = {
-        "version": 5, "host": "127.0.0.1", "port": 1, "jmx_port": -1, "timestamp": "1", "features": {},
-        "endpoints": ["PLAINTEXT://127.0.0.1:1"], "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
-    }  # fmt: skip
-
-    def attack() -> None:
-        data = json.dumps(fake).encode()
-        for creation in [znodes.create_async(f"/brokers/ids/{number}", data) for number in range(1000, 4000)]:
-            creation.get(30)
-        victim.produce(PROBED_TOPIC, payloads.batch(b"record"))
-        for deletion in [znodes.delete_async(f"/brokers/ids/{number}") for number in range(1000, 4000)]:
-            deletion.get(30)
-        victim.create_topic("after-them", timeout_s=60.0)
-
-    siege("C 3,000 fake brokers", attack, deadline_s=150)
