@@ -13,7 +13,7 @@ from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.consumers import ConsumerRegistry
 from kafka_zk.registry.events import EventSource
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
-from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.registry.topics import UNKNOWN_CZXID, TopicRegistry
 from kafka_zk.registry.watches import ChildrenWatcher, Watcher
 from kafka_zk.registry.znodes.brokers import BROKER_IDS
 from kafka_zk.registry.znodes.json_codec import number_of
@@ -105,9 +105,10 @@ class WatchedTopics:
             self._partitions[topic] = ()
         else:  # it cannot be understood (any more), which shall keep nobody from it or from other topics
             self._partitions.setdefault(topic, ())
-        self._czxids[topic] = czxid
-        if topic in self._held:
-            self._tell(TopicsSeen({topic: czxid}))
+        if czxid != UNKNOWN_CZXID:
+            self._czxids[topic] = czxid
+            if topic in self._held:
+                self._tell(TopicsSeen({topic: czxid}))
         self._report()
 
     def _report(self) -> None:

@@ -12,9 +12,9 @@ from functools import partial
 from twisted.logger import Logger
 
 from kafka_zk.registry.client import Create, Operation, RegistryClient, SetData, ZnodeStat
-from kafka_zk.registry.errors import DuplicateBrokerId, InvalidZnode, NoNode
+from kafka_zk.registry.errors import DuplicateBrokerId, InvalidZnode, NoAuth, NoNode
 from kafka_zk.registry.events import SILENT, EventSource
-from kafka_zk.registry.pipeline import found
+from kafka_zk.registry.pipeline import readable
 from kafka_zk.registry.registration import Holder, outwait_ghost, remove_own, take
 from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher
 from kafka_zk.registry.znodes import brokers as znodes
@@ -64,17 +64,19 @@ class BrokerRegistry:
         await remove_own(self._client, znodes.broker_path(broker_id))
 
     async def live(self) -> LiveBrokers:
-        """All registered brokers by id, sorted; a registration that cannot be understood is left out (and logged)."""
+        """All registered brokers by id, sorted; a registration that cannot be understood, or that an ACL hides, is left
+        out (and logged)."""
         try:
             names, _ = await self._client.children(znodes.BROKER_IDS)
         except NoNode:
             return {}
         ids = _broker_ids(names)
-        answers = await found(self._client.get(znodes.broker_path(broker_id)) for broker_id in ids)
+        answers = await readable(self._client.get(znodes.broker_path(broker_id)) for broker_id in ids)
         live: LiveBrokers = {}
         for broker_id, answer in zip(ids, answers, strict=True):
-            entry = _decode(broker_id, *answer) if answer is not None else None
-            if entry is not None:
+            if isinstance(answer, NoAuth):
+                _log.warn("a broker's registration is ignored: {error}", error=answer)
+            elif answer is not None and (entry := _decode(broker_id, *answer)) is not None:
                 live[broker_id] = entry
         return live
 
@@ -103,7 +105,7 @@ class BrokerWatcher:
         self._on_change = on_change
         self._events = events
         self._watchers: dict[int, DataWatcher] = {}
-        self._entries: dict[int, tuple[BrokerInfo, int] | None] = {}  # None: gone, or not understood
+        self._entries: dict[int, tuple[BrokerInfo, int] | None] = {}  # None: gone, not understood, or hidden
         self._reported: LiveBrokers | None = None
         self._children = ChildrenWatcher(client, znodes.BROKER_IDS, self._listed, events)
 
@@ -125,6 +127,7 @@ class BrokerWatcher:
                 znodes.broker_path(broker_id),
                 partial(self._read, broker_id),
                 self._events,
+                on_hidden=partial(self._read, broker_id, None, None),
             )
         self._report()
 

@@ -14,6 +14,8 @@ import enum
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from kafka_zk.registry.errors import NoAuth
+
 
 class EventType(enum.Enum):
     CREATED = "created"
@@ -125,9 +127,10 @@ class RegistryClient(Protocol):
     def get(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[bytes | None, ZnodeStat]]:
         """Data and stat. Raises NoNode (no watch is left then; use ``exists`` to watch an absent znode)."""
 
-    def get_all(self, paths: Sequence[str]) -> Awaitable[list[tuple[bytes | None, ZnodeStat] | None]]:
-        """Data and stat of each, None where nothing is, in one request. Raises Unimplemented (a server before
-        ZooKeeper 3.6: see ``pipeline.read_all``)."""
+    def get_all(self, paths: Sequence[str]) -> Awaitable[list[tuple[bytes | None, ZnodeStat] | NoAuth | None]]:
+        """Data and stat of each in one request; None where nothing is, NoAuth in the place of what an ACL hides.
+
+        Raises Unimplemented (a server before ZooKeeper 3.6: see ``pipeline.read_all``)."""
 
     def exists(self, path: str, watch: Watch | None = None) -> Awaitable[ZnodeStat | None]: ...
 

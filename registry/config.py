@@ -12,11 +12,11 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kafka_zk.registry.client import Create, RegistryClient, SessionState
-from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, NodeExists, NoNode, SessionLost
+from kafka_zk.registry.client import Create, RegistryClient, SessionState, ZnodeStat
+from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, NoAuth, NodeExists, NoNode, SessionLost
 from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.faults import ZnodeFaults
-from kafka_zk.registry.pipeline import create_with_parents, found, outcomes, read_all
+from kafka_zk.registry.pipeline import create_with_parents, outcomes, read_all, readable
 from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.watches import ChildrenWatcher
 from kafka_zk.registry.znodes import config as znodes
@@ -35,22 +35,42 @@ class ConfigRegistry:
         self._client = client
         self._events = events
         self._faults = ZnodeFaults(lambda fault: _log.error("a config cannot be understood: {fault}", fault=fault))
+        self._hidden: set[tuple[str, str]] = set()
 
     async def entity(self, entity_type: str, entity_name: str) -> dict[str, str]:
-        """The entity's config, empty when it has none, or one that cannot be understood."""
-        return (await self.entities(entity_type, [entity_name]))[entity_name]
+        """The entity's config, empty when it has none, or one that cannot be understood. Raises: NoAuth."""
+        config = (await self._read(entity_type, [entity_name]))[entity_name]
+        if isinstance(config, NoAuth):
+            raise config
+        return config
 
     async def entities(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
         """The configs of the named entities, many to a request; empty for one that has none.
 
-        What cannot be understood is left out, with one ERROR in the log until it is something else.
+        What cannot be understood is left out, and so is an entity whose config an ACL hides: one ERROR in the log
+        each, until it is something else.
         """
+        read = await self._read(entity_type, entity_names)
+        return {name: config for name, config in read.items() if not isinstance(config, NoAuth)}
+
+    @property
+    def hidden(self) -> frozenset[tuple[str, str]]:
+        """(type, name) of the entities whose config could not be read last time because of its ACL."""
+        return frozenset(self._hidden)
+
+    async def _read(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str] | NoAuth]:
         paths = [znodes.entity_path(entity_type, name) for name in entity_names]
         answers = await read_all(self._client, paths)
-        configs: dict[str, dict[str, str]] = {}
+        configs: dict[str, dict[str, str] | NoAuth] = {}
         for name, path, answer in zip(entity_names, paths, answers, strict=True):
+            if isinstance(answer, NoAuth):
+                self._faults.found(path, [str(answer)])
+                self._hidden.add((entity_type, name))
+                configs[name] = answer
+                continue
             config = znodes.decode(path, None if answer is None else answer[0])
             self._faults.found(path, config.faults)
+            self._hidden.discard((entity_type, name))
             configs[name] = config.values
         return configs
 
@@ -110,14 +130,14 @@ class ConfigRegistry:
         except NoNode:
             return 0
         paths = [f"{CONFIG_CHANGES}/{name}" for name in names]
-        answers = await found(self._client.get(path) for path in paths)
+        answers = await readable(self._client.exists(path) for path in paths)
         old = [
             path
             for path, answer in zip(paths, answers, strict=True)
-            if answer is not None and answer[1].ctime_ms < now_ms - expiration_ms
+            if isinstance(answer, ZnodeStat) and answer.ctime_ms < now_ms - expiration_ms
         ]
-        deleted = await found(self._client.delete(path) for path in old)
-        return len(deleted)
+        deleted = await readable(self._client.delete(path) for path in old)
+        return sum(not isinstance(outcome, NoAuth) for outcome in deleted)
 
     def watch_changes(self, on_change: Callable[[str, str], None]) -> "ConfigChangeWatcher":
         """Call ``on_change(entity_type, entity_name)`` for each notification, those already there first."""
@@ -162,10 +182,12 @@ class ConfigChangeWatcher:
         try:
             while new := self._new_names():
                 paths = [f"{CONFIG_CHANGES}/{name}" for name in new]
-                answers = await found(self._client.get(path) for path in paths)
+                answers = await readable(self._client.get(path) for path in paths)
                 for name, path, answer in zip(new, paths, answers, strict=True):
                     self._read_names.add(name)
-                    if answer is not None and not self._closed:
+                    if isinstance(answer, NoAuth):
+                        _log.warn("a config change is skipped: {error}", error=answer)
+                    elif answer is not None and not self._closed:
                         self._report(path, answer[0])
         except (ConnectionLoss, SessionLost):
             return  # read on when connected

@@ -15,16 +15,19 @@ from typing import NamedTuple
 from twisted.logger import Logger
 
 from kafka_zk.registry.client import Create, Delete, Operation, RegistryClient, SetData, WatchedEvent, ZnodeStat
-from kafka_zk.registry.errors import DuplicateConsumerId, FencedInstanceId, InvalidZnode, NoNode
+from kafka_zk.registry.errors import DuplicateConsumerId, FencedInstanceId, InvalidZnode, NoAuth, NoNode
 from kafka_zk.registry.events import SILENT, EventSource
-from kafka_zk.registry.pipeline import ensure_paths, found
+from kafka_zk.registry.pipeline import Found, ensure_paths, readable
 from kafka_zk.registry.registration import Holder, outwait_ghost, remove_own, take
 from kafka_zk.registry.watches import Rereader, Watcher, Zxids, read_or_watch_creation
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.system.clock import Timers
+from kafka_zk.system.integers import INT64
 
 _log = Logger()
+
+_YOUNGEST = INT64[-1]
 
 
 class Member(NamedTuple):
@@ -146,12 +149,20 @@ class _MemberWatch:
 async def _read_members(client: RegistryClient, group: str, names: Iterable[str]) -> Members:
     """The registrations of the named ones that are still there, read in one pipeline."""
     wanted = sorted(names)
-    answers = await found(client.get(znodes.id_path(group, name)) for name in wanted)
+    answers = await readable(client.get(znodes.id_path(group, name)) for name in wanted)
     return {
-        name: Member(_decode(znodes.id_path(group, name), answer[0]), answer[1].czxid)
+        name: _member(znodes.id_path(group, name), answer)
         for name, answer in zip(wanted, answers, strict=True)
         if answer is not None
     }
+
+
+def _member(path: str, answer: Found | NoAuth) -> Member:
+    """One that an ACL hides subscribes to nothing, and is no older than any other."""
+    if isinstance(answer, NoAuth):
+        _log.warn("a member's registration is taken for an empty one: {error}", error=answer)
+        return Member(ConsumerRegistration({}), _YOUNGEST)
+    return Member(_decode(path, answer[0]), answer[1].czxid)
 
 
 def _decode(path: str, data: bytes | None) -> ConsumerRegistration:

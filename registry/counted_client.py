@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from kafka_zk.registry.client import Operation, RegistryClient, SessionState, Watch, ZnodeStat
+from kafka_zk.registry.errors import NoAuth
 
 
 class CountedClient:
@@ -40,7 +41,7 @@ class CountedClient:
         self.request_count += 1
         return self._client.get(path, watch)
 
-    def get_all(self, paths: Sequence[str]) -> Awaitable[list[tuple[bytes | None, ZnodeStat] | None]]:
+    def get_all(self, paths: Sequence[str]) -> Awaitable[list[tuple[bytes | None, ZnodeStat] | NoAuth | None]]:
         self.request_count += 1
         return self._client.get_all(paths)
 

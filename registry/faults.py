@@ -1,6 +1,11 @@
 """What is wrong with the content of znodes, told once each: whoever reads a znode again and again reports here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from kafka_zk.registry.errors import NoAuth
+
+T = TypeVar("T")
 
 
 class ZnodeFaults:
@@ -18,6 +23,15 @@ class ZnodeFaults:
             self._told[path] = tuple(faults)
             for fault in faults:
                 self._tell(fault if fault.startswith(path) else f"{path}: {fault}")
+
+    def visible(self, paths: Iterable[str], answers: Iterable[T | NoAuth | None]) -> list[T | None]:
+        """What was read of the znodes; None, and a fault, in the place of what an ACL hides."""
+        read: list[T | None] = []
+        for path, answer in zip(paths, answers, strict=True):
+            if isinstance(answer, NoAuth):
+                self.found(path, [str(answer)])
+            read.append(None if isinstance(answer, NoAuth) else answer)
+        return read
 
     def forget(self, path: str) -> None:
         """The znode is not read any more."""

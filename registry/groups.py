@@ -5,22 +5,28 @@ Source: AdminUtils.deleteConsumerGroupInZK and deleteConsumerGroupInfoForTopicIn
 
 from collections.abc import Iterable
 
-from kafka_zk.registry.client import RegistryClient
-from kafka_zk.registry.errors import GroupNotEmpty, NoNode, NotEmpty, RegistryError
-from kafka_zk.registry.pipeline import found, outcomes
+from kafka_zk.registry.client import RegistryClient, ZnodeStat
+from kafka_zk.registry.errors import GroupNotEmpty, NoAuth, NoNode, NotEmpty, RegistryError
+from kafka_zk.registry.pipeline import found, outcomes, readable
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes import group_topic
 from kafka_zk.storage.types import TopicPartition
 
 
-async def groups(client: RegistryClient) -> dict[str, int]:
-    """All groups, sorted, with their counts of live members (0: nothing but offsets is left)."""
+async def groups(client: RegistryClient) -> dict[str, int | None]:
+    """All groups, sorted, with their counts of live members (0: nothing but offsets is left; None: an ACL hides it)."""
     try:
         names, _ = await client.children(znodes.CONSUMERS)
     except NoNode:
         return {}
-    listed = await found(client.children(znodes.ids_path(name)) for name in names)
-    return {name: len(answer[0]) if answer is not None else 0 for name, answer in zip(names, listed, strict=True)}
+    listed = await readable(client.children(znodes.ids_path(name)) for name in names)
+    return {name: _count(answer) for name, answer in zip(names, listed, strict=True)}
+
+
+def _count(answer: tuple[list[str], ZnodeStat] | NoAuth | None) -> int | None:
+    if isinstance(answer, NoAuth):
+        return None
+    return 0 if answer is None else len(answer[0])
 
 
 async def check_empty(client: RegistryClient, group: str) -> None:

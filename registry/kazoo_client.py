@@ -22,6 +22,7 @@ from kafka_zk.registry.errors import (
     AuthenticationFailed,
     ConnectionLoss,
     ConnectionTimeout,
+    NoAuth,
     NodeExists,
     RegistryError,
     SessionLost,
@@ -130,7 +131,7 @@ class KazooClientBase(ABC):
             path, lambda kazoo: kazoo.get_async(full, posted), lambda got: (got[0], to_stat(got[1])), posted
         )
 
-    def get_all(self, paths: Sequence[str]) -> Awaitable[list[tuple[bytes | None, ZnodeStat] | None]]:
+    def get_all(self, paths: Sequence[str]) -> Awaitable[list[tuple[bytes | None, ZnodeStat] | NoAuth | None]]:
         if not paths:
             return self._done([])
         if not self._has_multi_read:
@@ -321,6 +322,7 @@ class KazooClientBase(ABC):
         session = KazooSession(
             self._hosts,
             self._wanted_timeout_ms,
+            self._connection_timeout_ms,
             lambda session, state: self._post(partial(self._session_changed, session, state)),
             lambda session, error: self._post(partial(self._refused, session, error)),
             self._security,

@@ -12,6 +12,8 @@ kazoo is used as a connection only: no recipe, no retry of commands, no chroot, 
 - A connection is announced before its client is authenticated, though requests are only sent after that. A refused
   authentication would end the session for good; here it is one more failed connection, tried again after a while.
 - It pings as long as its thread lives. Here it pings and connects while the owner's pulse beats (``pulse``).
+- It waits a whole session timeout for a server that drops packets, and tries the servers in a new random order each
+  time. Here every server has an equal share of that time, and the one that failed last is tried last.
 - Its own TLS wrapping knows neither versions nor a trust store without the system's, so connections are wrapped here.
 """
 
@@ -48,6 +50,7 @@ from kafka_zk.registry.client import (
 from kafka_zk.registry.kazoo_handler import InlineHandler
 from kafka_zk.registry.pulse import Pulse
 from kafka_zk.registry.security import Acl, Security
+from kafka_zk.system.clock import monotonic_s
 
 PACKET_LIMIT_BYTES = 0xFFFFF  # jute.maxbuffer: a server closes the connection on anything above it
 
@@ -184,6 +187,23 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     """Sees why a connection fails, and the answer to a connect request, of which kazoo keeps too little. Tells the
     server that the client lives only while its owner does."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._failed_s: dict[tuple[str, int], float] = {}  # when the last connection to an address failed
+
+    def _expand_client_hosts(self) -> list[tuple[str, str, int]]:
+        """The addresses to try, in order. Source: ClientCnxn.java (connectTimeout) of ZooKeeper 3.9."""
+        addresses = super()._expand_client_hosts()
+        client = self.client
+        client.handler.connect_timeout_s = client.connect_timeout_ms() / max(1, len(addresses)) / 1000
+        return sorted(addresses, key=lambda address: self._failed_s.get(address[1:], 0.0))
+
+    def _connect_attempt(self, host: str, hostip: str, port: int, retry: Any) -> Any:
+        try:
+            return super()._connect_attempt(host, hostip, port, retry)
+        finally:
+            self._failed_s[hostip, port] = monotonic_s()
+
     def _connect(self, host: str, hostip: str, port: int) -> Any:
         pulse = self.client.pulse
         if not pulse.beats:
@@ -206,6 +226,8 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
             pulse.told()
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        if isinstance(request, Connect):
+            timeout = self.handler.connect_timeout_s
         answer = super()._invoke(timeout, request, xid)
         if isinstance(request, Connect):
             connected, _ = answer
@@ -222,6 +244,7 @@ class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
         self,
         hosts: str,
         session_timeout_ms: int,
+        connection_timeout_ms: int,
         security: Security,
         tls_context: ssl.SSLContext | None,
         on_connected: Callable[[Exception | None], None],
@@ -243,8 +266,14 @@ class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
         mechanism = sasl and {"mechanism": "DIGEST-MD5", "username": sasl.username, "password": sasl.password}
         self._connection = _Connection(self, self._conn_retry.copy(), logger=_log, sasl_options=mechanism)
         self.negotiated_timeout_ms = session_timeout_ms
+        self._connection_timeout_ms = connection_timeout_ms
         self.on_connected = on_connected
         self.pulse = pulse
+
+    def connect_timeout_ms(self) -> float:
+        """How long trying all servers once may take: no longer than the session, and than the caller of ``start``
+        waits."""
+        return min(self.negotiated_timeout_ms, self._connection_timeout_ms)
 
     def _session_callback(self, state: Any) -> None:
         if state == KeeperState.EXPIRED_SESSION:
@@ -263,6 +292,7 @@ class KazooSession:
         self,
         hosts: str,
         session_timeout_ms: int,
+        connection_timeout_ms: int,
         on_state: Callable[[KazooSession, SessionState], None],
         on_refused: Callable[[KazooSession, errors.AuthenticationFailed], None],
         security: Security,
@@ -276,7 +306,9 @@ class KazooSession:
         self._security = security
         self._failure: Exception | None = None
         self._distrusted_count = 0
-        self._kazoo = _SingleSessionKazoo(hosts, session_timeout_ms, security, tls_context, self._connected, pulse)
+        self._kazoo = _SingleSessionKazoo(
+            hosts, session_timeout_ms, connection_timeout_ms, security, tls_context, self._connected, pulse
+        )
         self._kazoo.add_listener(self._state_changed)
 
     def start(self) -> None:

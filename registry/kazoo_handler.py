@@ -40,6 +40,7 @@ class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def __init__(self, tls_context: ssl.SSLContext | None) -> None:
         super().__init__()
         self._tls_context = tls_context
+        self.connect_timeout_s = 0.0  # of one attempt at one server; kazoo would wait a whole session timeout
 
     def start(self) -> None:
         """No worker threads."""
@@ -66,7 +67,7 @@ class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
         )
 
     def create_connection(self, *args: Any, hostname: str | None = None, **kwargs: Any) -> Any:
-        plain = super().create_connection(*args, **kwargs)
+        plain = super().create_connection(*args, **{**kwargs, "timeout": self.connect_timeout_s})
         if self._tls_context is None:
             return _BufferedSocket(plain)
         # The name is the one in the connection string, never what an address resolves back to.

@@ -20,7 +20,7 @@ from kazoo.protocol.serialization import (
 )
 
 from kafka_zk.registry.client import ZnodeStat
-from kafka_zk.registry.errors import NoNode
+from kafka_zk.registry.errors import NoAuth, NoNode
 from kafka_zk.registry.kazoo_common import registry_error
 
 _END = bytes(multiheader_struct.pack(-1, True, -1))
@@ -66,15 +66,18 @@ def start_multi_read(kazoo: KazooClient, paths: Sequence[str]) -> Any:
     return result
 
 
-def found_or_none(results: Sequence[Found | Exception], paths: Sequence[str]) -> list[Found | None]:
-    """None for a path where nothing is. Raises the RegistryError of the first that may not be read."""
-    found: list[Found | None] = []
+def found_or_none(results: Sequence[Found | Exception], paths: Sequence[str]) -> list[Found | NoAuth | None]:
+    """None for a path where nothing is, NoAuth for one that an ACL hides. Raises any other RegistryError."""
+    found: list[Found | NoAuth | None] = []
     for path, result in zip(paths, results, strict=True):
         if isinstance(result, Exception):
             error = registry_error(result, path)
-            if not isinstance(error, NoNode):
+            if isinstance(error, NoAuth):
+                found.append(error)
+            elif isinstance(error, NoNode):
+                found.append(None)
+            else:
                 raise error
-            found.append(None)
         else:
             found.append(result)
     return found

@@ -24,12 +24,13 @@ from kafka_zk.registry.errors import (
     ConnectionLoss,
     InvalidZnode,
     MultiFailed,
+    NoAuth,
     NodeExists,
     NoNode,
     RegistryError,
 )
 from kafka_zk.registry.multis import settle
-from kafka_zk.registry.pipeline import ensure_paths, found, outcomes
+from kafka_zk.registry.pipeline import ensure_paths, found, outcomes, readable
 from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.json_codec import PARTITIONS, number_of
@@ -75,10 +76,20 @@ class OffsetRegistry:
         self._group = group
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, StoredOffset]:
-        """The offsets there are, read in one pipeline; what is no number is logged and counts as -1."""
+        """The offsets there are, read in one pipeline; what is no number is logged and counts as -1. Raises: NoAuth."""
+        stored, hidden = await self.fetch_visible(partitions)
+        for error in hidden.values():
+            raise error
+        return stored
+
+    async def fetch_visible(
+        self, partitions: Iterable[TopicPartition]
+    ) -> tuple[dict[TopicPartition, StoredOffset], dict[TopicPartition, NoAuth]]:
+        """As ``fetch``; also the partitions whose offset an ACL hides."""
         wanted = list(partitions)
-        answers = await found(self._client.get(self._path(tp)) for tp in wanted)
-        return self.stored(dict(zip(wanted, answers, strict=True)))
+        answers = dict(zip(wanted, await readable(self._client.get(self._path(tp)) for tp in wanted), strict=True))
+        hidden = {tp: answer for tp, answer in answers.items() if isinstance(answer, NoAuth)}
+        return self.stored({tp: a for tp, a in answers.items() if not isinstance(a, NoAuth)}), hidden
 
     def stored(self, answers: "Mapping[TopicPartition, Content]") -> dict[TopicPartition, StoredOffset]:
         """What was read of offset znodes, of those there are."""

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from kafka_zk.registry.client import Create, RegistryClient, ZnodeStat
-from kafka_zk.registry.errors import NodeExists, NoNode, RegistryError, Unimplemented
+from kafka_zk.registry.errors import NoAuth, NodeExists, NoNode, RegistryError, Unimplemented
 
 T = TypeVar("T")
 Found = tuple[bytes | None, ZnodeStat]
@@ -34,13 +34,21 @@ async def found(pending: Iterable[Awaitable[T]]) -> list[T | None]:
     return [None if isinstance(outcome, NoNode) else _result(outcome) for outcome in await outcomes(pending)]
 
 
-async def read_all(client: RegistryClient, paths: Iterable[str]) -> list[Found | None]:
-    """Data and stat of each path, None where nothing is: READS_AT_ONCE to a request.
+async def readable(pending: Iterable[Awaitable[T]]) -> list[T | NoAuth | None]:
+    """As ``found``, with NoAuth in the place of what an ACL hides: one znode must not hide the others."""
+    return [
+        outcome if isinstance(outcome, NoAuth) else None if isinstance(outcome, NoNode) else _result(outcome)
+        for outcome in await outcomes(pending)
+    ]
+
+
+async def read_all(client: RegistryClient, paths: Iterable[str]) -> list[Found | NoAuth | None]:
+    """Data and stat of each path, READS_AT_ONCE to a request. None where nothing is, NoAuth for what an ACL hides.
 
     From a server that does not know such requests one by one; the first of them costs it the connection. So whoever
     asks must ask again after a ConnectionLoss.
     """
-    answers: list[Found | None] = []
+    answers: list[Found | NoAuth | None] = []
     for window in _windows(list(paths)):
         try:
             if len(window) > 1:
@@ -48,7 +56,7 @@ async def read_all(client: RegistryClient, paths: Iterable[str]) -> list[Found |
                 continue
         except Unimplemented:
             pass  # as if there were one only
-        answers += await found(client.get(path) for path in window)
+        answers += await readable(client.get(path) for path in window)
     return answers
 
 

@@ -20,6 +20,8 @@ from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 
+UNKNOWN_CZXID = -1
+
 
 class TopicRegistry:
     """``/brokers/topics`` and, at creation, ``/config/topics``."""
@@ -46,7 +48,7 @@ class TopicRegistry:
         return {name for name, stat in zip(wanted, stats, strict=True) if stat is None}
 
     async def assignments(self, names: Iterable[str]) -> dict[str, TopicAssignment]:
-        """Those of the named topics that exist, read in one pipeline. Raises InvalidZnode."""
+        """Those of the named topics that exist, read in one pipeline. Raises InvalidZnode, NoAuth."""
         wanted = list(names)
         answers = await found(self._client.get(znodes.topic_path(name)) for name in wanted)
         return {
@@ -168,13 +170,16 @@ class TopicRegistry:
     def watch_topic(self, name: str, on_change: Callable[[TopicAssignment | None, int], None]) -> "AssignmentWatcher":
         """As ``watch_assignment``, with the czxid of the topic's znode, which tells topics of the same name apart.
 
-        0: it is gone.
+        0: it is gone. UNKNOWN_CZXID: an ACL hides the znode.
         """
         return AssignmentWatcher(self._client, name, on_change, self._events)
 
 
 class AssignmentWatcher:
-    """A data watch on one topic znode. Old tools rewrite it as version 1: then ``topic_id`` is None, to be put back."""
+    """A data watch on one topic znode. Old tools rewrite it as version 1: then ``topic_id`` is None, to be put back.
+
+    A znode that an ACL hides is reported as one that cannot be understood.
+    """
 
     def __init__(
         self,
@@ -185,13 +190,18 @@ class AssignmentWatcher:
     ) -> None:
         self._name = name
         self._on_change = on_change
-        self._watcher = DataWatcher(client, znodes.topic_path(name), self._read, events)
+        self._czxid = UNKNOWN_CZXID
+        self._watcher = DataWatcher(client, znodes.topic_path(name), self._read, events, self._hidden)
 
     def close(self) -> None:
         """Report nothing from now on."""
         self._watcher.close()
 
+    def _hidden(self) -> None:
+        self._on_change(None, self._czxid)
+
     def _read(self, data: bytes | None, stat: ZnodeStat | None) -> None:
+        self._czxid = UNKNOWN_CZXID if stat is None else stat.czxid
         if stat is None:
             self._on_change(None, 0)
             return

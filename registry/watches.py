@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kafka_zk.registry.client import EventType, RegistryClient, SessionState, Watch, WatchedEvent, ZnodeStat
-from kafka_zk.registry.errors import ConnectionLoss, NoNode, RegistryError, SessionLost
+from kafka_zk.registry.errors import ConnectionLoss, NoAuth, NoNode, RegistryError, SessionLost
 from kafka_zk.registry.events import SILENT, EventSource, Reread, WatchArmed, WatchFired
 
 _log = Logger()
@@ -40,7 +40,8 @@ class Rereader:
 
     ``read`` gets the watch to arm and returns (zxids, report): ``report`` is called only if the zxids are new. After a
     ConnectionLoss or SessionLost the next connection reads. After any other error of ``read`` (NoAuth: an ACL may be
-    changed) the read is repeated, after FIRST_RETRY_S at first and after LONGEST_RETRY_S at most.
+    changed) the read is repeated, after FIRST_RETRY_S at first and after LONGEST_RETRY_S at most; the log has each
+    error once. ``on_hidden`` is called when NoAuth is new, for an owner that waits for this znode among others.
     """
 
     def __init__(
@@ -49,11 +50,14 @@ class Rereader:
         path: str,
         read: Callable[[Watch], Awaitable[tuple[Zxids, Callable[[], None]]]],
         events: EventSource,
+        on_hidden: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
         self._path = path
         self._read = read
         self._events = events
+        self._on_hidden = on_hidden
+        self._told: str | None = None  # the error that the log has
         self._seen: Zxids | None = None  # None: nothing was read yet
         self._reading = False
         self._again: str | None = None  # the cause of one more read, due when the present one is done
@@ -107,7 +111,7 @@ class Rereader:
     def _read_done(self, cause: str, zxids: Zxids, report: Callable[[], None]) -> None:
         if self._closed:
             return
-        self._retry_s = FIRST_RETRY_S
+        self._retry_s, self._told = FIRST_RETRY_S, None
         changed, self._seen = zxids != self._seen, zxids
         zxid = max(zxids, default=0)
         self._events.emit(Reread, self._path, changed, cause=cause, zxid=zxid)
@@ -122,13 +126,17 @@ class Rereader:
         self._reading = False
         if self._closed:
             return
-        if failure.check(RegistryError):
-            _log.warn(
-                "cannot watch {path}: {error!r}; the next attempt is in {seconds} s",
-                path=self._path, error=failure.value, seconds=self._retry_s,
-            )  # fmt: skip
-        else:
+        if not failure.check(RegistryError):
             _log.failure("cannot watch {path}", failure=failure, path=self._path)
+        elif self._told != repr(failure.value):
+            self._told = repr(failure.value)
+            _log.warn(
+                "cannot watch {path}: {error!r}; the read is repeated after {seconds} s, later every {longest} s",
+                path=self._path, error=failure.value, seconds=self._retry_s, longest=LONGEST_RETRY_S,
+            )  # fmt: skip
+            if failure.check(NoAuth):
+                self._seen = None  # the next read is news, whatever it finds
+                self._on_hidden()
         self._cancel_retry = self._client.call_later(self._retry_s, self._retry)
         self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
 
@@ -182,7 +190,10 @@ class ChildrenWatcher:
 
 
 class DataWatcher:
-    """Reports a znode's data and stat (None, None when it is not there): once at the start and at every change."""
+    """Reports a znode's data and stat (None, None when it is not there): once at the start and at every change.
+
+    ``on_hidden``: an ACL hides the znode. What is read once it no longer does is reported like a change.
+    """
 
     def __init__(
         self,
@@ -190,11 +201,12 @@ class DataWatcher:
         path: str,
         on_change: Callable[[bytes | None, ZnodeStat | None], None],
         events: EventSource = SILENT,
+        on_hidden: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
         self._path = path
         self._on_change = on_change
-        self._rereader = Rereader(client, path, self._read, events)
+        self._rereader = Rereader(client, path, self._read, events, on_hidden)
 
     def close(self) -> None:
         """Report nothing from now on."""

@@ -4,22 +4,29 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kafka_zk.registry.client import RegistryClient, ZnodeStat
-from kafka_zk.registry.errors import NoNode
-from kafka_zk.registry.pipeline import found
+from kafka_zk.registry.errors import NoAuth, NoNode
+from kafka_zk.registry.pipeline import found, readable
 from kafka_zk.registry.znodes.json_codec import number_of
+from kafka_zk.registry.znodes.secrets import masked
 from kafka_zk.system.integers import INT64
 
 BROKER_IDS = "/brokers/ids/"
 HIDDEN = "/zookeeper"  # ZooKeeper's own, the same everywhere
+_UNKNOWN = ZnodeStat(*[0] * len(ZnodeStat._fields))
+HIDDEN_BY_ACL = "(its ACL does not let this client read it)"
 
 
 class Znode(NamedTuple):
-    """One znode as it was when read; ``depth`` counts from the path that was asked for."""
+    """One znode as it was when read; ``depth`` counts from the path that was asked for.
+
+    ``is_hidden``: its ACL lets this client read neither its data nor its children's names; ``stat`` is unknown then.
+    """
 
     path: str
     depth: int
     data: bytes
     stat: ZnodeStat
+    is_hidden: bool = False
 
     @property
     def name(self) -> str:
@@ -28,14 +35,20 @@ class Znode(NamedTuple):
     @property
     def text(self) -> str:
         """The data as text; bytes that are not text as ``0x…``."""
+        if self.is_hidden:
+            return HIDDEN_BY_ACL
         text = self.data.decode(errors="replace")
         return text if "\ufffd" not in text and text.isprintable() else f"0x{self.data.hex()}"
 
 
-async def read_tree(client: RegistryClient, root: str = "/", max_depth: int | None = None) -> list[Znode]:
-    """Every znode below and including ``root``, parents before children, siblings by name (numbers by value).
+async def read_tree(
+    client: RegistryClient, root: str = "/", max_depth: int | None = None, chroot: str = ""
+) -> list[Znode]:
+    """Every znode below and including ``root``, parents before children, siblings by name (numbers by value), without
+    secrets. ``chroot``: that of the client, which is a part of the paths that hold secrets.
 
-    What vanishes while the tree is read is left out. Raises: NoNode when ``root`` is not there.
+    What vanishes while the tree is read is left out. A znode that an ACL hides has no data and no children.
+    Raises: NoNode when ``root`` is not there.
     """
     if await client.exists(root) is None:
         raise NoNode(f"no znode {root}")
@@ -43,13 +56,20 @@ async def read_tree(client: RegistryClient, root: str = "/", max_depth: int | No
     level = [root]
     depth = 0
     while level:
-        contents = await found([client.get(path) for path in level])
-        present = [(path, content) for path, content in zip(level, contents, strict=True) if content is not None]
-        nodes += [Znode(path, depth, data or b"", stat) for path, (data, stat) in present]
-        parents = [path for path, (_, stat) in present if stat.num_children]
+        contents = dict(zip(level, await readable([client.get(path) for path in level]), strict=True))
+        nodes += [
+            Znode(path, depth, b"", _UNKNOWN, is_hidden=True)
+            for path, content in contents.items()
+            if isinstance(content, NoAuth)
+        ]
+        present = {path: each for path, each in contents.items() if each is not None and not isinstance(each, NoAuth)}
+        nodes += [
+            Znode(path, depth, masked(chroot + path, data) or b"", stat) for path, (data, stat) in present.items()
+        ]
+        parents = [path for path, (_, stat) in present.items() if stat.num_children]
         if max_depth is not None and depth >= max_depth:
             break
-        listed = await found([client.children(path) for path in parents])
+        listed = await found([client.children(path) for path in parents])  # who may read the data may read the names
         level = [
             f"{parent.rstrip('/')}/{name}"
             for parent, answer in zip(parents, listed, strict=True)
@@ -79,7 +99,12 @@ def owner(node: Znode, sessions: dict[int, str]) -> str:
 
 
 def as_document(node: Znode) -> dict[str, Any]:
-    """For JSON: ZooKeeper's own names, session ids and zxids as hexadecimal text (they are longs)."""
+    """For JSON: ZooKeeper's own names, session ids and zxids as hexadecimal text (they are longs).
+
+    Of a znode that an ACL hides only the path is known.
+    """
+    if node.is_hidden:
+        return {"path": node.path, "data": None, "hidden": True}
     stat = node.stat
     return {
         "path": node.path,

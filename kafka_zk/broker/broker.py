@@ -20,7 +20,7 @@ from twisted.logger import Logger
 from kafka_zk.broker.broker_id import identify
 from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
 from kafka_zk.broker.controller_channel import ControllerChannel
-from kafka_zk.broker.live_config import LiveConfig, read_broker_config
+from kafka_zk.broker.live_config import HIDDEN_CONFIG_INTERVAL_MS, LiveConfig, read_broker_config
 from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
 from kafka_zk.broker.transaction_verifications import verify_transactions
 from kafka_zk.broker.transactions import BrokerTransactions
@@ -53,6 +53,7 @@ from kafka_zk.registry import isr, producer_ids
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient, SessionState
 from kafka_zk.registry.config import ConfigChangeWatcher, ConfigRegistry
+from kafka_zk.registry.controller_epoch import ControllerEpochs
 from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.events import EventSource, Observe, harmless, ignore, observe_session
 from kafka_zk.registry.offsets import OffsetRegistry
@@ -70,7 +71,7 @@ from kafka_zk.replica.remote_replicas import InSyncRule
 from kafka_zk.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
 from kafka_zk.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS, ZkAlterPartitionManager
-from kafka_zk.security.authorizer import AllowAll
+from kafka_zk.security.authorizer import NoAuthorizer
 from kafka_zk.storage.helper_process import Helper
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
@@ -230,7 +231,7 @@ class Broker:
             cluster_id=cluster,
             config=config,
             clock=self._clock,
-            authorizer=AllowAll(),
+            authorizer=NoAuthorizer(config.broker_listeners),
             metadata=metadata,
             replicas=replicas,
             fetch_purgatory=fetch_purgatory,
@@ -246,6 +247,7 @@ class Broker:
             topics=topics,
             configs=self._configs,
             broker_epoch=lambda: self.broker_epoch,
+            controller_epochs=ControllerEpochs(self._client),
             dynamic_config=self._dynamic_config,
             group_offsets=lambda group: OffsetRegistry(self._client, group),
             batch_helpers=batch_helpers,
@@ -460,6 +462,7 @@ class Broker:
             (config.log_flush_offset_checkpoint_interval_ms, self._write_topic_ids),
             (HIGH_WATERMARK_CHECKPOINT_MS, self._logs.checkpoint_high_watermarks),
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
+            (HIDDEN_CONFIG_INTERVAL_MS, self._live_config.read_hidden),
             (max(1, config.replica_lag_time_max_ms // 2), self._shrink_isrs),
             (config.offsets_retention_check_interval_ms, self.services.coordinator.offsets.remove_expired),
             *self._transactions.periodic_work,

@@ -14,12 +14,13 @@ from kafka_zk.handlers.services import Services
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.network.slices import in_slices
 from kafka_zk.registry.config import ConfigRegistry
-from kafka_zk.registry.errors import RegistryError
-from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
+from kafka_zk.registry.errors import NoAuth, RegistryError
+from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, entity_path
 from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 
 _log = Logger()
 
+HIDDEN_CONFIG_INTERVAL_MS = 10_000
 _UNCLEAN = "unclean.leader.election.enable"
 
 
@@ -28,11 +29,14 @@ async def read_broker_config(
 ) -> KafkaConfig:
     """The broker's configuration in force, from ZooKeeper; what cannot be understood counts as empty.
 
-    Raises: RegistryError; InvalidBrokerConfig if ``starting`` and ZooKeeper asks for security that is not built. A
-        running broker logs that and goes on.
+    Raises: RegistryError; NoAuth, which is one, if an ACL hides a part of it; InvalidBrokerConfig if ``starting`` and
+        ZooKeeper asks for security that is not built. A running broker logs that and continues.
     """
     own = str(broker_id)
     stored = await configs.entities_until_answered("brokers", [DEFAULT_ENTITY, own])
+    for name in (DEFAULT_ENTITY, own):
+        if name not in stored:
+            raise NoAuth(f"{entity_path('brokers', name)}: its ACL does not let this broker read its configuration")
     if starting:
         dynamic.refuse_unbuilt_security(stored[own], stored[DEFAULT_ENTITY])
     return dynamic.take(stored[own], stored[DEFAULT_ENTITY])
@@ -70,6 +74,12 @@ class LiveConfig:
                 entity_name=entity_name,
                 error=error,
             )
+
+    async def read_hidden(self) -> None:
+        """Try again to read the configurations that an ACL hid: changing an ACL notifies no broker."""
+        topics = sorted(name for entity_type, name in self._services.configs.hidden if entity_type == "topics")
+        if topics:
+            await self._reload_topics(topics)
 
     async def _reload_topics(self, topics: list[str]) -> None:
         replicas = self._services.replicas

@@ -20,6 +20,7 @@ from kafka_zk.system.clock import Timers
 _log = Logger()
 
 SLICE_S = 0.02
+DELETES_NOTHING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 PROGRESS_INTERVAL_S = 2.0
 
 
@@ -28,10 +29,14 @@ class StartAbandoned(Exception):
 
 
 async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[str, dict[str, str]]:
-    """Topics' configurations; one that is not allowed (an old tool wrote it) keeps nobody from starting."""
-    usable = {}
+    """Topics' configurations; one that is not allowed (an old tool wrote it) keeps nobody from starting.
+
+    A log whose configuration an ACL hides keeps all that it has: the topic is not served before it is known.
+    """
     topics = await configs.entity_names("topics")
-    for topic, properties in (await configs.entities_until_answered("topics", topics)).items():
+    stored = await configs.entities_until_answered("topics", topics)
+    usable: dict[str, dict[str, str]] = {topic: DELETES_NOTHING for topic in topics if topic not in stored}
+    for topic, properties in stored.items():
         try:
             LogConfig.from_properties(properties, defaults)
         except InvalidConfig as error:

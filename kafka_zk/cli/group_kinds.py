@@ -42,10 +42,11 @@ class PartitionOfGroup:
 
 
 class GroupOverview(NamedTuple):
-    """``state``: Live or Empty in ZooKeeper, Kafka's own word at a broker."""
+    """``state``: Live, Empty or Hidden (by an ACL, which hides the count, too) in ZooKeeper, Kafka's own word at a
+    broker."""
 
     state: str
-    member_count: int
+    member_count: int | None
 
 
 class Groups(Protocol):

@@ -22,6 +22,12 @@ def registered_brokers(client: RegistryClient) -> str:
     return ",".join(f"{info.host}:{info.port}" for info, _ in live.values() if info.host is not None)
 
 
+def _state(member_count: int | None) -> str:
+    if member_count is None:
+        return "Hidden"  # by an ACL
+    return "Live" if member_count else "Empty"
+
+
 class GroupsInZookeeper:
     """``Groups`` of one ZooKeeper."""
 
@@ -35,7 +41,7 @@ class GroupsInZookeeper:
 
     def overviews(self) -> dict[str, GroupOverview]:
         counts = run_blocking(group_registry.groups(self._client))
-        return {name: GroupOverview("Live" if count else "Empty", count) for name, count in counts.items()}
+        return {name: GroupOverview(_state(count), count) for name, count in counts.items()}
 
     def describe(self, groups: Sequence[str]) -> dict[str, list[PartitionOfGroup]]:
         """All partitions of the topics that a group owns or has offsets of."""
@@ -60,7 +66,7 @@ class GroupsInZookeeper:
 
     def refuse_live(self, group: str) -> None:
         """Raises: GroupNotEmpty."""
-        if run_blocking(group_registry.groups(self._client)).get(group):
+        if run_blocking(group_registry.groups(self._client)).get(group, 0) != 0:
             run_blocking(group_registry.check_empty(self._client, group))
 
     def store(self, group: str, offsets: Offsets) -> None:

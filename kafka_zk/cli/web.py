@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kafka_zk.web.sources import Source, WatchSource
 
 URL = "web page at "
+BREAK_URL = "to break brokers from it, keep this address to yourself: "
 
 
 @click.command("web", short_help="See in a browser what happens to a cluster, and wind it back.")
@@ -143,9 +144,9 @@ def _serve(recording: "Recording", cluster: "Cluster | None", described: str, po
         except CannotListenError as error:
             raise CommandFailed(f"port {port} is in use; choose another one with --port") from error
         if as_json:
-            print_json({"event": "web", "url": service.url})
+            print_json({"event": "web", "url": service.url, "break_url": service.break_url})
         else:
-            say(f"{URL}{service.url}")
+            say(f"{URL}{service.url}" + (f"\n{BREAK_URL}{service.break_url}" if service.break_url else ""))
         for number in ending_signals():  # a KeyboardInterrupt would be logged by the reactor, which goes on
             signal.signal(number, lambda *_: any_reactor.callFromThread(any_reactor.stop))
         any_reactor.run()

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from kafka_zk.cli.web import URL
+from kafka_zk.cli.web import BREAK_URL, URL
 from kafka_zk.embedded.process import ChildProcess, python_command
 
 LOG = "web.log"
@@ -28,12 +28,13 @@ class WebPage:
         self._told = False
 
     def news(self) -> str | None:
-        """Once: where the page is, or how it ended."""
+        """Once: where the page is, also for breaking, or how it ended."""
         if self._told:
             return None
         if found := self._url():
             self._told = True
-            return f"{URL}{found}"
+            break_url = self._line(BREAK_URL)
+            return f"{URL}{found}" + (f"\n{BREAK_URL}{break_url}" if break_url else "")
         if not self._process.alive:
             self._told = True
             return self._process.describe_end()
@@ -45,9 +46,12 @@ class WebPage:
         return self._url()
 
     def _url(self) -> str:
-        """"" before it is there."""
+        return self._line(URL)
+
+    def _line(self, beginning: str) -> str:
+        """What follows it in the log; "" before it is there."""
         lines = self._process.log_file.read_text().split("\n")[:-1]
-        return next((line.removeprefix(URL) for line in lines if line.startswith(URL)), "")
+        return next((line.removeprefix(beginning) for line in lines if line.startswith(beginning)), "")
 
     def stop(self) -> None:
         self._process.stop()

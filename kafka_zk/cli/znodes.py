@@ -33,7 +33,8 @@ def _print_broken(name: str, data: str, owner: str, columns: int) -> None:
 @click.option("--depth", type=click.IntRange(0), help="Levels below PATH to show; all by default.")
 @json_option
 def command(path: str, zookeeper: str | None, depth: int | None, as_json: bool) -> None:
-    """Show the znodes below PATH with their data, and the sessions that own the ephemeral ones.
+    """Show the znodes below PATH with their data, and the sessions that own the ephemeral ones. Passwords and SCRAM
+    keys are shown as [hidden].
 
     \b
     kafka-zk znodes                         everything but ZooKeeper's own /zookeeper
@@ -41,13 +42,15 @@ def command(path: str, zookeeper: str | None, depth: int | None, as_json: bool) 
     kafka-zk znodes --zookeeper zk1:2181/kafka --depth 1
     """
     from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_client
-    from kafka_zk.registry import znode_tree
+    from kafka_zk.registry import connect_string, znode_tree
     from kafka_zk.registry.kazoo_blocking import run_blocking
 
     if not path.startswith("/"):
         raise click.UsageError(f"PATH {path!r} does not start with /")
-    with zookeeper_client(zookeeper or DEFAULT_ZOOKEEPER) as client:
-        nodes = run_blocking(znode_tree.read_tree(client, path.rstrip("/") or "/", depth))
+    zookeeper = zookeeper or DEFAULT_ZOOKEEPER
+    with zookeeper_client(zookeeper) as client:
+        chroot = connect_string.parse(zookeeper).chroot
+        nodes = run_blocking(znode_tree.read_tree(client, path.rstrip("/") or "/", depth, chroot))
     if as_json:
         print_json([znode_tree.as_document(node) for node in nodes])
         return

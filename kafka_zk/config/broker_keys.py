@@ -74,7 +74,9 @@ class BrokerKeys:
     connection_failed_authentication_delay_ms = INT("100")
     connections_max_idle_ms = LONG("600000", "A connection without a request for this long is closed.", low=1, use=READ)
     connections_max_reauth_ms = LONG("0")
-    control_plane_listener_name = STRING()
+    control_plane_listener_name = STRING(
+        None, "Listener through which controllers of Apache Kafka come; ours use inter.broker.listener.name.", use=READ
+    )
     controlled_shutdown_enable = BOOLEAN(
         "true", "Whether a stopping broker first hands its leaderships over.", use=READ,
     )

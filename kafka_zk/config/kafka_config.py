@@ -121,6 +121,11 @@ class KafkaConfig(BrokerKeys):
         return frozenset(listener.name for listener in self.listener_list)
 
     @property
+    def broker_listeners(self) -> list[str]:
+        """The listeners through which brokers come; clients share one if it is the only one."""
+        return [name for name in (self.inter_broker_listener, self.control_plane_listener_name) if name is not None]
+
+    @property
     def connections_per_ip_overrides(self) -> dict[str, int]:
         """``max.connections.per.ip`` by address."""
         return dict(map(parse_connections_override, self.max_connections_per_ip_overrides))

@@ -23,7 +23,6 @@ from kafka_zk.registry.errors import (
     ConnectionLoss,
     ControllerMoved,
     InvalidZnode,
-    NoAuth,
     NodeExists,
     NoNode,
     NotEmpty,
@@ -31,7 +30,7 @@ from kafka_zk.registry.errors import (
     SessionLost,
 )
 from kafka_zk.registry.faults import ZnodeFaults
-from kafka_zk.registry.pipeline import READS_AT_ONCE, found, read_all
+from kafka_zk.registry.pipeline import READS_AT_ONCE, found, read_all, readable
 from kafka_zk.registry.znodes import admin, config, isr, topics
 from kafka_zk.registry.znodes.config import EntityConfig
 from kafka_zk.registry.znodes.topics import TopicAssignment
@@ -113,12 +112,14 @@ class ControllerStore:
         return {broker_id: LiveBroker(*entry) for broker_id, entry in live.items()}
 
     async def children(self, path: str) -> list[str]:
-        """Sorted names; none if ``path`` is not there."""
-        return (await self.children_of([path]))[path]
+        """Sorted names; none if ``path`` is not there. Raises: NoAuth."""
+        (answer,) = await self.repeated(lambda: found([self._client.children(path)]))
+        return [] if answer is None else answer[0]
 
     async def children_of(self, paths: Sequence[str]) -> dict[str, list[str]]:
-        """Sorted names by path; none where nothing is."""
-        answers = await self.repeated(lambda: found(self._client.children(path) for path in paths))
+        """Sorted names by path; none where nothing is, or where an ACL hides them, with an ERROR."""
+        read = await self.repeated(lambda: readable(self._client.children(path) for path in paths))
+        answers = self._faults.visible(paths, read)
         return {path: [] if answer is None else answer[0] for path, answer in zip(paths, answers, strict=True)}
 
     async def topic_names(self) -> set[str]:
@@ -208,19 +209,9 @@ class ControllerStore:
         """Data and stat of each path, None where nothing is; None, and an ERROR, where an ACL hides it."""
         answers: list[tuple[bytes | None, ZnodeStat] | None] = []
         for window in _windows(paths):
-            try:
-                answers.extend(await self.repeated(partial(read_all, self._client, window)))
-            except NoAuth:
-                answers.extend([await self._get(path) for path in window])
+            read = await self.repeated(partial(read_all, self._client, window))
+            answers.extend(self._faults.visible(window, read))
         return answers
-
-    async def _get(self, path: str) -> tuple[bytes | None, ZnodeStat] | None:
-        try:
-            (answer,) = await self.repeated(partial(read_all, self._client, [path]))
-        except NoAuth:
-            self._faults.found(path, ["an ACL keeps this broker from reading it"])
-            return None
-        return answer
 
     # -- writing --
 

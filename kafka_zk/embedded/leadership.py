@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.probe import ask_leaders, ask_unserved
 from kafka_zk.protocol.topic_names import is_legal_name
-from kafka_zk.registry.errors import InvalidZnode, RegistryError
+from kafka_zk.registry.errors import InvalidZnode, NoAuth, RegistryError
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.registry.pipeline import found
+from kafka_zk.registry.pipeline import Found, readable
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER_EPOCH, decode_epoch
@@ -85,20 +85,25 @@ async def leadable(
     deleting = set(await topics.deletions())
     names = [name for name in await topics.names() if is_legal_name(name) and name not in deleting]
     replicas: dict[TopicPartition, list[int]] = {}
-    for name, answer in zip(names, await found(client.get(znodes.topic_path(n)) for n in names), strict=True):
+    for name, answer in zip(names, await readable(client.get(znodes.topic_path(n)) for n in names), strict=True):
         try:
-            assignment = znodes.decode_assignment(name, None if answer is None else answer[0])
+            assignment = znodes.decode_assignment(name, _data(answer))
         except InvalidZnode:
             continue
         replicas.update({TopicPartition(name, number): ids for number, ids in assignment.partitions.items()})
-    answers = await found(client.get(znodes.state_path(*tp)) for tp in replicas)
+    answers = await readable(client.get(znodes.state_path(*tp)) for tp in replicas)
     can_lead = {
         tp
         for (tp, ids), answer in zip(replicas.items(), answers, strict=True)
-        if not _candidates(tp, ids, None if answer is None else answer[0], epoch).isdisjoint(broker_ids)
+        if not _candidates(tp, ids, _data(answer), epoch).isdisjoint(broker_ids)
         or (answer is None and not set(ids).isdisjoint(broker_ids))
     }
     return can_lead, {tp: ids for tp, ids in replicas.items() if tp not in can_lead}
+
+
+def _data(answer: Found | NoAuth | None) -> bytes | None:
+    """What an ACL hides cannot be understood either."""
+    return None if answer is None or isinstance(answer, NoAuth) else answer[0]
 
 
 def _candidates(tp: TopicPartition, replicas: list[int], state_data: bytes | None, epoch: int) -> set[int]:

@@ -1,7 +1,7 @@
 """What a handler may use; the broker builds one and passes it to every handler."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
@@ -16,8 +16,10 @@ from kafka_zk.controller.leader_elections import ElectionOutcome
 from kafka_zk.group.coordinator import GroupCoordinator
 from kafka_zk.group.offsets_topic import OffsetsTopic
 from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.network.foreign_peers import ForeignPeers
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.config import ConfigRegistry
+from kafka_zk.registry.controller_epoch import ControllerEpochs
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.replica.batch_helpers import BatchHelpers
@@ -81,7 +83,7 @@ class Services:
 
     ``config`` is replaced when the dynamic configuration changes: read it anew each time. ``broker_epoch`` is the czxid
     of the broker's registration, -1 while it is not registered. ``group_offsets`` gives the offset registry of a group
-    in ZooKeeper.
+    in ZooKeeper. ``unconfirmed_peers``: addresses whose forged controller epoch the log has.
     """
 
     broker_id: int
@@ -98,6 +100,7 @@ class Services:
     topics: TopicRegistry
     configs: ConfigRegistry
     broker_epoch: Callable[[], int]
+    controller_epochs: ControllerEpochs
     dynamic_config: DynamicBrokerConfig
     group_offsets: Callable[[str], OffsetRegistry]
     batch_helpers: BatchHelpers
@@ -107,3 +110,4 @@ class Services:
     transaction_state_topic: TransactionStateTopic
     alter_log_dirs: ReplicaAlterLogDirsManager
     random: Random = SYSTEM_RANDOM
+    unconfirmed_peers: ForeignPeers = field(default_factory=ForeignPeers)

@@ -25,13 +25,14 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kafka_zk.network.copying_writer import CopyingFrameWriter
+from kafka_zk.network.foreign_peers import ForeignPeers
 from kafka_zk.network.in_flight import InFlight, InFlightRequest, Outcome, Response
 from kafka_zk.network.memory_pool import FREE_BYTES, UNBOUNDED, MemoryPool
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.network.transport import QUEUE_FULL_BYTES
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.api_versions import unsupported_version_response
-from kafka_zk.protocol.errors import ClientGone, ProtocolError
+from kafka_zk.protocol.errors import ClientGone, OtherProtocol, ProtocolError
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.frame import FrameDecoder
 from kafka_zk.protocol.request import RequestContext, RequestHeader, parse_request_header
@@ -95,6 +96,7 @@ class ConnectionSettings:
     read_ahead: ReadAhead | None = None
     memory: MemoryPool = UNBOUNDED
     between_brokers: bool = False
+    foreign_peers: ForeignPeers = field(default_factory=ForeignPeers)
 
 
 class BrokerConnection(TwistedProtocol):
@@ -538,7 +540,8 @@ class BrokerConnection(TwistedProtocol):
 
     def _refuse(self, error: ProtocolError) -> None:
         if not self._closing:
-            _log.warn("{connection} closed: {error}", connection=self._name, error=str(error))
+            if not isinstance(error, OtherProtocol) or self._settings.foreign_peers.is_first(self.context.peer_host):
+                _log.warn("{connection} closed: {error}", connection=self._name, error=str(error))
             self._close()
 
     def _close(self) -> None:

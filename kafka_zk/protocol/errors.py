@@ -193,6 +193,10 @@ class ProtocolError(Exception):
     """The peer broke the wire: its connection is closed, nothing else is touched."""
 
 
+class OtherProtocol(ProtocolError):
+    """The peer does not speak Kafka's protocol here; the message says what it looks like."""
+
+
 class ClientGone(Exception):
     """The connection of the request is over: what is done for it, and only for it, stops here."""
 

@@ -11,10 +11,11 @@ larger without copying it. Huge pages make it four times as fast to fill; they c
 
 import contextlib
 import mmap
+import re
 import struct
 from collections.abc import Iterator
 
-from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.protocol.errors import OtherProtocol, ProtocolError
 from kafka_zk.protocol.memory import UNLIMITED, Memory
 
 BIG_FRAME_BYTES = 2 * 1024 * 1024
@@ -26,6 +27,8 @@ UNCOUNTED_BYTES = 4096
 _FIRST_STEP_BYTES = 16 * 1024
 _GROWTH = 16
 _SIZE = struct.Struct(">i")
+_TLS_HANDSHAKE = re.compile(rb"\x16\x03[\x00-\x04]", re.DOTALL)
+_HTTP_METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"TRAC", b"PATC", b"PRI ")
 
 
 def _next_step(size: int, filled: int) -> int:
@@ -33,6 +36,14 @@ def _next_step(size: int, filled: int) -> int:
     if filled < BIG_FRAME_BYTES:
         return min(size, max(_FIRST_STEP_BYTES, min(filled * _GROWTH, BIG_FRAME_BYTES)))
     return min(size, filled * 2)
+
+
+def _refused_size(prefix: bytes, size: int, max_size_bytes: int) -> ProtocolError:
+    if _TLS_HANDSHAKE.match(prefix):
+        return OtherProtocol("this looks like TLS, and the listener speaks plain text")
+    if prefix in _HTTP_METHODS:
+        return OtherProtocol("this looks like HTTP, and the listener speaks Kafka's protocol")
+    return ProtocolError(f"a frame of {size} bytes, at most {max_size_bytes} are allowed")
 
 
 class FrameDecoder:
@@ -152,7 +163,7 @@ class FrameDecoder:
         while end - position >= 4:
             (size,) = _SIZE.unpack_from(data, position)
             if not 0 <= size <= self._max_frame_size_bytes:
-                raise ProtocolError(f"a frame of {size} bytes, at most {self._max_frame_size_bytes} are allowed")
+                raise _refused_size(bytes(data[position : position + 4]), size, self._max_frame_size_bytes)
             start = position + 4
             position = start + size
             if position > end:

@@ -67,12 +67,12 @@ _APPENDED = (Unreplicated, *_SETTLED)
 
 
 class LeaderState(NamedTuple):
-    """One partition of a LeaderAndIsr request with what this broker looked up for it."""
+    """One partition of a LeaderAndIsr request with the topic's configuration; None if an ACL hides that."""
 
     tp: TopicPartition
     topic_id: uuid.UUID
     state: LeaderAndIsrPartitionState
-    topic_properties: Mapping[str, str]
+    topic_properties: Mapping[str, str] | None
 
 
 class ReplicaManager:
@@ -441,7 +441,7 @@ class ReplicaManager:
             self._tell_listeners(partition)  # a follower fetches by the id from now on
         return partition.refusal or (ErrorCode.STALE_CONTROLLER_EPOCH if has_id else ErrorCode.NONE)
 
-    def _reopen(self, partition: Partition, topic_properties: Mapping[str, str], cause: str) -> None:
+    def _reopen(self, partition: Partition, topic_properties: Mapping[str, str] | None, cause: str) -> None:
         """Apply the topic's configuration; the decisions of the controller stay as they are."""
         before = _standing(partition)
         partition.become(self._open_log(partition, topic_properties), self.isr_updates.now_ms())
@@ -476,7 +476,7 @@ class ReplicaManager:
                 _log.failure("not everybody heard of the role of {tp}", tp=partition.tp)
 
     def _open_log(
-        self, partition: Partition, topic_properties: Mapping[str, str], *, is_new: bool = False
+        self, partition: Partition, topic_properties: Mapping[str, str] | None, *, is_new: bool = False
     ) -> ErrorCode | None:
         """Make sure that the log exists and follows the configuration; returns why the partition cannot be served."""
         refusal, config = self._usable_config(partition, topic_properties)
@@ -520,18 +520,18 @@ class ReplicaManager:
         return None
 
     def _usable_config(
-        self, partition: Partition, properties: Mapping[str, str]
+        self, partition: Partition, properties: Mapping[str, str] | None
     ) -> tuple[ErrorCode | None, LogConfig]:
-        """Values that are not allowed leave an open log at the configuration before, as in Kafka."""
-        topic = partition.tp.topic
-        try:
-            config = self._log_config(properties)
-        except InvalidConfig as error:
-            _log.error("{path} is not allowed: {error}", path=entity_path("topics", topic), error=error)
-            if partition.log is None:
-                return ErrorCode.INVALID_CONFIG, self.logs.default_config
-            config = partition.log.config
-        return None, config
+        """Values that are not allowed or not known leave an open log at the configuration before, as in Kafka."""
+        if properties is not None:
+            try:
+                return None, self._log_config(properties)
+            except InvalidConfig as error:
+                path = entity_path("topics", partition.tp.topic)
+                _log.error("{path} is not allowed: {error}", path=path, error=error)
+        if partition.log is None:
+            return ErrorCode.INVALID_CONFIG, self.logs.default_config
+        return None, partition.log.config
 
     def _log_config(self, properties: Mapping[str, str]) -> LogConfig:
         """One object for all partitions that come one after the other and are configured alike."""

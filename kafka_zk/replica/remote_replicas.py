@@ -47,8 +47,9 @@ class RemoteReplicas:
             for broker_id in replicas
             if broker_id != self._local_id
         }
+        in_sync = frozenset(self.state.isr)
         for follower in self.followers.values():
-            follower.begin_epoch(now_ms, log_end_offset, follower.broker_id in self.state.isr)
+            follower.begin_epoch(now_ms, log_end_offset, follower.broker_id in in_sync)
 
     def knows(self, broker_id: int, log_end_offset: int, log_start_offset: int) -> bool:
         """Whether a fetch from there has been recorded. A fetch is recorded before it waits, and only if leader and

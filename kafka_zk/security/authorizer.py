@@ -1,8 +1,8 @@
-"""Who may do what. Every handler asks; for now everything is allowed, as in Kafka without ``authorizer.class.name``."""
+"""Who may do what. Every handler asks; there is no authorizer yet, as in Kafka without ``authorizer.class.name``."""
 
 import enum
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from kafka_zk.protocol.request import RequestContext
@@ -77,11 +77,21 @@ class Authorizer(Protocol):
         """Whether the principal of ``context`` may do that."""
 
 
-class AllowAll:
-    """No authorizer configured."""
+class NoAuthorizer:
+    """No authorizer configured: everyone may do everything, but what brokers ask of each other (CLUSTER_ACTION) comes
+    through their own listener, where clients have others.
+
+    Kafka accepts it on every listener.
+
+    Args:
+        broker_listeners: names of the inter-broker and the control-plane listener.
+    """
+
+    def __init__(self, broker_listeners: Collection[str]) -> None:
+        self._broker_listeners = frozenset(broker_listeners)
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        return True
+        return operation is not Operation.CLUSTER_ACTION or context.listener_name in self._broker_listeners
 
 
 def authorized_operations(authorizer: Authorizer, context: RequestContext, resource: Resource) -> set[Operation]:

@@ -12,6 +12,7 @@ from kafka_zk.registry.client import Check, Create, Delete, EventType, Operation
 from kafka_zk.registry.errors import (
     BadVersion,
     MultiFailed,
+    NoAuth,
     NoChildrenForEphemerals,
     NodeExists,
     NoNode,
@@ -56,12 +57,13 @@ class ZnodeTree:
 
     def __init__(self) -> None:
         self.zxid = 0
+        self.hidden: set[str] = set()  # paths whose ACL lets no client read them
         self._nodes = {"/": _Node(b"", 0, 0, 0, 0, 0)}
         self._undo: list[Callable[[], None]] = []
 
     def get(self, path: str) -> tuple[bytes | None, ZnodeStat]:
-        """Raises NoNode."""
-        node = self._node(path)
+        """Raises NoNode, NoAuth."""
+        node = self._readable(path)
         return node.data, node.stat()
 
     def exists(self, path: str) -> ZnodeStat | None:
@@ -69,9 +71,15 @@ class ZnodeTree:
         return node.stat() if node else None
 
     def children(self, path: str) -> tuple[list[str], ZnodeStat]:
-        """Raises NoNode."""
-        node = self._node(path)
+        """Raises NoNode, NoAuth."""
+        node = self._readable(path)
         return sorted(node.children), node.stat()
+
+    def _readable(self, path: str) -> _Node:
+        node = self._node(path)
+        if path in self.hidden:
+            raise NoAuth(path)
+        return node
 
     def paths(self) -> list[str]:
         """All paths, sorted."""

@@ -23,7 +23,7 @@ from kafka_zk.registry.client import (
     WatchedEvent,
     ZnodeStat,
 )
-from kafka_zk.registry.errors import ConnectionLoss, NoNode, RegistryError, SessionLost
+from kafka_zk.registry.errors import ConnectionLoss, NoAuth, NoNode, RegistryError, SessionLost
 from kafka_zk.registry.lease import Lease
 from kafka_zk.registry.session import add_listener, cancellable, complete_when_connected, tell
 
@@ -119,9 +119,17 @@ class SimClient:
         full = self._chroot.full(path)
         return self._submit("get", full, run, watch)
 
-    def get_all(self, paths: Sequence[str]) -> "Deferred[list[tuple[bytes | None, ZnodeStat] | None]]":
-        def run(server: "SimZooKeeper", session: "Session") -> list[tuple[bytes | None, ZnodeStat] | None]:
-            return [server.tree.get(path) if server.tree.exists(path) else None for path in full]
+    def get_all(self, paths: Sequence[str]) -> "Deferred[list[tuple[bytes | None, ZnodeStat] | NoAuth | None]]":
+        def read(server: "SimZooKeeper", path: str) -> tuple[bytes | None, ZnodeStat] | NoAuth | None:
+            try:
+                return server.tree.get(path)
+            except NoNode:
+                return None
+            except NoAuth as error:
+                return error
+
+        def run(server: "SimZooKeeper", session: "Session") -> list[tuple[bytes | None, ZnodeStat] | NoAuth | None]:
+            return [read(server, path) for path in full]
 
         full = [self._chroot.full(path) for path in paths]
         return self._submit("get_all", full[0] if full else "/", run)

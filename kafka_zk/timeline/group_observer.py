@@ -13,9 +13,10 @@ from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.consumers import ConsumerRegistry, Members
 from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, SessionLost
 from kafka_zk.registry.events import Event, EventSource, Observe, Reread
+from kafka_zk.registry.faults import ZnodeFaults
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.offsets import OffsetRegistry
-from kafka_zk.registry.pipeline import found
+from kafka_zk.registry.pipeline import readable
 from kafka_zk.registry.watches import ChildrenWatcher, Watcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment
@@ -45,6 +46,7 @@ class GroupObserver:
         self._source = source = EventSource(OBSERVER, observe)
         of_ids = EventSource(OBSERVER, self._ids_observed)
         self._offsets = OffsetRegistry(client, group)
+        self._faults = ZnodeFaults(lambda fault: _log.warn("an owner is left out: {fault}", fault=fault))
         self._members: dict[str, int] | None = None  # consumer id -> czxid; None: not read yet
         self._members_zxid = 0  # of the latest change of the list of members
         self._owners: dict[TopicPartition, tuple[str, int]] = {}  # partition -> (thread id, czxid)
@@ -117,10 +119,9 @@ class GroupObserver:
 
     async def _read_owners(self, topic: str, partitions: list[TopicPartition]) -> None:
         try:
-            answers = await found(
-                self._client.get(znodes.owner_path(self._group, topic, tp.partition)) for tp in partitions
-            )
-            offsets = await self._offsets.fetch(partitions)
+            paths = [znodes.owner_path(self._group, topic, tp.partition) for tp in partitions]
+            answers = self._faults.visible(paths, await readable(self._client.get(path) for path in paths))
+            offsets, _ = await self._offsets.fetch_visible(partitions)
         except (ConnectionLoss, SessionLost):
             return  # everything is read again when the connection is back
         if self._closed:

@@ -119,6 +119,7 @@ class TransactionMarkerChannels:
         self._undecided: list[MarkersToSend] = []  # their topics are looked up next, or now
         self._is_looking_up = False
         self._look_up_again_s = -math.inf
+        self._failures: dict[int, str] = {}  # by leader, what the log says of it: retries fail many times a second
         self._broker_epoch = metadata.broker_epoch
         self._settled_s = clock.seconds() + SETTLED_AFTER_S
         self._is_retrying = False
@@ -259,11 +260,14 @@ class TransactionMarkerChannels:
 
     def _not_written(self, leader: int, endings: list[MarkersToSend], error: Exception) -> None:
         """Whatever it was, the markers may not have been written."""
-        _log.info("broker {id} has not written markers: {error}", id=leader, error=error)
+        if self._failures.get(leader) != repr(error):
+            self._failures[leader] = repr(error)
+            _log.info("broker {id} has not written markers: {error}", id=leader, error=error)
         for ending in endings:
             self._retry_later(ending)
 
     def _all_answered(self, leader: int, endings: list[MarkersToSend], written: Written) -> None:
+        self._failures.pop(leader, None)
         for ending in endings:
             self._answered(leader, ending, written.get(ending.markers.producer.producer_id, {}))
 

@@ -17,8 +17,9 @@ from kafka_zk.group.events import AssignmentCompleted, MemberDeparted
 from kafka_zk.registry.events import Event, SessionChanged
 from kafka_zk.registry.transaction_log import SessionClosed, SessionCreated, Transaction
 from kafka_zk.timeline.event_codec import encode
+from kafka_zk.web import documents
 from kafka_zk.web.causality import Causality, Cause
-from kafka_zk.web.documents import Document, change_document, change_of, znode_document, znode_of
+from kafka_zk.web.documents import Document, change_document, change_of, znode_document
 from kafka_zk.web.episodes import Move
 from kafka_zk.web.errors import NoRecording
 from kafka_zk.web.lanes import LaneGroup
@@ -73,6 +74,7 @@ create index if not exists by_lane on spans (kind, lane);
 create index if not exists by_begin on spans (from_ms);
 """ + SAMPLES
 _COLUMNS = "seq, time_ms, actor, kind, path, zxid, session, cause, certain, doc"
+_SHOWN = _COLUMNS.replace("doc", "without_secrets(path, doc)")
 
 
 class Entry(NamedTuple):
@@ -256,7 +258,7 @@ class Recording:
     ) -> int:
         self.count += 1
         seq, certain = (cause.seq, int(cause.certain)) if cause is not None else (None, 0)
-        names = (_storable(actor), kind, _storable(path))
+        names = (documents.storable(actor), kind, documents.storable(path))
         row = (self.count, time_ms, *names, zxid, _signed(session), seq, certain, json.dumps(document))
         self._database.execute(f"insert into entries ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         return self.count
@@ -349,7 +351,8 @@ class Recording:
         ).fetchone() or (0, None)
         if abs(seq - self._at) > seq - near:
             znodes = {} if packed is None else json.loads(zlib.decompress(packed))
-            self._tree = ZnodeTree({path: known for path, each in znodes.items() if (known := znode_of(each))})
+            shown = ((path, documents.shown_znode(path, each)) for path, each in znodes.items())
+            self._tree = ZnodeTree({path: znode for path, znode in shown if znode is not None})
             self._at = near
         if seq >= self._at:
             for change in self._changes(self._at + 1, seq, "asc"):
@@ -371,7 +374,8 @@ class Recording:
 
     def _changes(self, first: int, last: int, order: str) -> Iterator[Change]:
         rows = self._database.execute(
-            f"select doc from entries where seq between ? and ? and kind in ({_CHANGES}) order by seq {order}",
+            f"select without_secrets(path, doc) from entries where seq between ? and ? and kind in ({_CHANGES}) "
+            f"order by seq {order}",
             (first, last),
         )
         return (change_of(json.loads(document)) for (document,) in rows)
@@ -528,7 +532,7 @@ class Recording:
             with part._database as target:
                 target.execute("insert or replace into checkpoints values (?, ?)", (first - 1, packed))
                 rows = self._database.execute(
-                    f"select {_COLUMNS} from entries where seq between ? and ?", (first, last)
+                    f"select {_SHOWN} from entries where seq between ? and ?", (first, last)
                 )
                 target.executemany(f"insert into entries ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
                 target.executemany("insert into spans values (?, ?, ?, ?, ?, ?, ?)", self._all_spans(first, last))
@@ -552,7 +556,7 @@ class Recording:
         return self.samples.rows(begin.time_ms, end.time_ms) if begin and end else []
 
     def _entries(self, condition: str, *values: Any) -> list[Entry]:
-        rows = self._database.execute(f"select {_COLUMNS} from entries {condition}", values)
+        rows = self._database.execute(f"select {_SHOWN} from entries {condition}", values)
         return [Entry._make((*row[:8], bool(row[8]), json.loads(row[9]))) for row in rows]
 
     def _row(self, query: str, *values: Any) -> Any:
@@ -565,6 +569,7 @@ def _open(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
     name = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
     try:
         database = sqlite3.connect(name, uri=read_only)
+        database.create_function("without_secrets", 2, documents.without_secrets, deterministic=True)
     except sqlite3.Error as error:
         raise NoRecording(f"{path} cannot be opened: {error}") from error
     try:
@@ -587,11 +592,6 @@ def _packed(tree: ZnodeTree) -> bytes:
     """A checkpoint."""
     znodes = {path: znode_document(znode) for path, znode in tree.znodes.items()}
     return zlib.compress(json.dumps(znodes).encode(), 1)
-
-
-def _storable(text: str) -> str:
-    """SQLite takes no lone surrogates, which may be in traces."""
-    return text.encode(errors="replace").decode()
 
 
 def _signed(session: int) -> int:

@@ -2,7 +2,8 @@
 
 It listens on the loopback address. A request must name that address as its host, so that no other site can reach it
 through a browser by a name of its own (DNS rebinding); pages of other sites may link to the page, but not ask it
-anything; whatever changes something must carry the token that was printed with the URL, which no other site knows.
+anything. Every question must carry the reading token of the printed URL, which no other site and no other user of this
+machine knows; whatever changes something must carry the break token, which is printed apart and not in that URL.
 """
 
 import hmac
@@ -27,6 +28,8 @@ LOOPBACK = "127.0.0.1"
 TOKEN_HEADER = "x-kafka-zk-token"
 MOST_LISTENERS = 50
 _MOST_BODY_BYTES = 10_000
+_WITHOUT_READING_TOKEN = (b"api-code", b"api-break")
+"""Modules of ours, which everyone has; orders carry a token of their own."""
 _ELSEWHERE = ("cross-site", "same-site")
 """What browsers say of a request that a page of another site, or of another port, makes."""
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -50,14 +53,19 @@ class WebServer:
     Args:
         describe: what the page shows of the recording as a whole, asked each time.
         break_broker: None: this cluster cannot be broken from the page.
-        token: whoever changes something must know it.
+        reading_token, break_token: what questions and orders must carry.
     """
 
     def __init__(
-        self, api: RecordingApi, describe: Callable[[], Document], break_broker: Break | None, token: str
+        self,
+        api: RecordingApi,
+        describe: Callable[[], Document],
+        break_broker: Break | None,
+        reading_token: str,
+        break_token: str,
     ) -> None:
         self._news = _News(describe)
-        root: Any = _Checked()
+        root: Any = _Checked(reading_token)
         for name, content in _static_files().items():
             root.putChild(name.encode(), content)
         root.putChild(b"", _static_files()["index.html"])
@@ -71,7 +79,7 @@ class WebServer:
         root.putChild(b"api-news", self._news)
         root.putChild(b"api-export", _Export(api))
         root.putChild(b"api-code", _Code())
-        root.putChild(b"api-break", _Break(break_broker, token))
+        root.putChild(b"api-break", _Break(break_broker, break_token))
         self._site = Site(root)
         self._site.noisy = False
         self._site.log = lambda request: None  # type: ignore[method-assign]
@@ -96,6 +104,10 @@ class _Resource(resource.Resource):
 class _Checked(_Resource):
     """Every request passes here."""
 
+    def __init__(self, reading_token: str) -> None:
+        super().__init__()
+        self._reading_token = reading_token
+
     def getChild(self, path: bytes, request: Any) -> Any:
         return _Refusal(404, "there is no such page")
 
@@ -110,6 +122,9 @@ class _Checked(_Resource):
             return _Refusal(403, "only the page itself may ask that")
         if request.postpath:
             return _Refusal(404, "there is no such page")
+        asks = path.startswith(b"api-") and path not in _WITHOUT_READING_TOKEN
+        if asks and not _is_same(_query(request).get("token", ""), self._reading_token):
+            return _Refusal(403, "the token is missing or wrong: open the URL that was printed")
         return super().getChildWithDefault(path, request)  # type: ignore[no-untyped-call]
 
 
@@ -197,8 +212,9 @@ class _Break(_Resource):
         self._token = token
 
     def render_POST(self, request: Any) -> Any:
-        if not hmac.compare_digest(_header(request, TOKEN_HEADER).encode(), self._token.encode()):
-            return _answer(request, {"error": "the token is missing or wrong: open the URL that was printed"}, 403)
+        if not _is_same(_header(request, TOKEN_HEADER), self._token):
+            told = "the token is missing or wrong: open the address for breaking, which was printed apart"
+            return _answer(request, {"error": told}, 403)
         if self._break is None:
             return _answer(request, {"error": "only a cluster of kafka-zk up can be broken from here"}, 409)
         wanted = _order(request.content.read(_MOST_BODY_BYTES))
@@ -293,6 +309,10 @@ def _header(request: Any, name: str) -> str:
     """The last one of that name, whatever its bytes are; "" without any."""
     found = request.requestHeaders.getRawHeaders(name.encode())
     return str(found[-1].decode(errors="replace")) if found else ""
+
+
+def _is_same(told: str, token: str) -> bool:
+    return hmac.compare_digest(told.encode(), token.encode())
 
 
 def _query(request: Any) -> Query:

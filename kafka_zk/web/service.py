@@ -51,7 +51,11 @@ class Cluster:
 
 
 class WebService:
-    """Start it before the reactor runs; ``url`` has the token in its fragment, which is never sent anywhere."""
+    """Start it before the reactor runs.
+
+    ``url`` has the token for reading in its fragment, which browsers do not send. ``break_url`` has that for breaking,
+    too, and is for the operator alone; "" where the page cannot break anything.
+    """
 
     def __init__(self, recording: Recording, cluster: Cluster | None, described: str) -> None:
         self._recording = recording
@@ -60,17 +64,19 @@ class WebService:
         self._recorder: Recorder | None = None
         self._sampler: Sampler | None = None
         self._loops: list[LoopingCall] = []
-        token = secrets.token_urlsafe(16)
+        self._reading_token, self._break_token = secrets.token_urlsafe(16), secrets.token_urlsafe(16)
         break_broker = cluster.break_broker if cluster is not None else None
-        self._server = WebServer(RecordingApi(recording), self.describe, break_broker, token)
-        self._token = token
-        self.url = ""
+        self._server = WebServer(
+            RecordingApi(recording), self.describe, break_broker, self._reading_token, self._break_token
+        )
+        self.url = self.break_url = ""
 
     def start(self, reactor: Any, port: int) -> None:
         """Raises: twisted's CannotListenError."""
         listening = self._server.listen(reactor, port)
-        fragment = f"#token={self._token}" if self._cluster is not None and self._cluster.break_broker else ""
-        self.url = f"http://{LOOPBACK}:{listening}/{fragment}"
+        self.url = f"http://{LOOPBACK}:{listening}/#token={self._reading_token}"
+        if self._cluster is not None and self._cluster.break_broker is not None:
+            self.break_url = f"{self.url}&break={self._break_token}"
         if self._cluster is not None:
             self._recorder = Recorder(
                 reactor, self._recording, self._cluster.source, self._cluster.traces, self._server.tell_news

@@ -1,8 +1,10 @@
 """Where a recording's entries come from: a server's transaction log or watches on the whole tree, and traces."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from kafka_zk.registry import connect_string
 from kafka_zk.registry.events import Event
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
 from kafka_zk.registry.security import NO_SECURITY, Security
@@ -17,6 +19,7 @@ from kafka_zk.registry.transaction_log import (
     TransactionLogFollower,
 )
 from kafka_zk.registry.tree_watcher import TreeWatcher
+from kafka_zk.registry.znodes.secrets import masked
 from kafka_zk.timeline.trace_file import TraceFollower
 
 SESSION_TIMEOUT_MS = 10_000
@@ -82,7 +85,8 @@ class LogSource:
         restored = self._restored(read)  # if that fails the rest waits
         self._read = []
         self.behind = len(read) == MOST_AT_ONCE
-        found = restored + [each for each in read if each.zxid > self._after_zxid]
+        new = restored + [each for each in read if each.zxid > self._after_zxid]
+        found = [without_secrets(each) for each in new]
         return [_within(self._chroot, each) for each in found] if self._chroot else found
 
     def _restored(self, read: list[Transaction]) -> list[Transaction]:
@@ -110,6 +114,7 @@ class WatchSource:
         self._client = KazooBlockingClient(zookeeper, SESSION_TIMEOUT_MS, security=security)
         self._client.start()
         self._watcher = TreeWatcher(self._client)
+        self._chroot = connect_string.parse(zookeeper).chroot
         self.described = f"watches on ZooKeeper {zookeeper}"
         self.behind = False
         self.misses: str = "changes between a watch and the read that follows it; who made a change"
@@ -121,7 +126,7 @@ class WatchSource:
 
     def read(self) -> list[Transaction]:
         self._client.process(PROCESS_MS)
-        return self._watcher.read()
+        return [without_secrets(each, self._chroot) for each in self._watcher.read()]
 
     def close(self) -> None:
         self._watcher.close()
@@ -144,6 +149,21 @@ class TraceSource:
             del self._unread[0]
         found, self._found = self._found, []
         return found
+
+
+def without_secrets(transaction: Transaction, chroot: str = "") -> Transaction:
+    """As it may be kept and shown. ``chroot``: what the paths are told without."""
+    operations = tuple(_masked(chroot, each) for each in transaction.operations)
+    return Transaction(transaction.zxid, transaction.time_ms, transaction.session, operations)
+
+
+def _masked(chroot: str, operation: Operation) -> Operation:
+    if isinstance(operation, Created | DataSet):
+        return replace(operation, data=masked(chroot + operation.path, operation.data))
+    if isinstance(operation, Restored):
+        znodes = operation.znodes.items()
+        return Restored({path: each._replace(data=masked(chroot + path, each.data)) for path, each in znodes})
+    return operation
 
 
 def _within(chroot: str, transaction: Transaction) -> Transaction:

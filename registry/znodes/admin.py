@@ -39,7 +39,7 @@ def decode_reassignment(data: bytes | None) -> dict[TopicPartition, list[int]]:
         TopicPartition(
             json_codec.text(path, entry, "topic"),
             json_codec.integer(path, entry, "partition", within=json_codec.PARTITIONS),
-        ): json_codec.integer_list(path, "replicas", entry.get("replicas"))
+        ): json_codec.broker_ids(path, "replicas", entry.get("replicas"))
         for entry in json_codec.object_list(path, json_codec.decode_object(path, data), "partitions")
     }
 

@@ -78,7 +78,7 @@ def decode(path: str, data: bytes | None) -> GroupAssignment:
         raise InvalidZnode(f"{path}: 'partitions' and 'static' must be objects")
     assignment: dict[TopicPartition, str] = {}
     for topic, listed in partitions.items():
-        for partition, number in enumerate(json_codec.integer_list(path, topic, listed)):
+        for partition, number in enumerate(json_codec.broker_ids(path, topic, listed)):
             if not _NOBODY <= number < len(threads):
                 raise InvalidZnode(f"{path}: partition {partition} of {topic!r} is given to thread {number}")
             if number != _NOBODY:

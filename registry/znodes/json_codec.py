@@ -17,6 +17,9 @@ from kafka_zk.system.integers import INT32, INT64, decimal_integer
 PARTITIONS = range(2**31)
 """What a partition's number may be."""
 
+MOST_REPLICAS = 1000
+"""Of a partition. Each is a log on a broker of its own; what is done for one partition is done in one turn."""
+
 LONGEST_TEXT_BYTES = 2**15 - 1  # of Kafka's STRING
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
@@ -115,8 +118,10 @@ def string_map(path: str, document: Mapping[str, Any], key: str) -> dict[str, st
     return value
 
 
-def integer_list(path: str, key: str, value: object) -> list[int]:
-    """A list of JSON integers of 32 bits. Raises InvalidZnode."""
+def broker_ids(path: str, key: str, value: object) -> list[int]:
+    """A list of at most MOST_REPLICAS JSON integers of 32 bits. Raises InvalidZnode."""
+    if isinstance(value, list) and len(value) > MOST_REPLICAS:
+        raise InvalidZnode(f"{path}: {key!r} names {len(value)} replicas, at most {MOST_REPLICAS} are allowed")
     if not isinstance(value, list) or [entry for entry in value if type(entry) is not int or entry not in INT32]:
         raise InvalidZnode(f"{path}: {key!r} must be a list of integers of 32 bits, not {shown(value)}")
     return value

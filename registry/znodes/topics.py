@@ -151,7 +151,7 @@ def decode_state(topic: str, partition: int, data: bytes | None, zk_version: int
     document = json_codec.decode_object(path, data)
     return LeaderIsrAndControllerEpoch(
         json_codec.integer(path, document, "leader"),
-        json_codec.integer_list(path, "isr", document.get("isr")),
+        json_codec.broker_ids(path, "isr", document.get("isr")),
         json_codec.integer(path, document, "leader_epoch"),
         json_codec.integer(path, document, "controller_epoch"),
         json_codec.integer(path, document, "leader_recovery_state", 0, INT8),
@@ -175,7 +175,7 @@ def _decode_replicas(path: str, document: Mapping[str, Any], key: str, faults: l
             faults.append(f"{path}: {json_codec.shown(partition)} in {key!r} is not a partition number")
             continue
         try:
-            replicas[number] = json_codec.integer_list(path, partition, broker_ids)
+            replicas[number] = json_codec.broker_ids(path, partition, broker_ids)
         except InvalidZnode as error:
             faults.append(str(error))
     return dict(sorted(replicas.items()))

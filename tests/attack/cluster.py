@@ -49,6 +49,7 @@ class Victim:
     Args:
         descriptor_limit: what ``ulimit -n`` gives it; None leaves it alone.
         arguments: more of ``kafka-zk broker``.
+        client_port: of a listener of its own for clients; brokers have the other one.
     """
 
     def __init__(
@@ -58,9 +59,15 @@ class Victim:
         properties: Mapping[str, str] | None = None,
         descriptor_limit: int | None = None,
         arguments: tuple[str, ...] = (),
+        client_port: int | None = None,
     ) -> None:
+        port = free_port()
         settings = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **(properties or {})}
-        self.broker = BrokerProcess(folder, 0, free_port(), zookeeper_connect, settings)
+        if client_port is not None:
+            settings["listeners"] = f"PLAINTEXT://127.0.0.1:{port},CLIENTS://127.0.0.1:{client_port}"
+            settings["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,CLIENTS:PLAINTEXT"
+            settings["inter.broker.listener.name"] = "PLAINTEXT"
+        self.broker = BrokerProcess(folder, 0, port, zookeeper_connect, settings)
         self.zookeeper_connect = zookeeper_connect
         self.connections: list[Connection] = []
         process = self.broker.process

@@ -24,7 +24,7 @@ from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.producer_ids import allocate_block
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH
-from kafka_zk.security.authorizer import AllowAll
+from kafka_zk.security.authorizer import NoAuthorizer
 from kafka_zk.storage.types import TopicPartition
 from tests.fuzz.znodes import VICTIMS, Mutation, ZnodeSource
 from tests.kafka_zk.controller.world import Broker, Cluster, led_by
@@ -133,7 +133,11 @@ class World:
         for broker in self.cluster.brokers:
             clock = self.cluster.scheduler.clock
             services: Any = SimpleNamespace(
-                metadata=broker.metadata, authorizer=AllowAll(), cluster_id="c", clock=clock, memory=None
+                metadata=broker.metadata,
+                authorizer=NoAuthorizer({"PLAINTEXT"}),
+                cluster_id="c",
+                clock=clock,
+                memory=None,
             )
             context: Any = SimpleNamespace(listener_name="PLAINTEXT")
             for version in range(13):

@@ -26,6 +26,7 @@ from kafka_zk.sim.zookeeper_group import Fact, Kind, violations
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
 from kafka_zk.testing.proxy import TcpProxy
+from tests.black_hole import black_hole
 from tests.integration.group_member import SESSION_TIMEOUT_MS
 from tests.integration.groups import write
 from tests.integration.processes import ENVIRON, ROOT, wait_for
@@ -54,14 +55,14 @@ class Lab:
         self._client = client
         self._started = 0
 
-    def start_member(self, proxy: TcpProxy, chroot: str) -> str:
-        """A new process; returns its consumer id."""
+    def start_member(self, proxy: TcpProxy, chroot: str, servers: str = "") -> str:
+        """A new process; returns its consumer id. ``servers``: more of them, before the proxy."""
         self._started += 1
         name = f"m{self._started}"
         command = [sys.executable, "-m", "tests.integration.group_member", self.folder / f"{name}.jsonl", self.topic]
         process = ChildProcess(
             name,
-            [*command, GROUP, self.strategy, f"{proxy.address}{chroot}", name],
+            [*command, GROUP, self.strategy, f"{servers}{proxy.address}{chroot}", name],
             self.folder / f"{name}.log",
             {**ENVIRON, "PYTHONPATH": str(ROOT)},
         )
@@ -113,7 +114,9 @@ def on_exit() -> Iterator[ExitStack]:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("one_server_is_dead", [False, True])
 def test_a_group_of_processes_survives_whatever_happens(
+    one_server_is_dead: bool,
     process_campaign_seed: int,
     make_zookeeper: Callable[[], EmbeddedZooKeeper],
     make_cluster: MakeCluster,
@@ -124,6 +127,7 @@ def test_a_group_of_processes_survives_whatever_happens(
     on_exit: ExitStack,
 ) -> None:
     chance = random.Random(process_campaign_seed)
+    dead = f"{on_exit.enter_context(black_hole())}," if one_server_is_dead else ""
     zookeeper = make_zookeeper()
     cluster = make_cluster(zookeeper=zookeeper)
     chroot = cluster.zookeeper_connect.partition("/")
@@ -132,7 +136,7 @@ def test_a_group_of_processes_survives_whatever_happens(
     on_exit.callback(lambda: [process.kill() for process, _ in lab.members.values() if process.alive])
 
     def start_member() -> None:
-        member = lab.start_member(make_proxy("127.0.0.1", zookeeper.port), chroot[1] + chroot[2])
+        member = lab.start_member(make_proxy("127.0.0.1", zookeeper.port), chroot[1] + chroot[2], dead)
         wait_for(lambda: member in lab.owners(), f"partitions of {member}")
 
     for _ in range(3):

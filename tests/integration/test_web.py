@@ -33,6 +33,9 @@ TIMEOUT_S = 60
 SESSION_S = 10
 REFUSALS = (NodeExistsError, NoNodeError, NotEmptyError, NoChildrenForEphemeralsError)
 READY = re.compile(r"web page at (http://127\.0\.0\.1:(\d+)/\S*)")
+BREAK = re.compile(r"address\s+to\s+yourself:\s+\S+&break=(\S+)")
+TOKENS: dict[int, str] = {}
+"""For reading, by the port of a page."""
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
@@ -180,6 +183,7 @@ def page(*arguments: str | Path, ends_by: signal.Signals = signal.SIGTERM) -> It
         assert process.stdout is not None
         found = READY.search(process.stdout.readline())
         assert found is not None
+        TOKENS[int(found[2])] = found[1].partition("#token=")[2]
         yield found[1], int(found[2])
     finally:
         process.send_signal(ends_by)
@@ -188,6 +192,8 @@ def page(*arguments: str | Path, ends_by: signal.Signals = signal.SIGTERM) -> It
 
 def ask(port: int, path: str, method: str = "GET", body: str = "", **headers: str) -> tuple[int, Any, dict[str, str]]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    if method == "GET":
+        path += f"{'&' if '?' in path else '?'}token={TOKENS.get(port, '')}"
     connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
     content = answer.read()
@@ -264,7 +270,12 @@ def test_up_shows_its_cluster_and_breaks_it_for_who_has_the_token(tmp_path: Path
         found = READY.search(terminal.text)
         assert found is not None
         port = int(found[2])
-        token = found[1].partition("token=")[2].strip()
+        assert "break" not in found[1]
+        TOKENS[port] = found[1].partition("#token=")[2].strip()
+        until(lambda: bool(terminal.read_until("&break=", timeout_s=TIMEOUT_S)), "the address for breaking")
+        breaking = BREAK.search(terminal.text)
+        assert breaking is not None
+        token = breaking[1]
         until(lambda: _brokers(port) == [0, 1, 2] and _controller(port) is not None, "the cluster")
         victim = min({0, 1, 2} - {_controller(port)})
         document = json.dumps({"action": "kill", "broker": victim})
@@ -300,6 +311,7 @@ def test_a_full_disk_under_a_recording_is_said_and_disturbs_nobody(server: Embed
         found = READY.search(process.stdout.readline())
         assert found is not None
         port = int(found[2])
+        TOKENS[port] = found[1].partition("#token=")[2]
         client.create("/first")
         until(lambda: "/first" in _paths(port), "the first znode")
         told = ask(port, "/api-recording")[1]

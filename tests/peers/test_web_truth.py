@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -40,17 +40,18 @@ class Asked:
     def __init__(self, cluster: UpCluster) -> None:
         parts = urlsplit(cluster.url)
         self._port = parts.port or 0
-        self._token = parts.fragment.removeprefix("token=")
+        tokens = dict(parse_qsl(parts.fragment))
+        self._reading_token, self._break_token = tokens["token"], tokens["break"]
 
     def get(self, path: str) -> bytes:
-        return self._answer("GET", path)
+        return self._answer("GET", f"{path}{'&' if '?' in path else '?'}token={self._reading_token}")
 
     def act(self, **wanted: Any) -> Any:
         return json.loads(self._answer("POST", "/api-break", json.dumps(wanted)))
 
     def _answer(self, method: str, path: str, body: str = "") -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT_S)
-        connection.request(method, path, body, {"X-Kafka-Zk-Token": self._token})
+        connection.request(method, path, body, {"X-Kafka-Zk-Token": self._break_token})
         answer = connection.getresponse()
         content = answer.read()
         connection.close()

@@ -22,6 +22,7 @@ from tests.terminal import Terminal
 
 TIMEOUT_S = 120
 PAGE = re.compile(r"web page at (http://\S+)")
+BREAKING = re.compile(r"address\s+to\s+yourself:\s+(http://\S+&break=\S+)")
 READY = re.compile(r"ready bootstrap=(\S+)")
 ZOOKEEPER = re.compile(r"zookeeper=(\S+)")
 
@@ -178,7 +179,7 @@ def cluster_with_page(data: Path) -> Iterator[UpCluster]:
     up = [sys.executable, "-m", "kafka_zk", "up", "--port", "0", "--web", "0", "--data", str(data)]
     with Terminal(up, environ) as terminal:
         terminal.read_until("web page at", timeout_s=TIMEOUT_S)
-        url = until(lambda: terminal.read_until("token=") and PAGE.search(terminal.text), "its URL")
+        url = until(lambda: terminal.read_until("&break=") and BREAKING.search(terminal.text), "its URL")
         ready, zookeeper = READY.search(terminal.text), ZOOKEEPER.search(terminal.text)
         assert ready is not None and zookeeper is not None
         yield UpCluster(url[1], ready[1], zookeeper[1])

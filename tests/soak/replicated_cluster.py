@@ -117,14 +117,15 @@ class Door(TcpProxy):
 
 
 class Links:
-    """The way of a broker to all servers of ZooKeeper."""
+    """The way of a broker to all servers of ZooKeeper. ``black_hole``: the address of one more, which is dead."""
 
-    def __init__(self, ports: Sequence[int]) -> None:
+    def __init__(self, ports: Sequence[int], black_hole: str | None = None) -> None:
+        self._black_hole = [] if black_hole is None else [black_hole]
         self._proxies = [TcpProxy(LOCALHOST, port).start() for port in ports]
 
     @property
     def connect_string(self) -> str:
-        return ",".join(proxy.address for proxy in self._proxies)
+        return ",".join([*self._black_hole, *(proxy.address for proxy in self._proxies)])
 
     def cut(self) -> None:
         for proxy in self._proxies:
@@ -150,7 +151,7 @@ class Broker:
         self.log_dir.mkdir(parents=True)
         self.machine = cluster.machine(self.folder, self.log_dir)
         self.port, inner = free_port(), free_port()
-        self.to_zookeeper = Links(cluster.zookeeper_ports)
+        self.to_zookeeper = Links(cluster.zookeeper_ports, cluster.black_hole)
         self.door = Door(inner, cluster.whose).start()
         self.properties = write_properties(
             self.folder / "server.properties",
@@ -206,12 +207,18 @@ class ReplicatedCluster:
     Args:
         kinds: of the brokers that it begins with, by id.
         properties: beside PROPERTIES, for all of them.
+        black_hole: a server of ZooKeeper that drops packets, in the brokers' connection strings.
     """
 
     def __init__(
-        self, folder: Path, kinds: Sequence[Kind] = (OURS, OURS, OURS), properties: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        kinds: Sequence[Kind] = (OURS, OURS, OURS),
+        properties: Mapping[str, str] | None = None,
+        black_hole: str | None = None,
     ) -> None:
         self.folder = folder
+        self.black_hole = black_hole
         self.properties = dict(properties or {})
         self.brokers: list[Broker] = []
         self._removed: list[Broker] = []

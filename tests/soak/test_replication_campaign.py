@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.black_hole import black_hole
 from tests.soak.faulty_machines import FaultyMachinesCluster, FaultyMachinesRounds
 from tests.soak.replicated_cluster import OURS, ReplicatedCluster
 from tests.soak.replication_rounds import ReplicationRounds, play_campaign
@@ -24,6 +25,16 @@ def test_nothing_acknowledged_is_lost_whatever_happens(
     brokers = 5 if seed % FIVE_EVERY == FIVE_EVERY - 1 else 3
     cluster = ReplicatedCluster(tmp_path, [OURS] * brokers)
     play_campaign(lambda cluster: ReplicationRounds(cluster, seed), count, cluster)
+
+
+@pytest.mark.long
+def test_nor_with_a_zookeeper_server_that_drops_packets(
+    tmp_path: Path, pytestconfig: pytest.Config, process_campaign_seed: int
+) -> None:
+    count = min(ROUNDS, pytestconfig.getoption("rounds"))
+    with black_hole() as address:
+        cluster = ReplicatedCluster(tmp_path, black_hole=address)
+        play_campaign(lambda cluster: ReplicationRounds(cluster, process_campaign_seed), count, cluster)
 
 
 @pytest.mark.soak

@@ -332,10 +332,10 @@ def test_without_timestamps_the_first_record_has_the_largest(tmp_path: Path) -> 
     log = new_log(tmp_path)
     append(log, batch(2, timestamp_ms=-1))
     append(log, batch(2, timestamp_ms=-1))
-    assert log.max_timestamp_offset() == TimestampOffset(-1, 0, 0)
+    assert max_timestamp_offset(log) == TimestampOffset(-1, 0, 0)
     below = new_log(tmp_path / "below")
     append(below, batch(2, timestamp_ms=-5000))
-    assert below.max_timestamp_offset() is None
+    assert max_timestamp_offset(below) is None
 
 
 def test_a_changed_configuration_holds_from_the_next_append_on(tmp_path: Path) -> None:

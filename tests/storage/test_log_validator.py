@@ -23,7 +23,7 @@ from kafka_zk.storage.record_batch import (
 from kafka_zk.storage.retention import count_deletable
 from kafka_zk.storage.types import TimestampOffset
 
-from .helpers import T0, append, batch, new_log, present
+from .helpers import T0, append, batch, max_timestamp_offset, new_log, offset_for_timestamp, present
 
 _LONG = Struct(">q")
 _SHORT = Struct(">h")
@@ -73,8 +73,8 @@ def test_the_largest_timestamp_is_that_of_the_records(
     log = new_log(tmp_path, **topic)
     append(log, claiming(claimed_ms, compression=codec))
     assert [header.max_timestamp for header in stored(log)] == [T0 + 1000]
-    assert log.offset_for_timestamp(T0 + 1) == TimestampOffset(T0 + 1000, 1, 0)
-    assert log.max_timestamp_offset() == TimestampOffset(T0 + 1000, 1, 0)
+    assert offset_for_timestamp(log, T0 + 1) == TimestampOffset(T0 + 1000, 1, 0)
+    assert max_timestamp_offset(log) == TimestampOffset(T0 + 1000, 1, 0)
     assert log.segments.active.largest_timestamp_ms() == T0 + 1000
 
 
@@ -83,7 +83,7 @@ def test_so_it_is_in_a_batch_of_many_records(tmp_path: Path, count: int) -> None
     """Which is checked elsewhere."""
     log = new_log(tmp_path)
     append(log, claiming(-1, count))
-    assert log.offset_for_timestamp(T0 + 1) == TimestampOffset(T0 + 1000, 1, 0)
+    assert offset_for_timestamp(log, T0 + 1) == TimestampOffset(T0 + 1000, 1, 0)
 
 
 def test_a_producer_with_such_headers_is_remembered(tmp_path: Path) -> None:

@@ -127,7 +127,8 @@ async def _from_zookeeper(
         if not code and services.metadata.partition(*tp) is not None:
             known.append(tp)
     try:
-        stored = await services.group_offsets(group_id).fetch(known)
+        stored, hidden = await services.group_offsets(group_id).fetch_visible(known)
+        codes.update({tp: error_code(error) for tp, error in hidden.items()})
     except EXPECTED as error:
         stored = {}
         codes.update(dict.fromkeys(known, error_code(error)))

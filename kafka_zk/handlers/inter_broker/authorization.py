@@ -1,19 +1,61 @@
 """What all requests of the controller have in common: who may send them and when they count."""
 
+from twisted.logger import Logger
+
 from kafka_zk.handlers.services import Services
-from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.protocol.request import RequestContext
+from kafka_zk.registry.errors import RegistryError
 from kafka_zk.security.authorizer import CLUSTER, Operation
 
 UNKNOWN_EPOCH = -1
 
+_log = Logger()
+
+
+async def confirm_controller(services: Services, context: RequestContext, controller_epoch: int) -> None:
+    """Wait until ZooKeeper says whether a controller of that epoch was elected. ``refusal`` goes by that.
+
+    Raises: ProtocolError if ZooKeeper cannot say. The connection ends, so that a controller asks again.
+    """
+    if not _may_act_for_the_cluster(services, context):
+        return
+    epochs = services.controller_epochs
+    try:
+        if not await epochs.confirm(controller_epoch):
+            _tell_unconfirmed(services, context, controller_epoch)
+    except RegistryError as error:
+        raise ProtocolError(f"controller epoch {controller_epoch} cannot be confirmed: {error}") from error
+
 
 def refusal(services: Services, context: RequestContext, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-    """NONE if the request is the latest controller's and meant for this start of the broker (KIP-380)."""
-    if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
+    """NONE if the request is the latest controller's and meant for this start of the broker (KIP-380).
+
+    A newer epoch counts only after ``confirm_controller``.
+    """
+    if not _may_act_for_the_cluster(services, context):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if broker_epoch != UNKNOWN_EPOCH and broker_epoch < services.broker_epoch():
         return ErrorCode.STALE_BROKER_EPOCH
+    if controller_epoch > services.controller_epochs.newest:
+        return ErrorCode.STALE_CONTROLLER_EPOCH
     if not services.replicas.accept_controller(controller_epoch):
         return ErrorCode.STALE_CONTROLLER_EPOCH
     return ErrorCode.NONE
+
+
+def _may_act_for_the_cluster(services: Services, context: RequestContext) -> bool:
+    return services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER)
+
+
+def _tell_unconfirmed(services: Services, context: RequestContext, controller_epoch: int) -> None:
+    """Once per peer address."""
+    if services.unconfirmed_peers.is_first(context.peer_host):
+        _log.warn(
+            "{connection} refused: its controller epoch {epoch} was never given out, /controller_epoch is {newest}. "
+            "Only brokers should reach the listener {listener}.",
+            connection=context.connection_id,
+            epoch=controller_epoch,
+            newest=services.controller_epochs.newest,
+            listener=context.listener_name,
+        )

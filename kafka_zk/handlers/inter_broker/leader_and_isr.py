@@ -6,7 +6,7 @@ Source: ReplicaManager.becomeLeaderOrFollower@3.9.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kafka_zk.handlers.inter_broker.authorization import refusal
+from kafka_zk.handlers.inter_broker.authorization import confirm_controller, refusal
 from kafka_zk.handlers.services import Services
 from kafka_zk.metadata.cache import PartitionInfo
 from kafka_zk.network.slices import in_slices
@@ -16,6 +16,7 @@ from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.topic_names import is_legal_name
 from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.znodes.json_codec import MOST_REPLICAS
 from kafka_zk.replica.manager import LeaderState
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState
 from kafka_zk.storage.types import TopicPartition
@@ -31,10 +32,12 @@ PartitionError = Response.LeaderAndIsrPartitionError
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """An error code for each partition. The topics' configurations are read from ZooKeeper first, in one pipeline.
+    """An error code for each partition. The topics' configurations are read from ZooKeeper first, in one pipeline; a
+    topic whose configuration an ACL hides keeps the one that it has.
 
     Raises: ProtocolError, which ends the controller's connection, if ZooKeeper cannot be asked.
     """
+    await confirm_controller(services, context, request.controller_epoch)
     async with services.replicas.state_changes:
         return await _handle(services, context, header, request)
 
@@ -44,7 +47,7 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
     if refused is not ErrorCode.NONE:
         return Response(error_code=refused, partition_errors=[], topics=[])
     everything = list(_partition_states(request, header.api_version))
-    wanted = [entry for entry in everything if is_legal_name(entry[0]) and entry[2].partition_index >= 0]
+    wanted = [entry for entry in everything if _is_possible(entry[0], entry[2])]
     try:
         properties = await services.configs.entities_until_answered(
             "topics", sorted({topic for topic, _, _ in wanted})
@@ -56,10 +59,11 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
     if refused is not ErrorCode.NONE:
         return Response(error_code=refused, partition_errors=[], topics=[])
     states = [
-        LeaderState(TopicPartition(topic, state.partition_index), topic_id, _partition_state(state), properties[topic])
+        LeaderState(
+            TopicPartition(topic, state.partition_index), topic_id, _partition_state(state), properties.get(topic)
+        )
         for topic, topic_id, state in wanted
     ]
-    # Names become paths: a controller that was misled must not lead this broker out of its folder.
     codes = {TopicPartition(topic, s.partition_index): ErrorCode.INVALID_TOPIC_EXCEPTION for topic, _, s in everything}
     for start in range(0, len(states), PARTITIONS_A_PORTION):
         codes.update(await _carry_out(services, states[start : start + PARTITIONS_A_PORTION]))
@@ -69,6 +73,16 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
         PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code) for tp, code in codes.items()
     ]
     return Response(error_code=0, partition_errors=errors)
+
+
+def _is_possible(topic: str, state: Any) -> bool:
+    """Names become paths: a controller that was misled must not lead this broker out of its folder. And one partition
+    changes its role in one turn, however many replicas it is said to have."""
+    return (
+        is_legal_name(topic)
+        and state.partition_index >= 0
+        and max(len(state.replicas), len(state.isr)) <= MOST_REPLICAS
+    )
 
 
 async def _carry_out(services: Services, states: Sequence[LeaderState]) -> Sequence[tuple[TopicPartition, ErrorCode]]:

@@ -6,7 +6,7 @@ Source: KafkaApis.handleStopReplicaRequest, ReplicaManager.stopReplicas@3.9.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kafka_zk.handlers.inter_broker.authorization import refusal
+from kafka_zk.handlers.inter_broker.authorization import confirm_controller, refusal
 from kafka_zk.handlers.services import Services
 from kafka_zk.network.slices import in_slices
 from kafka_zk.protocol import codec
@@ -21,7 +21,8 @@ Response = codec.response(ApiKey.STOP_REPLICA)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """An error code for each partition."""
+    """An error code for each partition. Raises: as ``confirm_controller``."""
+    await confirm_controller(services, context, request.controller_epoch)
     async with services.replicas.state_changes:
         refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
         if refused is not ErrorCode.NONE:

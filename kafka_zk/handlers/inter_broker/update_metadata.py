@@ -6,7 +6,7 @@ Source: KafkaApis.handleUpdateMetadataRequest@3.9.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kafka_zk.handlers.inter_broker.authorization import refusal
+from kafka_zk.handlers.inter_broker.authorization import confirm_controller, refusal
 from kafka_zk.handlers.services import Services
 from kafka_zk.metadata.cache import PartitionChange, partition_changes
 from kafka_zk.network.slices import in_slices
@@ -20,7 +20,11 @@ Response = codec.response(ApiKey.UPDATE_METADATA)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Takes over the update, which is prepared in turns, and wakes requests that wait for metadata."""
+    """Takes over the update, which is prepared in turns, and wakes requests that wait for metadata.
+
+    Raises: as ``confirm_controller``.
+    """
+    await confirm_controller(services, context, request.controller_epoch)
     async with services.metadata.updates:
         refused = await _update(services, context, request)
     return Response(error_code=refused)

@@ -44,11 +44,7 @@ _MOST_BYTES = MOST_TOGETHER * MARKER_BYTES
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """A code for each partition of each marker, once the markers are in all in-sync replicas."""
-    is_allowed = any(
-        services.authorizer.authorize(context, operation, CLUSTER)
-        for operation in (Operation.ALTER, Operation.CLUSTER_ACTION)
-    )
-    if not is_allowed:
+    if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
         refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return Response(
             markers=[_answer(each.producer_id, dict.fromkeys(_tps(each), refused)) for each in request.markers]

@@ -17,6 +17,9 @@ const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; 
 const id = (name) => document.getElementById(name);
 const hash = new URLSearchParams(location.hash.slice(1));
 const token = hash.get("token") ?? "";
+// Kept out of the address, which people share: this tab remembers it.
+if (hash.has("break")) sessionStorage.setItem("break", hash.get("break"));
+const breakToken = sessionStorage.getItem("break") ?? "";
 
 const page = {
   recording: null,
@@ -42,14 +45,14 @@ const page = {
 };
 
 async function ask(question, values = {}) {
-  const answer = await fetch(`api-${question}?${new URLSearchParams(values)}`);
+  const answer = await fetch(`api-${question}?${new URLSearchParams({ ...values, token })}`);
   const document = await answer.json();
   if (!answer.ok) throw new Error(document.error);
   return document;
 }
 
 async function post(request) {
-  const answer = await fetch("api-break", { method: "POST", headers: { "x-kafka-zk-token": token },
+  const answer = await fetch("api-break", { method: "POST", headers: { "x-kafka-zk-token": breakToken },
     body: JSON.stringify(request) });
   const document = await answer.json();
   if (!answer.ok) throw new Error(document.error);
@@ -93,7 +96,7 @@ async function drawOnce() {
   if (page.znode !== null) await showZnode(seq);
   showHappened(told);
   page.breaking?.happened(told.episodes);
-  id("export").href = `api-export?${new URLSearchParams(range)}`;
+  id("export").href = `api-export?${new URLSearchParams({ ...range, token })}`;
   controls();
 }
 
@@ -337,7 +340,10 @@ function begin() {
   document.addEventListener("keydown", keys);
   document.addEventListener("pointerdown", () => { page.held = true; });
   for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(release, 0));
-  const news = new EventSource("api-news");
+  hash.delete("break");
+  history.replaceState(null, "", `#${hash}`);
+  if (!token) return say("Reading this page needs the token of the address that kafka-zk printed: open that address.");
+  const news = new EventSource(`api-news?${new URLSearchParams({ token })}`);
   let due = null;
   news.onmessage = (message) => {
     const first = page.recording === null;
@@ -356,7 +362,7 @@ function begin() {
 
 // A scenario begins where it begins, not at its end, and its whole time is shown.
 async function beginLesson() {
-  if (page.recording.can_break) page.breaking = new BreakPanel(id("break"), post, page.recording.known_brokers);
+  if (page.recording.can_break && breakToken) page.breaking = new BreakPanel(id("break"), post, page.recording.known_brokers);
   if (page.recording.live) return;
   const panel = new LessonPanel(id("lesson"), ask, async (seq) => { page.playing = false; page.seq = Math.max(1, seq); page.at = page.chosen = null; await draw(); });
   if (!await panel.begin()) return;

@@ -9,7 +9,7 @@ import pytest
 from twisted.internet.defer import fail
 
 from kafka_zk.registry.client import Create, Operation
-from kafka_zk.registry.errors import NoAuth, RegistryError
+from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.kazoo_common import check_size
 from kafka_zk.registry.pipeline import create_with_parents
 from kafka_zk.registry.znodes import admin, isr, json_codec
@@ -107,23 +107,18 @@ def test_a_topic_znode_with_no_room_for_an_id_stops_no_other_topic(
 
 
 def test_a_state_that_an_acl_hides_keeps_nobody_from_being_the_controller(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It counts as one that cannot be understood. Kafka's controller fails over it."""
     cluster.create("t", {0: [2, 1]})
     cluster.create("u", {0: [1, 2]})
     cluster.settle()
-    hidden, get, get_all = state_path("t", 0), SimClient.get, SimClient.get_all
-    monkeypatch.setattr(
-        SimClient, "get", lambda client, path, *_: fail(NoAuth(hidden)) if path == hidden else get(client, path)
-    )
-    monkeypatch.setattr(
-        SimClient, "get_all", lambda self, paths: fail(NoAuth(hidden)) if hidden in paths else get_all(self, paths)
-    )
+    hidden = state_path("t", 0)
+    cluster.zookeeper.tree.hidden = {hidden}
     fail_over(cluster)
     assert len(cluster.active) == 1
     assert [r for r in caplog.records if r.levelno == logging.ERROR and hidden in r.getMessage()]
     assert led_by(cluster, "u") == {0: 1}
-    monkeypatch.undo()
+    cluster.zookeeper.tree.hidden.clear()
     state = cluster.state("t")
     assert state is not None and (state.leader, state.leader_epoch, state.isr) == (2, 0, [2, 1])

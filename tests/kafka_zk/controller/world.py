@@ -29,7 +29,7 @@ from kafka_zk.registry.znodes import topics
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch
 from kafka_zk.replica.purgatory import Purgatory
-from kafka_zk.security.authorizer import AllowAll
+from kafka_zk.security.authorizer import NoAuthorizer
 from kafka_zk.sim.scheduler import Scheduler
 from kafka_zk.sim.zookeeper import SimZooKeeper
 from kafka_zk.sim.zookeeper_client import SimClient
@@ -240,7 +240,7 @@ class Cluster:
         broker = self.active[0] if broker_id is None else self.brokers[broker_id]
         services: Any = SimpleNamespace(
             controller=broker.controller,
-            authorizer=AllowAll(),
+            authorizer=NoAuthorizer({"PLAINTEXT"}),
             metadata=broker.metadata,
             clock=self.scheduler.clock,
             config=SimpleNamespace(inter_broker_protocol_version="3.9"),

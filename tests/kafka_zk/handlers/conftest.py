@@ -29,7 +29,7 @@ from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader, response_body_position
-from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.errors import NoAuth, RegistryError
 from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.offsets import StoredOffset
 from kafka_zk.registry.znodes.topics import TopicAssignment
@@ -40,7 +40,7 @@ from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
 from kafka_zk.replica.transaction_markers import TransactionMarker
-from kafka_zk.security.authorizer import AllowAll
+from kafka_zk.security.authorizer import NoAuthorizer
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import TopicPartition
@@ -88,10 +88,11 @@ class FakeConfigs:
     def __init__(self) -> None:
         self.topics: dict[str, dict[str, str]] = {}
         self.brokers: dict[str, dict[str, str]] = {}
+        self.hidden: set[tuple[str, str]] = set()
 
     async def entities(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
         stored = self.topics if entity_type == "topics" else self.brokers
-        return {name: stored.get(name, {}) for name in names}
+        return {name: stored.get(name, {}) for name in names if (entity_type, name) not in self.hidden}
 
     async def entities_until_answered(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
         return await self.entities(entity_type, names)
@@ -101,6 +102,22 @@ class FakeConfigs:
 
     async def change_entity(self, entity_type: str, name: str, properties: dict[str, str]) -> None:
         (self.topics if entity_type == "topics" else self.brokers)[name] = dict(properties)
+
+
+class FakeControllerEpochs:
+    """``/controller_epoch``: every epoch up to ``stored`` was given out. ``failure``: it cannot be read."""
+
+    def __init__(self, stored: int = 2**31 - 1) -> None:
+        self.stored = stored
+        self.newest = -1
+        self.failure: RegistryError | None = None
+
+    async def confirm(self, epoch: int) -> bool:
+        if epoch > self.newest:
+            if self.failure is not None:
+                raise self.failure
+            self.newest = max(self.newest, self.stored)
+        return epoch <= self.newest
 
 
 class FakeTopics:
@@ -136,6 +153,7 @@ class FakeOffsets:
 
     stored: ClassVar[dict[str, dict[TopicPartition, int]]] = {}
     failure: ClassVar[RegistryError | None] = None
+    hidden: ClassVar[frozenset[TopicPartition]] = frozenset()
 
     def __init__(self, group: str) -> None:
         self._stored = self.stored.setdefault(group, {})
@@ -145,10 +163,13 @@ class FakeOffsets:
             raise self.failure
         self._stored.update(offsets)
 
-    async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, StoredOffset]:
+    async def fetch_visible(
+        self, partitions: Iterable[TopicPartition]
+    ) -> tuple[dict[TopicPartition, StoredOffset], dict[TopicPartition, NoAuth]]:
         if self.failure is not None:
             raise self.failure
-        return {tp: StoredOffset(self._stored[tp], 0) for tp in partitions if tp in self._stored}
+        hidden = {tp: NoAuth(str(tp)) for tp in partitions if tp in self.hidden}
+        return {tp: StoredOffset(self._stored[tp], 0) for tp in partitions if tp in self._stored}, hidden
 
 
 class FakeMarkers:
@@ -310,9 +331,9 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
     alter_log_dirs = ReplicaAlterLogDirsManager(clock, replicas, run_now, lambda: 2**63 - 1)
     replicas.role_listeners.append(alter_log_dirs.role_changed)
     services = Services(
-        0, "cluster", config, clock, AllowAll(), metadata, replicas,
+        0, "cluster", config, clock, NoAuthorizer({"PLAINTEXT"}), metadata, replicas,
         purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
-        FakeController(), topics, configs, lambda: 1,  # type: ignore[arg-type]
+        FakeController(), topics, configs, lambda: 1, FakeControllerEpochs(),  # type: ignore[arg-type]
         DynamicBrokerConfig(config.properties), FakeOffsets,  # type: ignore[arg-type]
         batch_helpers, coordinator, OffsetsTopic(config, metadata, topics),  # type: ignore[arg-type]
         transactions, TransactionStateTopic(config, metadata, topics),  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext
 from kafka_zk.registry.errors import NoAuth
-from kafka_zk.security.authorizer import AllowAll
+from kafka_zk.security.authorizer import NoAuthorizer
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import FakeOffsets, Harness, update_metadata
 
@@ -118,6 +118,15 @@ def test_a_group_that_no_consumer_could_join_is_stored_as_kafka_stores_it(broker
     assert found(fetch(broker, 0, ("t", 0), group="my group")) == [(7, "", NONE)]
 
 
+def test_an_offset_that_an_acl_hides_is_an_error_of_its_partition_only(
+    broker: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert commit(broker, 0, {("t", 0): 7, ("t", 1): 8}) == [NONE, NONE]
+    monkeypatch.setattr(FakeOffsets, "hidden", frozenset({TopicPartition("t", 0)}))
+    FakeOffsets.stored["g"].pop(TopicPartition("t", 0))
+    assert found(fetch(broker, 0, ("t", 0), ("t", 1))) == [(-1, "", ErrorCode.UNKNOWN_SERVER_ERROR), (8, "", NONE)]
+
+
 @pytest.mark.usefixtures("no_zookeeper")
 def test_zookeepers_refusal_is_an_error_of_the_partition(broker: Harness) -> None:
     assert commit(broker, 0, {("t", 0): 7, ("x", 0): 7}) == [ErrorCode.UNKNOWN_SERVER_ERROR, UNKNOWN]
@@ -208,7 +217,7 @@ def test_the_leader_of_the_groups_partition_is_named(broker: Harness, version: i
     assert find(broker, version, 0) == (NONE, 0, "localhost", 9092)
     broker.services.authorizer = Forbids("Group")
     assert find(broker, version, 0)[0] == ErrorCode.GROUP_AUTHORIZATION_FAILED
-    broker.services.authorizer = AllowAll()
+    broker.services.authorizer = NoAuthorizer({"PLAINTEXT"})
     broker.services.metadata.brokers.clear()
     assert find(broker, version, 0) == (NOT_AVAILABLE, -1, "", -1)
 
@@ -315,7 +324,7 @@ def test_members_are_told_why_not(broker: Harness, newest: bool) -> None:
     assert codes() == {ErrorCode.NOT_COORDINATOR}
     broker.services.authorizer = Forbids("Group")
     assert codes() == {ErrorCode.GROUP_AUTHORIZATION_FAILED}
-    broker.services.authorizer = AllowAll()
+    broker.services.authorizer = NoAuthorizer({"PLAINTEXT"})
     broker.lead("__consumer_offsets")
     answers = membership(broker, newest)
     left = answers.pop(ApiKey.LEAVE_GROUP)

@@ -88,3 +88,39 @@ def test_another_brokers_change_is_not_ours(harness: Make) -> None:
     broker.configs.brokers["1"] = {"max.connections": "7"}
     announce(broker, quotas, "brokers", "1")
     assert quotas.max_connections == ConnectionQuotas().max_connections
+
+
+def test_a_topic_whose_config_an_acl_hides_keeps_the_one_it_has(harness: Make) -> None:
+    """LeaderAndIsr carries many topics: the others get their leaders, too."""
+    broker = harness()
+    broker.configs.topics["t"] = {"max.message.bytes": "100"}
+    topic_id = broker.lead("t")
+    broker.configs.hidden = {("topics", "t")}
+    assert broker.lead_again("t", topic_id, leader_epoch=1) == 0
+    broker.lead("other")
+    assert produced(broker, produce(batch(b"x" * 200))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert produced(broker, produce(batch(b"x"))).error_code == 0
+    assert produced(broker, produce(batch(b"x"), topic="other")).error_code == 0
+
+
+def test_a_topic_whose_config_was_never_known_is_served_once_it_can_be_read(harness: Make) -> None:
+    broker, quotas = harness(), ConnectionQuotas()
+    broker.configs.topics["t"] = {"max.message.bytes": "100"}
+    broker.configs.hidden = {("topics", "t")}
+    topic_id = broker.lead("t")
+    assert broker.lead_again("t", topic_id, leader_epoch=1) == ErrorCode.INVALID_CONFIG
+    assert ensureDeferred(live_config(broker, quotas).read_hidden()).called
+    assert produced(broker, produce(batch(b"x"))).error_code == ErrorCode.INVALID_CONFIG
+    broker.configs.topics["t"], broker.configs.hidden = {"max.message.bytes": "100"}, set()
+    announce(broker, quotas, "topics", "t")
+    assert produced(broker, produce(batch(b"x"))).error_code == 0
+    assert produced(broker, produce(batch(b"x" * 200))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_broker_keeps_its_own_config_while_an_acl_hides_it(harness: Make) -> None:
+    broker, quotas = harness(), ConnectionQuotas()
+    broker.configs.brokers["0"] = {"max.connections.per.ip": "4"}
+    announce(broker, quotas, "brokers", "0")
+    broker.configs.hidden = {("brokers", "0")}
+    announce(broker, quotas, "brokers", "0")
+    assert quotas.max_connections_per_ip == 4

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.protocol.errors import OtherProtocol, ProtocolError
 from kafka_zk.protocol.frame import FrameDecoder
 
 
@@ -144,3 +144,27 @@ def test_a_frame_grows_step_by_step_as_the_budget_allows(sizes: list[int], data:
         if decoder.size_bytes > 4096:
             assert decoder.counted_bytes >= decoder.buffered_size_bytes
     assert seen == frames
+
+
+@pytest.mark.parametrize(
+    ("hello", "told"),
+    [
+        (bytes.fromhex("1603010200010001fc0303"), "looks like TLS"),
+        (bytes.fromhex("16030300c8010000c40303"), "looks like TLS"),
+        (b"GET /metrics HTTP/1.1\r\n", "looks like HTTP"),
+        (b"POST / HTTP/1.1\r\n", "looks like HTTP"),
+        (b"PRI * HTTP/2.0\r\n", "looks like HTTP"),
+    ],
+)
+def test_a_hello_of_another_protocol_is_named(hello: bytes, told: str) -> None:
+    for size in (1, 3, len(hello)):
+        decoder = FrameDecoder(104857600)
+        with pytest.raises(OtherProtocol, match=told):
+            for start in range(0, len(hello), size):
+                list(decoder.feed(hello[start : start + size]))
+
+
+def test_another_size_that_is_too_large_is_no_other_protocol() -> None:
+    with pytest.raises(ProtocolError, match="a frame of 2147483647 bytes") as refused:
+        list(FrameDecoder(104857600).feed(b"\x7f\xff\xff\xff"))
+    assert not isinstance(refused.value, OtherProtocol)

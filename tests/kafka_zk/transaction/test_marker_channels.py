@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
-from twisted.logger import LogLevel, capturedLogs
+from twisted.logger import LogLevel, capturedLogs, formatEvent
 
 from kafka_zk.metadata.cache import AliveBroker, MetadataCache, PartitionInfo
 from kafka_zk.protocol.errors import ErrorCode
@@ -339,3 +339,25 @@ def test_a_broker_that_writes_at_once_is_not_waited_for(world: World) -> None:
     codes[6] = NONE
     world.clock.advance(RETRY_S)
     assert (asked[3:], world.written) == ([[6], [6]], [T0] * 3)
+
+
+def test_the_log_says_once_why_a_broker_writes_no_markers() -> None:
+    """Retries fail twenty times a second; another reason, or the same one after a success, is said again."""
+    world = World()
+    world.lead(T0, 1)
+    world.send(T0)
+    with capturedLogs() as logged:
+        for number in range(20):
+            world.answer(number, ConnectionError("refused"))
+            world.clock.advance(RETRY_S)
+        world.answer(20, ConnectionError("reset"))
+        world.clock.advance(RETRY_S)
+        world.answer(21)
+        world.send(T0)
+        world.answer(22, ConnectionError("reset"))
+    told = [formatEvent(event) for event in logged]
+    assert [text for text in told if text and "has not written markers" in text] == [
+        "broker 1 has not written markers: refused",
+        "broker 1 has not written markers: reset",
+        "broker 1 has not written markers: reset",
+    ]

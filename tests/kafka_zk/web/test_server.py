@@ -29,7 +29,7 @@ def test_a_slow_browser_gets_the_latest_news_only() -> None:
 
 
 def answer(request: bytes) -> bytes:
-    server = WebServer(RecordingApi(Recording()), dict, lambda request: {}, "secret")
+    server = WebServer(RecordingApi(Recording()), dict, lambda request: {}, "reading", "secret")
     server._site.timeOut = None
     connection = server._site.buildProtocol(None)
     transport = StringTransport()
@@ -41,6 +41,20 @@ def answer(request: bytes) -> bytes:
 def post(body: bytes, token: bytes = b"secret") -> bytes:
     head = b"POST /api-break HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nX-Kafka-Zk-Token: %s\r\nContent-Length: %d\r\n\r\n"
     return answer(head % (token, len(body)) + body)
+
+
+@pytest.mark.parametrize("question", ["recording", "state", "tree", "znode", "entries", "news", "export", "samples"])
+@pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", "?token=%ff", "?token=secret"])
+def test_reading_needs_its_token(question: str, query: str) -> None:
+    """The break token is none: it is never in an address."""
+    request = f"GET /api-{question}{query} HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
+    assert b" 403 " in answer(request.encode())
+
+
+def test_who_has_the_reading_token_reads_but_changes_nothing() -> None:
+    get = b"GET /api-%s?token=reading HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
+    assert b" 200 " in answer(get % b"recording")
+    assert b" 403 " in post(b'{"action":"kill","broker":0}', token=b"reading")
 
 
 def test_a_host_that_is_no_text_is_refused() -> None:

@@ -1,0 +1,40 @@
+"""The newest controller epoch that ZooKeeper confirms: any client can claim to be a newer controller.
+
+Source: KafkaController.elect in Kafka 3.9, which writes ``/controller_epoch`` before it sends its first request.
+"""
+
+from twisted.internet.defer import DeferredLock
+
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.session import until_answered
+from kafka_zk.registry.znodes.controller import CONTROLLER_EPOCH, decode_epoch
+
+NO_EPOCH = -1
+
+
+class ControllerEpochs:
+    """What ``/controller_epoch`` was when it was read last, and reading it for epochs above that."""
+
+    def __init__(self, client: RegistryClient) -> None:
+        self._client = client
+        self._lock = DeferredLock()
+        self._reads_begun = 0
+        self.newest = NO_EPOCH
+
+    async def confirm(self, epoch: int) -> bool:
+        """Whether a controller of that epoch was elected. Reads ZooKeeper, over connection losses, if the epoch is
+        above ``newest``; callers that wait at the same time share a read.
+
+        Raises: RegistryError (SessionLost, NoNode, NoAuth, InvalidZnode): it cannot be known now.
+        """
+        begun_before = self._reads_begun
+        if epoch > self.newest:
+            async with self._lock:
+                if epoch > self.newest and self._reads_begun == begun_before:
+                    self._reads_begun += 1
+                    self.newest = max(self.newest, await until_answered(self._client, self._read))
+        return epoch <= self.newest
+
+    async def _read(self) -> int:
+        await self._client.sync()  # this server may be behind the one that the controller is connected to
+        return decode_epoch((await self._client.get(CONTROLLER_EPOCH))[0])

@@ -1,0 +1,59 @@
+"""Which parts of a znode's data are secret, and the data without them. Pure.
+
+    /config/users/<user>               SCRAM keys: with them one logs in as the user
+    /config/brokers/<id>               passwords of key stores (encrypted with a key that lies on the brokers)
+    /delegation_token/tokens/<id>      the token's HMAC
+
+Other entities of ``/config`` should hold no secret; what is named like one is taken for one. Data that cannot be
+understood are secret as a whole. Source: ZkData.scala in Kafka 3.9 (sensitiveRootPaths, UserConfig, DelegationTokens).
+"""
+
+import re
+from typing import Any
+
+from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.registry.znodes import json_codec
+
+HIDDEN = "[hidden]"  # as Kafka's Password.HIDDEN
+
+_SENSITIVE = re.compile(r"(?:^|/)(?:config/(?P<entity>users|brokers|topics|clients|ips)|delegation_token/tokens)/.")
+_NAMED_LIKE_ONE = re.compile(r"password|secret|jaas|credential|token|certificate|hmac|scram|\.key$", re.IGNORECASE)
+_OF_USERS = {
+    "version", "config", "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate",
+}  # fmt: skip
+"""All else that a user can have is a credential."""
+
+
+def may_hold_secrets(path: str) -> bool:
+    """Whether ``masked`` looks at the data of a znode at this path."""
+    return _SENSITIVE.search(path) is not None
+
+
+def masked(path: str, data: bytes | None) -> bytes | None:
+    """The data without their secrets; as they are for every znode that has none.
+
+    Args:
+        path: the whole path, chroot included.
+    """
+    found = _SENSITIVE.search(path)
+    if not found or not data:
+        return data
+    try:
+        document = json_codec.decode_object(path, data)
+    except InvalidZnode:
+        return HIDDEN.encode()
+    return json_codec.encode(_without(document, found["entity"]))
+
+
+def _without(value: Any, entity: str | None) -> Any:
+    if isinstance(value, dict):
+        return {key: HIDDEN if _is_secret(key, entity) else _without(each, entity) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_without(each, entity) for each in value]
+    return value
+
+
+def _is_secret(key: str, entity: str | None) -> bool:
+    if entity == "users":
+        return key not in _OF_USERS
+    return bool(_NAMED_LIKE_ONE.search(key)) if entity is not None else key == "hmac"

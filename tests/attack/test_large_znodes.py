@@ -1,0 +1,53 @@
+"""C: znodes and requests that name far more replicas of a partition than a cluster has brokers."""
+
+import json
+import uuid
+
+import pytest
+from kazoo.client import KazooClient
+
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from tests.attack import payloads
+from tests.attack.cluster import PROBED_TOPIC, wait_for
+from tests.attack.siege import Siege
+from tests.kafka_zk.handlers.conftest import leader_and_isr
+
+pytestmark = [pytest.mark.attack, pytest.mark.embedded]
+
+HOSTILE = "/brokers/topics/hostile"
+
+
+def topic_znode(partitions: dict[str, list[int]]) -> bytes:
+    return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":")).encode()
+
+
+def test_leader_and_isr_with_50000_replicas(siege: Siege, znodes: KazooClient) -> None:
+    victim = siege.victim
+    epoch = int(znodes.get("/controller_epoch")[0])
+    many = list(range(50_000))
+    fields = {"controller_epoch": epoch, "leader": 0, "leader_epoch": 9, "isr": many, "replicas": many}
+    request = leader_and_isr("many-replicas", uuid.UUID(int=7), 1, fields)
+    request.controller_epoch, request.broker_epoch = epoch, -1
+    frame = payloads.frame(ApiKey.LEADER_AND_ISR, 7, bytes(codec.encode_body(request, ApiKey.LEADER_AND_ISR, 7)))
+
+    def attack() -> None:
+        assert victim.ask(frame, victim.connect())
+        victim.produce(PROBED_TOPIC, payloads.batch(b"record"))
+
+    siege("C LeaderAndIsr with 50,000 replicas", attack)
+
+
+def test_a_partition_with_100000_replicas(siege: Siege, znodes: KazooClient) -> None:
+    victim = siege.victim
+
+    def attack() -> None:
+        znodes.create(HOSTILE, topic_znode({"0": list(range(100_000)), "1": [0]}))
+        victim.create_topic("beside-it")
+        znodes.delete("/controller")
+        wait_for(lambda: znodes.exists("/controller"), "there is a controller again", 20.0)
+        victim.create_topic("after-the-election")
+        told = victim.logged(HOSTILE)
+        assert told and all("100000 replicas" in line for line in told)
+
+    siege("C a partition with 100,000 replicas", attack, deadline_s=60)
