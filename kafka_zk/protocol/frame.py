@@ -44,10 +44,11 @@ class FrameDecoder:
         needed_bytes: what the budget had no room for; nothing more should be received before ``grow``.
         begun_count: how many frames it began to collect: those that did not come in one piece.
         counted_bytes: what the frame that is being collected has taken of the budget. A frame that is complete takes
-            it along: whoever gets it gives it back.
+            it along: whoever gets it gives it back (see ``hand_over``).
     """
 
     __slots__ = (
+        "_complete_bytes",
         "_mapping",
         "_max_frame_size_bytes",
         "_memory",
@@ -71,6 +72,7 @@ class FrameDecoder:
         self.begun_count = 0
         self.needed_bytes = 0
         self.counted_bytes = 0
+        self._complete_bytes = 0
 
     @property
     def buffered_size_bytes(self) -> int:
@@ -107,8 +109,14 @@ class FrameDecoder:
                 self.needed_bytes = step_bytes
             return None
         frame = self._view
+        self._complete_bytes += self.counted_bytes
         self._forget()
         return frame
+
+    def hand_over(self) -> int:
+        """The bytes of the budget that the frames completed since the last call have taken."""
+        complete_bytes, self._complete_bytes = self._complete_bytes, 0
+        return complete_bytes
 
     def grow(self) -> None:
         """``needed_bytes`` were taken from the budget: go on. Raises ProtocolError as ``filled``."""
