@@ -248,8 +248,8 @@ class BrokerConnection(TwistedProtocol):
             self._count(len(data))
 
     def _count(self, size_bytes: int) -> None:
-        """Count ``size_bytes`` that were received in one piece and not all handled: the piece stays in memory as long as
-        one of its frames."""
+        """Count ``size_bytes`` that were received in one piece and not all handled: the piece stays in memory until the
+        last of its frames is handled."""
         if size_bytes > FREE_BYTES and self._frames:
             self._memory.take(size_bytes)
             self._frames_bytes += size_bytes

@@ -112,7 +112,7 @@ def test_a_pipeline_is_answered_and_its_memory_adds_up(asked: list[Asked], piece
 
 
 def test_a_request_that_only_waits_holds_nothing_whatever_came_before_it() -> None:
-    """An OffsetCommit of 2,000 partitions and a JoinGroup in one segment ended the connection with an AssertionError."""
+    """An OffsetCommit of 2,000 partitions and a JoinGroup in one segment ended the connection: AssertionError."""
     committed = Asked(40_000, (70_000, 70_000), releases=False, is_produce=False, answer_bytes=0)
     joining = Asked(5000, (), releases=True, is_produce=False, answer_bytes=0)
     broker = Broker([committed, joining])
