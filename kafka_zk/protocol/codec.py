@@ -10,7 +10,6 @@ default of an array field is one list shared by all messages.
 """
 
 import importlib
-import sys
 import types
 from collections.abc import Generator, Iterable, Iterator
 from functools import cache
@@ -25,6 +24,7 @@ from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.protocol.primitives import MALFORMED, Buffer
 from kafka_zk.protocol.request import request_header, response_header
 from kafka_zk.protocol.request_limits import MAX_BODY_BYTES, max_elements
+from kafka_zk.protocol.response_limits import MAX_RESPONSE_ELEMENTS
 from kafka_zk.protocol.schema_reader import Allowance, Reader, StepReader, compile_reader, compile_step_reader
 from kafka_zk.protocol.schema_writer import (
     Arrays,
@@ -103,13 +103,14 @@ def decode_request_in_steps(api_key: int, version: int, body: Buffer) -> Generat
 
 
 def decode_response(api_key: int, version: int, body: Buffer) -> Message:
-    """The response in ``body`` (the frame without its header). Raises ProtocolError.
+    """The response in ``body`` (the frame without its header). Raises ProtocolError, also for more elements than
+    MAX_RESPONSE_ELEMENTS.
 
     An ApiVersions response with UNSUPPORTED_VERSION is of version 0 whatever was asked (KIP-511).
     """
     if api_key == ApiKey.API_VERSIONS and bytes(body[:2]) == _UNSUPPORTED_VERSION:
         version = 0
-    return _decode(api_key, "response", version, body, sys.maxsize)
+    return _decode(api_key, "response", version, body, MAX_RESPONSE_ELEMENTS)
 
 
 def encode_request(

@@ -43,6 +43,7 @@ class FrameDecoder:
             while ``needed_bytes`` are needed, None while no frame has begun.
         needed_bytes: what the budget had no room for; nothing more should be received before ``grow``.
         begun_count: how many frames it began to collect: those that did not come in one piece.
+        max_frame_size_bytes: frames that begin from now on may be so large.
         counted_bytes: what the frame that is being collected has taken of the budget. A frame that is complete takes
             it along: whoever gets it gives it back (see ``hand_over``).
     """
@@ -50,19 +51,19 @@ class FrameDecoder:
     __slots__ = (
         "_complete_bytes",
         "_mapping",
-        "_max_frame_size_bytes",
         "_memory",
         "_prefix",
         "_size",
         "_view",
         "begun_count",
         "counted_bytes",
+        "max_frame_size_bytes",
         "missing",
         "needed_bytes",
     )
 
     def __init__(self, max_frame_size_bytes: int, memory: Memory = UNLIMITED) -> None:
-        self._max_frame_size_bytes = max_frame_size_bytes
+        self.max_frame_size_bytes = max_frame_size_bytes
         self._memory = memory
         self._prefix = b""
         self._size = 0  # of the frame being collected
@@ -159,8 +160,8 @@ class FrameDecoder:
         whole: memoryview | None = None
         while end - position >= 4:
             (size,) = _SIZE.unpack_from(data, position)
-            if not 0 <= size <= self._max_frame_size_bytes:
-                raise ProtocolError(f"a frame of {size} bytes, at most {self._max_frame_size_bytes} are allowed")
+            if not 0 <= size <= self.max_frame_size_bytes:
+                raise ProtocolError(f"a frame of {size} bytes, at most {self.max_frame_size_bytes} are allowed")
             start = position + 4
             position = start + size
             if position > end:
