@@ -33,6 +33,7 @@ from kafka_zk.storage.log_start import (
     open_directory,
     refuse_second_homes,
 )
+from kafka_zk.storage.producer_id_budget import ProducerIdBudget
 from kafka_zk.storage.producer_state import DEFAULT_EXPIRATION_MS
 from kafka_zk.storage.recovery import scan_segment
 from kafka_zk.storage.types import TopicPartition
@@ -82,6 +83,7 @@ class LogManager:
         self._clock_ms = clock_ms
         self._run_blocking = run_blocking
         self.producer_id_expiration_ms = producer_id_expiration_ms
+        self.producer_ids = ProducerIdBudget()
         self._scan = scan
         self._recovery_helper_count = recovery_helper_count
         self._on_directory_failure = on_directory_failure
@@ -229,6 +231,8 @@ class LogManager:
     def _add(self, tp: TopicPartition, log: Log, log_dir: LogDir) -> None:
         self._logs[tp] = log
         self._dir_of[tp] = log_dir
+        log.producers.budget = self.producer_ids
+        self.producer_ids.count += len(log.producers.producers)
         log_dir.logs[tp] = log
         log.on_dirty(self._dirty.setdefault)
         log.on_rewind(self._rewound)
@@ -457,7 +461,10 @@ class LogManager:
 
     def cleanup_steps(self, now_ms: int) -> Iterator[int]:
         """As ``cleanup``, one log at a step; logs may come and go in between."""
+        producer_count = 0
         for log in self.all_logs():
+            if self._has(log):
+                producer_count += len(log.producers.producers)
             if not self._has(log) or log.is_being_cleaned:
                 continue
             try:
@@ -465,8 +472,9 @@ class LogManager:
             except OSError as error:
                 self.fail_directory(log, error)
                 continue
-            log.producers.remove_expired(now_ms, self.producer_id_expiration_ms)
+            producer_count -= log.producers.remove_expired(now_ms, self.producer_id_expiration_ms)
             yield count
+        self.producer_ids.recounted(producer_count)
 
     def write_topic_ids_steps(self) -> Iterator[None]:
         """Write ``partition.metadata`` of logs that have none yet, one at a step; logs may come and go in between."""
