@@ -18,8 +18,8 @@ from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.live_group import LiveGroup, Tell, now_of
 from kafka_zk.group.loading import LoadedPartition
-from kafka_zk.group.memory import growth_bytes, held_bytes, offsets_bytes
-from kafka_zk.group.offsets import Offsets
+from kafka_zk.group.memory import GROUP_BYTES, growth_bytes, held_bytes, offsets_bytes
+from kafka_zk.group.offsets import OFFSET_BYTES, Offsets
 from kafka_zk.group.open_transaction_groups import OpenTransactionGroups
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.requests import Effect, StoreGroup
@@ -34,7 +34,6 @@ from kafka_zk.replica.partition import Partition, Role
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
 
-_FEW = 100  # offsets of one request
 _log = Logger()
 
 
@@ -220,7 +219,8 @@ class GroupMetadataManager:
     def has_room_for(self, group_id: str, offsets: Offsets) -> bool:
         """Whether these offsets may be committed; what takes no more memory than before always may."""
         memory, live = self.offsets_memory, self.groups.get(group_id)
-        if memory.used_bytes * 2 < memory.limit_bytes and len(offsets) <= _FEW:
+        most_bytes = GROUP_BYTES + len(offsets) * (OFFSET_BYTES + self._config.metadata_max_bytes)
+        if memory.used_bytes + most_bytes <= memory.limit_bytes:  # as nearly always: nothing is to be looked up
             return True
         return memory.has_room(growth_bytes(None if live is None else live.group, offsets))
 
