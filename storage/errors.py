@@ -57,6 +57,10 @@ class OutOfOrderSequence(StorageError):
     """An idempotent producer skipped a sequence number."""
 
 
+class TooManyProducers(StorageError):
+    """The broker can remember no other producer; the client is to try again."""
+
+
 class InvalidProducerEpoch(StorageError):
     """A producer with an old epoch."""
 

@@ -33,6 +33,7 @@ from kafka_zk.storage.log_start import (
     open_directory,
     refuse_second_homes,
 )
+from kafka_zk.storage.producer_id_budget import ProducerIdBudget
 from kafka_zk.storage.producer_state import DEFAULT_EXPIRATION_MS
 from kafka_zk.storage.recovery import scan_segment
 from kafka_zk.storage.types import TopicPartition
@@ -82,6 +83,7 @@ class LogManager:
         self._clock_ms = clock_ms
         self._run_blocking = run_blocking
         self.producer_id_expiration_ms = producer_id_expiration_ms
+        self.producer_ids = ProducerIdBudget()
         self._scan = scan
         self._recovery_helper_count = recovery_helper_count
         self._on_directory_failure = on_directory_failure
@@ -229,6 +231,8 @@ class LogManager:
     def _add(self, tp: TopicPartition, log: Log, log_dir: LogDir) -> None:
         self._logs[tp] = log
         self._dir_of[tp] = log_dir
+        log.producers.budget = self.producer_ids
+        self.producer_ids.count += len(log.producers.producers)
         log_dir.logs[tp] = log
         log.owner = self
         if log.is_dirty:
@@ -475,8 +479,11 @@ class LogManager:
     def expire_producers_steps(self, now_ms: int) -> Iterator[int]:
         """Forget producers whose last batch is too old, one log at a step; gives how many went. Logs may come and go
         in between."""
+        left_count = 0
         for log in self.all_logs():
             yield log.producers.remove_expired(now_ms, self.producer_id_expiration_ms)
+            left_count += len(log.producers.producers)
+        self.producer_ids.recounted(left_count)
 
     def write_topic_ids_steps(self) -> Iterator[None]:
         """Write ``partition.metadata`` of logs that have none yet, one at a step; logs may come and go in between."""

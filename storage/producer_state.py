@@ -39,6 +39,7 @@ from kafka_zk.storage.errors import (
 from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
 from kafka_zk.storage.files import list_directory, read_file, remove_file, sync_path, write_atomically
 from kafka_zk.storage.findings import Observe, discard, ignore
+from kafka_zk.storage.producer_id_budget import UNBOUNDED
 from kafka_zk.storage.record_batch import (
     CONTROL_FLAG,
     NO_PRODUCER_EPOCH,
@@ -109,7 +110,7 @@ class ProducerState:
     """
 
     __slots__ = (
-        "_abridged", "_ended", "_observe", "_open", "_unstable", "_verifications", "producers", "recall",
+        "_abridged", "_ended", "_observe", "_open", "_unstable", "_verifications", "budget", "producers", "recall",
         "snapshot_offset",
     )  # fmt: skip
 
@@ -122,6 +123,7 @@ class ProducerState:
         self._verifications: dict[int, VerificationStateEntry] | None = None  # by producer id
         self._abridged: set[int] = set()  # producers of which the snapshot had the last batch only
         self.recall: Recall = _nothing_to_recall
+        self.budget = UNBOUNDED
         self.snapshot_offset = -1
 
     @property
@@ -149,10 +151,11 @@ class ProducerState:
         """Judge a client's batch before it is appended; returns the earlier batch that it repeats, else None.
 
         A transactional one is for ``check_transactional``.
-        Raises: InvalidProducerEpoch, OutOfOrderSequence, InvalidTransactionState.
+        Raises: InvalidProducerEpoch, OutOfOrderSequence, InvalidTransactionState, TooManyProducers.
         """
         entry = self.producers.get(header.producer_id)
         if entry is None:
+            self.budget.check_room(header.producer_id)
             return None
         sequence = header.base_sequence
         if header.producer_epoch == entry.producer_epoch:
@@ -273,6 +276,7 @@ class ProducerState:
         entry = self.producers.get(header.producer_id)
         if entry is None:
             entry = self.producers[header.producer_id] = ProducerEntry(header.producer_id)
+            self.budget.count += 1
         batches = entry.batches
         if entry.producer_epoch != header.producer_epoch:
             entry.producer_epoch = header.producer_epoch

@@ -1,7 +1,10 @@
 """A bound for what clients make a coordinator remember: members of groups, transactional ids."""
 
+from collections import Counter
+
 from twisted.logger import Logger
 
+_MOST_PEERS = 1000
 _log = Logger()
 
 
@@ -17,16 +20,20 @@ class HeldMemory:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self._is_full = False
+        self.refused_counts: Counter[str] = Counter()
+        """How many times each client address was refused since there was room last."""
 
-    def has_room(self, size_bytes: int) -> bool:
-        """Whether so much more may be held; what makes nothing larger always may."""
+    def has_room(self, size_bytes: int, peer: str = "") -> bool:
+        """Whether ``size_bytes`` more may be held; what makes nothing larger always may. ``peer``: who asks."""
         has_room = size_bytes <= 0 or self.used_bytes + size_bytes <= self.limit_bytes
         if not has_room and not self._is_full:
             self._is_full = True
             _log.error(
-                "{holders} hold {used} bytes, at most {limit} are allowed: new ones are refused",
-                holders=self._holders, used=self.used_bytes, limit=self.limit_bytes,
+                "{holders} hold {used} bytes, at most {limit} are allowed: new ones are refused, the first from {peer}",
+                holders=self._holders, used=self.used_bytes, limit=self.limit_bytes, peer=peer or "an unknown address",
             )  # fmt: skip
+        if not has_room and (peer in self.refused_counts or len(self.refused_counts) < _MOST_PEERS):
+            self.refused_counts[peer] += 1
         return has_room
 
     def changed(self, by_bytes: int) -> None:
@@ -34,4 +41,6 @@ class HeldMemory:
         self.used_bytes += by_bytes
         if self._is_full and self.used_bytes < self.limit_bytes // 2:
             self._is_full = False
-            _log.info("there is room for {holders} again", holders=self._holders)
+            refused = ", ".join(f"{peer} {count} times" for peer, count in self.refused_counts.most_common(3))
+            _log.info("there is room for {holders} again; refused: {refused}", holders=self._holders, refused=refused)
+            self.refused_counts.clear()

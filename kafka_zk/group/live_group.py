@@ -41,7 +41,7 @@ def now_of(clock: Clock) -> Now:
 class LiveGroup:
     """A group of this broker; ``partition`` of ``__consumer_offsets`` holds it.
 
-    ``counted_bytes``: what it holds of the bound for all members.
+    ``counted_bytes``, ``counted_offsets_bytes``: what it holds of the bounds for all members and all offsets.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class LiveGroup:
     ) -> None:
         self.group = group
         self.counted_bytes = 0
+        self.counted_offsets_bytes = 0
         self.partition = partition
         self._clock = clock
         self._replies = replies

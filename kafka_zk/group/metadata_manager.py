@@ -18,7 +18,8 @@ from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.live_group import LiveGroup, Tell, now_of
 from kafka_zk.group.loading import LoadedPartition
-from kafka_zk.group.memory import held_bytes
+from kafka_zk.group.memory import GROUP_BYTES, growth_bytes, held_bytes, offsets_bytes
+from kafka_zk.group.offsets import OFFSET_BYTES, Offsets
 from kafka_zk.group.open_transaction_groups import OpenTransactionGroups
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.requests import Effect, StoreGroup
@@ -45,6 +46,7 @@ class GroupMetadataManager:
         self.groups: dict[str, LiveGroup] = {}
         self.replies = Replies()
         self.memory = HeldMemory("the members of all groups", config.members_max_bytes)
+        self.offsets_memory = HeldMemory("the committed offsets of all groups", config.offsets_max_bytes)
         self.open_transactions = OpenTransactionGroups()
         self.appends = Appends(replicas, clock, config.commit_timeout_ms)
         self.partition_count = PartitionCount(metadata, OFFSETS_TOPIC, config.partition_count)
@@ -210,8 +212,24 @@ class GroupMetadataManager:
         size_bytes = held_bytes(group)
         self.memory.changed(size_bytes - live.counted_bytes)
         live.counted_bytes = size_bytes
+        self.count_offsets(live)
         if _is_blank(group) and self.groups.get(group.group_id) is live:
             self.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def has_room_for(self, group_id: str, offsets: Offsets) -> bool:
+        """Whether these offsets may be committed; what takes no more memory than before always may."""
+        memory, live = self.offsets_memory, self.groups.get(group_id)
+        most_bytes = GROUP_BYTES + len(offsets) * (OFFSET_BYTES + self._config.metadata_max_bytes)
+        if memory.used_bytes + most_bytes <= memory.limit_bytes:  # as nearly always: nothing is to be looked up
+            return True
+        return memory.has_room(growth_bytes(None if live is None else live.group, offsets))
+
+    def count_offsets(self, live: LiveGroup) -> None:
+        """Count what the group has committed now."""
+        size_bytes = offsets_bytes(live.group)
+        if size_bytes != live.counted_offsets_bytes:
+            self.offsets_memory.changed(size_bytes - live.counted_offsets_bytes)
+            live.counted_offsets_bytes = size_bytes
 
     def _store(self, live: LiveGroup, effect: StoreGroup) -> None:
         ensureDeferred(self._store_and_tell(live, effect)).addErrback(_log_bug)

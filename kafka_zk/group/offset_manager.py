@@ -56,6 +56,8 @@ class OffsetManager:
     async def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
         """Store offsets; a code for each. They are stored although the client goes. Raises: ClientGone."""
         error = self._refusal(group_id, committer)
+        if error is _NONE and not self._manager.has_room_for(group_id, offsets):
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if error is not _NONE:
             return dict.fromkeys(offsets, error)
         if len(offsets) > _MANY:
@@ -72,6 +74,7 @@ class OffsetManager:
             error = written.error
             if error is _NONE:
                 live.group.offsets.stored(batch.offsets, written.record_offset)
+                self._manager.count_offsets(live)
         return codes_of(offsets, batch, error)
 
     def _refusal(self, group_id: str, committer: Committer) -> ErrorCode:
@@ -125,6 +128,7 @@ class OffsetManager:
                 offsets.written(part, written.record_offset)
             else:
                 offsets.failed(part)
+        self._manager.count_offsets(live)
         return written.error
 
     def find(self, group_id: str) -> tuple[ErrorCode, GroupOffsets]:
@@ -201,6 +205,8 @@ class OffsetManager:
         is_gone = group.state is GroupState.EMPTY and not group.offsets
         if is_gone:
             self._manager.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        else:
+            self._manager.count_offsets(live)
         # A group that never had a generation only keeps offsets and has no record of its own.
         self._bury(live, removed, with_group=is_gone and group.generation_id > 0)
 

@@ -15,6 +15,8 @@ from kafka_zk.storage.types import TopicPartition
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
+OFFSET_BYTES = 400  # of memory, measured, beside the metadata
+
 
 @dataclass
 class OpenTransactions:
@@ -29,6 +31,7 @@ class GroupOffsets:
     """See the module's docstring."""
 
     def __init__(self) -> None:
+        self.size_bytes = 0  # of memory, of what is committed
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._pending: dict[TopicPartition, OffsetAndMetadata] = {}
         self._pending_count = 0  # of all commits that are being written, also of the same partition
@@ -60,6 +63,7 @@ class GroupOffsets:
     def load(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         """What was found in the log; kept as it is."""
         self._committed = offsets
+        self.size_bytes = sum(OFFSET_BYTES + len(each.metadata) for each in offsets.values())
 
     def load_open(self, open_transactions: "OpenTransactions") -> None:
         """What transactions without an end have in the log."""
@@ -70,6 +74,7 @@ class GroupOffsets:
 
     def stored(self, offsets: Offsets, record_offset: int) -> None:
         """They are in the log, at its end (``record_offset``), and nobody had to wait for that."""
+        self.size_bytes += self.growth_bytes(offsets)
         self._committed.update(offsets)
         if self._pending_count or self._transactional:  # of earlier ones, which count no longer
             self._record_offsets.update(dict.fromkeys(offsets, record_offset))
@@ -85,7 +90,7 @@ class GroupOffsets:
         """They are in the log, in the batch that begins at ``record_offset``."""
         for tp, offset in offsets.items():
             if tp in self._pending and self._record_offsets.get(tp, -1) < record_offset:
-                self._committed[tp] = offset
+                self._put(tp, offset)
                 self._record_offsets[tp] = record_offset
         self.failed(offsets)
 
@@ -123,9 +128,23 @@ class GroupOffsets:
     def _end(self, marker: Marker, ended: Mapping[TopicPartition, Written]) -> None:
         for tp, (offset, record_offset) in ended.items() if marker.is_committed else ():
             if self._record_offsets.get(tp, -1) < record_offset:
-                self._committed[tp] = offset
+                self._put(tp, offset)
                 self._record_offsets[tp] = record_offset
         self._forget_record_offsets()
+
+    def growth_bytes(self, offsets: Offsets) -> int:
+        """How much more memory these take than what is committed for the same partitions."""
+        committed = self._committed
+        size_bytes = 0
+        for tp, offset in offsets.items():
+            before = committed.get(tp)
+            size_bytes += len(offset.metadata)
+            size_bytes += OFFSET_BYTES if before is None else -len(before.metadata)
+        return size_bytes
+
+    def _put(self, tp: TopicPartition, offset: OffsetAndMetadata) -> None:
+        self.size_bytes += self.growth_bytes({tp: offset})
+        self._committed[tp] = offset
 
     @property
     def producer_ids(self) -> list[int]:
@@ -142,7 +161,10 @@ class GroupOffsets:
         for tp in tps:
             self._transactional.remove(tp)
             was_pending = self._pending.pop(tp, None) is not None
-            if self._committed.pop(tp, None) is not None or was_pending:
+            before = self._committed.pop(tp, None)
+            if before is not None:
+                self.size_bytes -= OFFSET_BYTES + len(before.metadata)
+            if before is not None or was_pending:
                 removed.append(tp)
         return removed
 

@@ -59,6 +59,8 @@ class TransactionalCommits:
             guard, error = await self._verified(self._manager.partition_for(group_id), transaction)
         if error is _NONE:
             error = self._manager.refusal(group_id)  # again: that took its time
+        if error is _NONE and not self._manager.has_room_for(group_id, offsets):
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if error is not _NONE:
             return dict.fromkeys(offsets, error)
         producer = Producer(transaction.producer_id, transaction.producer_epoch)

@@ -33,7 +33,7 @@ class ApiVersionsHandler:
             names = (request.client_software_name, request.client_software_version)
             if not all(_SOFTWARE.fullmatch(name) for name in names):
                 return Response(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
-        return self._body(header.api_version)
+        return [self._body(header.api_version)]
 
     def _encoded(self, version: int) -> bytes:
         message = Response(

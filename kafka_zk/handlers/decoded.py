@@ -7,10 +7,11 @@ from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
 from kafka_zk.handlers.services import Services
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.fetch import Part
+from kafka_zk.protocol.frame import UNCOUNTED_BYTES
 from kafka_zk.protocol.request import RequestContext, RequestHeader, response_header
 
 MessageHandler = Callable[[Services, RequestContext, RequestHeader, Any], Awaitable[Any]]
-"""Takes a decoded request and returns a message, or the bytes of its body."""
+"""Takes a decoded request and returns a message, or the parts of its encoded body."""
 
 
 async def answer(
@@ -26,9 +27,12 @@ async def answer(
     handling = handler(services, context, header, request)
     del body, request  # or a handler that waits could not let go of them
     response = await handling
-    if isinstance(response, bytes):
-        return [response_header(header.api_key, header.api_version, header.correlation_id), response]
+    if isinstance(response, list):
+        return [response_header(header.api_key, header.api_version, header.correlation_id), *response]
     if codec.is_large_response(header.api_key, header.api_version, response):
         encoding = codec.encode_response_in_steps(*header[:3], response)
-        return [await coded_in_turns(services.clock, context, encoding)]
-    return [codec.encode_response(header.api_key, header.api_version, header.correlation_id, response)]
+        return list(await coded_in_turns(services.clock, context, encoding))
+    encoded = codec.encode_response(header.api_key, header.api_version, header.correlation_id, response)
+    if len(encoded) > UNCOUNTED_BYTES:
+        context.memory.take(len(encoded))  # until its peer has taken it
+    return [encoded]

@@ -14,6 +14,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
     storage.UnsupportedForMessageFormat: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     storage.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     storage.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    storage.TooManyProducers: ErrorCode.NOT_ENOUGH_REPLICAS,  # every client sends the batch again
     storage.InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
     storage.UnknownProducerId: ErrorCode.UNKNOWN_PRODUCER_ID,
     storage.TransactionCoordinatorFenced: ErrorCode.TRANSACTION_COORDINATOR_FENCED,

@@ -9,25 +9,36 @@ from typing import Any
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from twisted.web.resource import Resource
-from twisted.web.server import Site
 
 from kafka_zk.metrics.collector import BrokerCollector
 from kafka_zk.metrics.request_stats import RequestStats
 from kafka_zk.metrics.watchdog import Watchdog
+from kafka_zk.network.bounded_site import BoundedSite
+from kafka_zk.system.clock import Timers
+
+CACHED_S = 1.0
+"""5,000 partitions take 100 ms: however many ask, and however often, they are collected once in this time."""
 
 
 class _Metrics(Resource):
     isLeaf = True
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, clock: Timers) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._registry = registry
+        self._clock = clock
+        self._content_type = ""
+        self._text = b""
+        self._until_s = -1.0
 
     def render_GET(self, request: Any) -> bytes:
         encode, content_type = choose_encoder(request.getHeader("accept") or "")
-        request.setHeader("content-type", content_type)
-        text: bytes = encode(self._registry)
-        return text
+        now_s = self._clock.seconds()
+        if now_s >= self._until_s:
+            self._content_type, self._text = content_type, encode(self._registry)
+            self._until_s = now_s + CACHED_S
+        request.setHeader("content-type", self._content_type)  # in that time the same for all
+        return self._text
 
 
 def listen(
@@ -49,9 +60,6 @@ def listen(
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
     root: Any = Resource()
-    root.putChild(b"metrics", _Metrics(registry))
-    site = Site(root, reactor=reactor)
-    site.noisy = False
-    site.log = lambda request: None  # type: ignore[method-assign]  # a line per scrape tells nobody anything
-    listening: int = reactor.listenTCP(port, site, interface=host).getHost().port
+    root.putChild(b"metrics", _Metrics(registry, reactor))
+    listening: int = reactor.listenTCP(port, BoundedSite(root, reactor), interface=host).getHost().port
     return listening

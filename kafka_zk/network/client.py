@@ -26,11 +26,11 @@ from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.frame import FrameDecoder
 from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.protocol.request import correlation_id_of, request_header, response_body_position
+from kafka_zk.protocol.response_limits import max_response_bytes
 from kafka_zk.system.clock import Timers
 
 REQUEST_TIMEOUT_S = 30.0
 _Versions = Mapping[int, tuple[int, int]]
-MAX_RESPONSE_SIZE_BYTES = 0x7FFFFFFF
 
 _CLIENT_SOFTWARE = "kafka-zk"
 _log = Logger()
@@ -63,7 +63,7 @@ class KafkaConnection(TwistedProtocol):
         self.made: Deferred[None] = Deferred()  # fires when the connection is there
         self._clock = clock
         self._request_timeout_s = request_timeout_s
-        self._decoder = FrameDecoder(MAX_RESPONSE_SIZE_BYTES)
+        self._decoder = FrameDecoder(0)  # nothing was asked yet
         self._waiting: dict[int, _Waiting] = {}
         self._correlation_id = 0
         self._timer: Any = None
@@ -156,6 +156,8 @@ class KafkaConnection(TwistedProtocol):
             timeout_s = self._request_timeout_s if timeout_s is None else timeout_s
             deadline_s = self._clock.seconds() + timeout_s
             self._waiting[correlation_id] = _Waiting(api_key, version, deadline_s, answer)
+            limit_bytes = max_response_bytes(api_key, version, body_parts[0], sum(map(len, body_parts)))
+            self._decoder.max_frame_size_bytes = max(self._decoder.max_frame_size_bytes, limit_bytes)
             if self._timer is None:
                 self._timer = self._clock.callLater(timeout_s, self._check_deadlines)
             elif self._timer.getTime() > deadline_s:
@@ -197,6 +199,8 @@ class KafkaConnection(TwistedProtocol):
         waiting = self._waiting.pop(correlation_id, None)
         if waiting is None:
             raise ProtocolError(f"an answer to request {correlation_id}, which nobody asked")
+        if not self._waiting:
+            self._decoder.max_frame_size_bytes = 0
         try:
             body = frame[response_body_position(frame, waiting.api_key, waiting.version) :]
         except ProtocolError as error:
@@ -243,6 +247,7 @@ class KafkaConnection(TwistedProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._decoder.close()  # who holds on to the connection need not hold a part of a response
         waiting, self._waiting = self._waiting, {}
         for one in waiting.values():
             one.answer.errback(self.lost)

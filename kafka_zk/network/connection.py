@@ -119,6 +119,7 @@ class BrokerConnection(TwistedProtocol):
         self._full = False  # the peer does not take its answers
         self._reading = True
         self._asked_bytes = 0  # memory that the frame which is being collected waits for
+        self._frames_bytes = 0  # memory that the frames in ``_frames`` hold together
         self._closing = False
         self._lost = False
         self.active = True
@@ -227,6 +228,7 @@ class BrokerConnection(TwistedProtocol):
             return
         if frame is not None:
             self._frames.append(frame)
+            self._frames_bytes += self._decoder.hand_over()
             self._handle_waiting()
         elif self._decoder.needed_bytes:
             self._wait_for_memory()
@@ -238,17 +240,23 @@ class BrokerConnection(TwistedProtocol):
         try:
             self._frames.extend(self._decoder.feed(data))
         except ProtocolError as error:
+            self._frames_bytes += self._decoder.hand_over()
             self._handle_waiting()
             self._refuse(error)
             return
+        self._frames_bytes += self._decoder.hand_over()
         self._handle_waiting()
         if self._busy or self._decoder.missing is not None or self._frames:
             self._count(len(data))
 
     def _count(self, size_bytes: int) -> None:
-        """So much was received, and not all of it is done with."""
-        if (self._busy or self._frames) and size_bytes > FREE_BYTES:  # what came together is kept together
+        """Count ``size_bytes`` that were received in one piece and not all handled: the piece stays in memory until the
+        last of its frames is handled."""
+        if size_bytes > FREE_BYTES and self._frames:
             self._memory.take(size_bytes)
+            self._frames_bytes += size_bytes
+        elif size_bytes > FREE_BYTES and self._busy:
+            self._memory.take_frame(size_bytes)
         if self._decoder.needed_bytes:
             self._wait_for_memory()
 
@@ -321,10 +329,10 @@ class BrokerConnection(TwistedProtocol):
                 self._transport.resumeProducing()
 
     def _settle(self) -> None:
-        """Give back what is held, but for the frame that is being collected, for requests in flight and for answers in
-        the queue."""
+        """Give back what the last request held. What is left belongs to the frame that is being collected, to complete
+        frames, to requests in flight and to responses in the queue."""
         memory = self._memory
-        left_bytes = self._decoder.counted_bytes + self._in_flight.kept_bytes
+        left_bytes = self._decoder.counted_bytes + self._frames_bytes + self._in_flight.kept_bytes
         if self._writer.queued_size_bytes:
             left_bytes += min(memory.size_bytes - left_bytes, self._writer.queued_memory_bytes)
         if memory.size_bytes != left_bytes:
@@ -353,11 +361,11 @@ class BrokerConnection(TwistedProtocol):
             return
         self._busy = True
         memory = self._memory
-        if memory.size_bytes:  # this frame, the one that is being collected, requests in flight, answers in the queue
-            other_bytes = self._decoder.counted_bytes + self._in_flight.kept_bytes
-            if self._writer.queued_size_bytes:
-                other_bytes += self._writer.queued_memory_bytes
-            memory.frame_bytes = max(0, memory.size_bytes - other_bytes)
+        memory.is_released = False
+        if memory.size_bytes:
+            self._settle()  # the request before this one may have come in the same piece
+            if not self._frames:
+                memory.frame_bytes, self._frames_bytes = self._frames_bytes, 0
         self._step(coroutine, header)
 
     async def _shake_hands(self, handshake: Handshake, header: RequestHeader, body: memoryview) -> Response:
@@ -530,6 +538,12 @@ class BrokerConnection(TwistedProtocol):
         self._full = False
         self._handle_waiting()
 
+    def _forget_frames(self) -> None:
+        """Drop the frames that are not handled; the account still counts what they held."""
+        self._frames.clear()
+        self._frames_bytes = 0
+        self._decoder.close()
+
     @property
     def _transport(self) -> Any:
         return self.transport
@@ -549,8 +563,7 @@ class BrokerConnection(TwistedProtocol):
             return
         self._closing = True
         self._busy = False  # or a peer that takes nothing more would never be idle
-        self._frames.clear()
-        self._decoder.close()
+        self._forget_frames()
         if self._awaited is None:
             self._memory.withdraw()
             self._settle()
@@ -566,8 +579,7 @@ class BrokerConnection(TwistedProtocol):
     def abort(self) -> None:
         """End the connection now."""
         self._closing = True
-        self._frames.clear()
-        self._decoder.close()
+        self._forget_frames()
         self._transport.abortConnection()
 
     def connectionLost(self, reason: Any = None) -> None:
@@ -576,8 +588,7 @@ class BrokerConnection(TwistedProtocol):
 
         Frames are freed here, not when the collector finds this connection."""
         self._closing = self._lost = True
-        self._frames.clear()
-        self._decoder.close()
+        self._forget_frames()
         for awaited in [request.awaited for request in self._in_flight]:
             _abandon(awaited)
         _abandon(self._awaited)

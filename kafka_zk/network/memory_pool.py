@@ -198,7 +198,9 @@ class Reservation(Deferred[None]):
 class MemoryAccount:
     """What one connection holds. Implements ``protocol.memory.Memory``."""
 
-    __slots__ = ("_asks", "_pool", "frame_bytes", "of_broker", "overdraft_bytes", "reserved_bytes", "size_bytes")
+    __slots__ = (
+        "_asks", "_pool", "frame_bytes", "is_released", "of_broker", "overdraft_bytes", "reserved_bytes", "size_bytes",
+    )  # fmt: skip
 
     def __init__(self, pool: MemoryPool, of_broker: bool) -> None:
         self._pool = pool
@@ -206,12 +208,19 @@ class MemoryAccount:
         self.of_broker = of_broker
         self.size_bytes = 0
         self.frame_bytes = 0  # of the request that is being answered
+        self.is_released = False  # that request has let go of its frame
         self.reserved_bytes = 0  # for it
         self.overdraft_bytes = 0  # a part of size_bytes
 
     def take(self, size_bytes: int) -> None:
         """Count memory that is in use already."""
         self._add(size_bytes)
+
+    def take_frame(self, size_bytes: int) -> None:
+        """Count the frame of the request that is being answered, unless the request has let go of it already."""
+        if not self.is_released:
+            self._add(size_bytes)
+            self.frame_bytes += size_bytes
 
     def try_take(self, size_bytes: int, whole_bytes: int = 0) -> bool:
         """Count memory that will be used, if there is room for it; ``whole_bytes`` is what it may become with time."""
@@ -262,6 +271,7 @@ class MemoryAccount:
         """The request that is being answered only waits from now on, and holds nothing."""
         size_bytes = self.frame_bytes + self.reserved_bytes
         self.frame_bytes = 0
+        self.is_released = True
         if size_bytes:
             self.give_back(size_bytes)
 

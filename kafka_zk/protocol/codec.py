@@ -10,9 +10,8 @@ default of an array field is one list shared by all messages.
 """
 
 import importlib
-import sys
 import types
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -23,8 +22,17 @@ from kafka_zk.protocol.kafka_python import ApiMessage, EncodeBuffer, without_loa
 from kafka_zk.protocol.primitives import MALFORMED, Buffer
 from kafka_zk.protocol.request import request_header, response_header
 from kafka_zk.protocol.request_limits import MAX_BODY_BYTES, max_elements
+from kafka_zk.protocol.response_limits import MAX_RESPONSE_ELEMENTS
 from kafka_zk.protocol.schema_reader import Allowance, Reader, StepReader, compile_reader, compile_step_reader
-from kafka_zk.protocol.schema_writer import Arrays, Packer, arrays_of, is_large, row_packer, write_in_steps
+from kafka_zk.protocol.schema_writer import (
+    Arrays,
+    Packer,
+    arrays_of,
+    is_large,
+    row_packer,
+    write_around,
+    write_in_steps,
+)
 
 Message = Any
 """An instance of one of kafka-python's message classes, or of ours in the same style."""
@@ -98,13 +106,14 @@ def decode_request_in_steps(api_key: int, version: int, body: Buffer) -> Generat
 
 
 def decode_response(api_key: int, version: int, body: Buffer) -> Message:
-    """The response in ``body`` (the frame without its header). Raises ProtocolError.
+    """The response in ``body`` (the frame without its header). Raises ProtocolError, also for more elements than
+    MAX_RESPONSE_ELEMENTS.
 
     An ApiVersions response with UNSUPPORTED_VERSION is of version 0 whatever was asked (KIP-511).
     """
     if api_key == ApiKey.API_VERSIONS and bytes(body[:2]) == _UNSUPPORTED_VERSION:
         version = 0
-    return _decode(api_key, "response", version, body, sys.maxsize)
+    return _decode(api_key, "response", version, body, MAX_RESPONSE_ELEMENTS)
 
 
 def encode_request(
@@ -156,10 +165,57 @@ def is_large_response(api_key: int, version: int, message: Message) -> bool:
 
 def encode_response_in_steps(
     api_key: int, version: int, correlation_id: int, message: Message
-) -> Generator[int, None, bytes | bytearray]:
-    """The same bytes as ``encode_response`` gives; yields now and then how many have become of the message since."""
-    body = yield from encode_body_in_steps(message, api_key, version)
-    return response_header(api_key, version, correlation_id) + body
+) -> Generator[int, None, list[bytes | bytearray]]:
+    """The same bytes as ``encode_response`` gives, in parts; yields now and then how many have become of the message
+    since."""
+    table = message._struct
+    parts: list[bytes | bytearray] = [response_header(api_key, version, correlation_id)]
+    for part in _parts_in_steps(table, message, version, is_flexible(api_key, version)):
+        yield len(part)
+        parts.append(part)
+    return parts
+
+
+def _parts_in_steps(table: Any, item: Any, version: int, flexible: bool) -> Iterator[bytearray]:
+    """A struct in parts: one buffer that grows would be copied, and hold up to twice as much."""
+    out = EncodeBuffer(512)
+    for _ in write_in_steps(table, item, version, flexible, out):
+        yield out.result()
+        out.reset()
+    yield out.result()
+
+
+class ElementEncoder:
+    """Encodes elements of one array of a response: small ones in one go, those with arrays of their own in parts."""
+
+    def __init__(self, api_key: int, version: int, name: str) -> None:
+        self._version, self._flexible = version, is_flexible(api_key, version)
+        self._table = _message_class(api_key, "response", version)._struct.fields[name].array_of
+        self._encode = self._table.compiled_encode_into(version, compact=self._flexible, tagged=self._flexible)
+        self._arrays = arrays_of(self._table, version)
+
+    def parts(self, element: Any) -> Iterable[bytes | bytearray]:
+        """The bytes of the element, which must not change before all parts are taken."""
+        if self._arrays and is_large(self._arrays, element, 0):
+            return _parts_in_steps(self._table, element, self._version, self._flexible)
+        out = EncodeBuffer(512)
+        self._encode(element, out)
+        encoded: bytearray = out.result()
+        return (encoded,)
+
+
+@cache
+def response_element_encoder(api_key: int, version: int, name: str) -> ElementEncoder:
+    """For the array ``name`` of a response."""
+    return ElementEncoder(api_key, version, name)
+
+
+def encode_body_around(message: Message, api_key: int, version: int, name: str, count: int) -> tuple[bytes, bytes]:
+    """What stands before and after the elements of the array ``name``, which has ``count`` of them and is empty in
+    ``message``."""
+    before, after = EncodeBuffer(512), EncodeBuffer(512)
+    write_around(message._struct, message, version, is_flexible(api_key, version), (name, count), before, after)
+    return bytes(before.result()), bytes(after.result())
 
 
 def _message_class(api_key: int, kind: str, version: int) -> Any:

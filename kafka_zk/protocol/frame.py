@@ -54,25 +54,27 @@ class FrameDecoder:
             while ``needed_bytes`` are needed, None while no frame has begun.
         needed_bytes: what the budget had no room for; nothing more should be received before ``grow``.
         begun_count: how many frames it began to collect: those that did not come in one piece.
+        max_frame_size_bytes: frames that begin from now on may be so large.
         counted_bytes: what the frame that is being collected has taken of the budget. A frame that is complete takes
-            it along: whoever gets it gives it back.
+            it along: whoever gets it gives it back (see ``hand_over``).
     """
 
     __slots__ = (
+        "_complete_bytes",
         "_mapping",
-        "_max_frame_size_bytes",
         "_memory",
         "_prefix",
         "_size",
         "_view",
         "begun_count",
         "counted_bytes",
+        "max_frame_size_bytes",
         "missing",
         "needed_bytes",
     )
 
     def __init__(self, max_frame_size_bytes: int, memory: Memory = UNLIMITED) -> None:
-        self._max_frame_size_bytes = max_frame_size_bytes
+        self.max_frame_size_bytes = max_frame_size_bytes
         self._memory = memory
         self._prefix = b""
         self._size = 0  # of the frame being collected
@@ -82,6 +84,7 @@ class FrameDecoder:
         self.begun_count = 0
         self.needed_bytes = 0
         self.counted_bytes = 0
+        self._complete_bytes = 0
 
     @property
     def buffered_size_bytes(self) -> int:
@@ -118,8 +121,14 @@ class FrameDecoder:
                 self.needed_bytes = step_bytes
             return None
         frame = self._view
+        self._complete_bytes += self.counted_bytes
         self._forget()
         return frame
+
+    def hand_over(self) -> int:
+        """The bytes of the budget that the frames completed since the last call have taken."""
+        complete_bytes, self._complete_bytes = self._complete_bytes, 0
+        return complete_bytes
 
     def grow(self) -> None:
         """``needed_bytes`` were taken from the budget: go on. Raises ProtocolError as ``filled``."""
@@ -162,8 +171,8 @@ class FrameDecoder:
         whole: memoryview | None = None
         while end - position >= 4:
             (size,) = _SIZE.unpack_from(data, position)
-            if not 0 <= size <= self._max_frame_size_bytes:
-                raise _refused_size(bytes(data[position : position + 4]), size, self._max_frame_size_bytes)
+            if not 0 <= size <= self.max_frame_size_bytes:
+                raise _refused_size(bytes(data[position : position + 4]), size, self.max_frame_size_bytes)
             start = position + 4
             position = start + size
             if position > end:

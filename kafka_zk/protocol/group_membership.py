@@ -33,6 +33,7 @@ _SYNC_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.SYNC_GROUP]
 _HEARTBEAT_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.HEARTBEAT]
 _LEAVE_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.LEAVE_GROUP]
 _AT_ONCE = 64  # elements
+_BYTES_AT_ONCE = 64 * 1024
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -279,13 +280,17 @@ def write_join_group_response(
         parts.append(b"\1" if skip_assignment else b"\0")
     parts += (string(member_id, flexible), length(len(members), flexible))
     tags = b"\0" if flexible else b""
+    needed_bytes = 0  # of the response: it is joined at the end
     for number, (its_id, group_instance_id, metadata) in enumerate(members, 1):
+        needed_bytes += OBJECT_BYTES + len(metadata)
+        if number % _AT_ONCE == 0 or needed_bytes >= _BYTES_AT_ONCE:
+            yield needed_bytes
+            needed_bytes = 0
         parts.append(string(its_id, flexible))
         if version >= 5:
             parts.append(string(group_instance_id, flexible))
         parts += (length(len(metadata), flexible), metadata, tags)
-        if number % _AT_ONCE == 0:
-            yield _AT_ONCE * OBJECT_BYTES
+    yield needed_bytes
     parts.append(tags)
     return b"".join(parts)
 

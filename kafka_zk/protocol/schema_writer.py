@@ -22,6 +22,9 @@ _BYTES_AT_ONCE = 8 * 1024
 _LARGE = 500
 """So many elements take about a millisecond: an element with fewer is encoded in one go."""
 
+_LARGE_MESSAGE = 16
+"""A message with more elements is encoded in steps: each may be of 32 KB."""
+
 _WORTH_PACKING = 16
 """An element with so many rows is not encoded in one go, either: they are packed."""
 
@@ -49,9 +52,9 @@ def arrays_of(table: Field, version: int) -> Arrays:
     )
 
 
-def is_large(arrays: Arrays, item: Any) -> bool:
+def is_large(arrays: Arrays, item: Any, most: int = _LARGE_MESSAGE) -> bool:
     """Whether ``item`` has so many elements, in its arrays and in theirs, that it should be encoded in steps."""
-    return _room_left(arrays, item, _LARGE) < 0
+    return _room_left(arrays, item, most) < 0
 
 
 def _room_left(arrays: Arrays, item: Any, room: int) -> int:
@@ -79,6 +82,23 @@ def write_in_steps(table: Field, item: Any, version: int, flexible: bool, out: O
         table.tagged_fields(version).encode_into(item, out, version=version)
 
 
+def write_around(
+    table: Field, item: Any, version: int, flexible: bool, array: tuple[str, int], before: Output, after: Output
+) -> None:
+    """Write what stands before and after the elements of an array in a struct. ``array``: the field, and how many
+    elements it has; in ``item`` it is empty."""
+    name, count = array
+    out = before
+    for field in table.untagged_fields(version):
+        if field.name == name:
+            _write(length(count, flexible), out)
+            out = after
+        else:
+            field.encode_into(getattr(item, field.name), out, version=version, compact=flexible, tagged=flexible)
+    if flexible:
+        table.tagged_fields(version).encode_into(item, out, version=version)
+
+
 def _write_array(field: Field, items: list[Any], version: int, flexible: bool, out: Output) -> Steps:
     _write(length(len(items), flexible), out)
     table = field.array_of
@@ -90,7 +110,7 @@ def _write_array(field: Field, items: list[Any], version: int, flexible: bool, o
     arrays = arrays_of(table, version)
     told = out.pos
     for number, item in enumerate(items, 1):
-        if arrays and (is_large(arrays, item) or len(getattr(item, arrays[0][0]) or ()) >= _WORTH_PACKING):
+        if arrays and (is_large(arrays, item, _LARGE) or len(getattr(item, arrays[0][0]) or ()) >= _WORTH_PACKING):
             yield from write_in_steps(table, item, version, flexible, out)
             told = out.pos
         else:

@@ -50,6 +50,15 @@ from kafka_zk.system.threads import RunInThread
 
 _log = Logger()
 
+
+def _tell_of_full(limit: int) -> None:
+    _log.error(
+        "{limit} producers are remembered, no more are allowed: batches of new ones are refused until some have not"
+        " written for producer.id.expiration.ms",
+        limit=limit,
+    )
+
+
 REPLICA_LAG_TIME_MAX_MS = 30_000
 
 MarkersWritten: TypeAlias = Callable[[TopicPartition, int, Sequence[MarkerBatch]], None]
@@ -99,6 +108,7 @@ class ReplicaManager:
     ) -> None:
         self.broker_id = broker_id
         self.logs = logs
+        logs.producer_ids.on_full = _tell_of_full
         self.controller_epoch = -1
         self._last_config: tuple[dict[str, str], LogConfig, LogConfig] = ({}, logs.default_config, logs.default_config)
         self.partitions: dict[TopicPartition, Partition] = {}

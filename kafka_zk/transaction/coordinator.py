@@ -136,9 +136,10 @@ class TransactionCoordinator:
             return Result(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)  # as Kafka answers while it waits for a block
 
     async def init_producer_id(
-        self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None, peer: str = ""
     ) -> Result:
-        """A producer begins, or continues after an error (``expected``, KIP-360). Raises: ClientGone."""
+        """A producer begins, or continues after an error (``expected``, KIP-360). ``peer``: its address. A new id that
+        finds no room is to be tried again: room is made by ids that were never used. Raises: ClientGone."""
         if not transactional_id:
             return Result(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self._config.max_timeout_ms:
@@ -149,7 +150,8 @@ class TransactionCoordinator:
         owned, transaction = found
         new_producer_id = None
         if transaction is None or transaction.needs_producer_id:
-            if transaction is None and not self._manager.memory.has_room(ID_BYTES + len(transactional_id)):
+            if transaction is None and not self._manager.memory.has_room(ID_BYTES + len(transactional_id), peer):
+                self._manager.make_room()
                 return Result(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             new_producer_id = self._producer_ids.at_hand()
             if new_producer_id is None:
@@ -163,6 +165,7 @@ class TransactionCoordinator:
         if transaction is None:
             assert new_producer_id is not None, "an id that is new needs one"
             transaction = Transaction.new(transactional_id, new_producer_id, timeout_ms, now_ms)
+            transaction.peer = peer
             self._manager.add(owned, transaction)
         reply = self._manager.replies.open()
         effects = transaction.init_producer_id(reply, timeout_ms, expected, new_producer_id, now_ms)

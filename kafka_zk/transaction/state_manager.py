@@ -39,6 +39,8 @@ from kafka_zk.transaction.transaction import Transaction
 _log = Logger()
 
 RETRY_S = 0.1
+_ROOM_SHARE = 8  # of all memory, one part of so many is made free together
+_AT_ONCE = 64
 _MOST_RECENT = 1024
 _NONE, _ONGOING = ErrorCode.NONE, TransactionState.ONGOING
 
@@ -76,6 +78,7 @@ class TransactionStateManager:
         self._tell = tell
         self._loading: dict[int, CoordinatedPartition] = {}
         self._loads = DeferredLock()
+        self._makes_room = False
         self._recent: dict[str, tuple[CoordinatedPartition, Transaction]] = {}  # a few of those in ``partitions``
 
     # -- which transactional ids --------------------------------------------------------------------------------------
@@ -318,6 +321,39 @@ class TransactionStateManager:
             if transaction.expire(self._clock.wall_ms(), self._config.id_expiration_ms):
                 expired.append(transaction)
             yield
+
+    def make_room(self) -> None:
+        """Begin to forget some of the ids that were never used, if that is not under way: first those of the client
+        address that brought most of them, the oldest before the others."""
+        if not self._makes_room:
+            self._makes_room = True
+            ensureDeferred(self._remove_unused()).addErrback(log_bug)
+
+    async def _remove_unused(self) -> None:
+        unused: dict[str, list[tuple[CoordinatedPartition, Transaction]]] = {}
+        await in_slices(self._clock, self._unused_steps(unused))
+        of_one_peer = max(unused.values(), key=len, default=[])
+        removed_bytes, by_partition = 0, dict[CoordinatedPartition, list[Transaction]]()
+        for owned, transaction in of_one_peer:
+            if removed_bytes * _ROOM_SHARE >= self.memory.limit_bytes:
+                break
+            if owned.is_current and transaction.is_unused:
+                transaction.remove()
+                removed_bytes += transaction.counted_bytes
+                by_partition.setdefault(owned, []).append(transaction)
+        for owned, removed in by_partition.items():
+            for part in batches_of_tombstones(removed, lambda each: encode_key(each.transactional_id)):
+                await after(self._clock, 0)
+                await self._remove(owned, part)
+        self._makes_room = False
+
+    def _unused_steps(self, unused: dict[str, list[tuple[CoordinatedPartition, Transaction]]]) -> Iterator[None]:
+        for owned in list(self.partitions.values()):
+            for number, transaction in enumerate(list(owned.transactions.values())):
+                if transaction.is_unused:
+                    unused.setdefault(transaction.peer, []).append((owned, transaction))
+                if number % _AT_ONCE == 0:
+                    yield
 
     async def _remove(self, owned: CoordinatedPartition, expired: list[Transaction]) -> None:
         if not owned.is_current:

@@ -38,9 +38,12 @@ class Transaction:
     """See the module's docstring. ``metadata`` is what the log says; ``pending`` is what it is to say next.
 
     ``waiting``: the request that is answered then. ``counted_bytes``: what the id holds of the bound for all.
+    ``peer``: the address of the client that brought the id; "" if it was loaded.
     """
 
-    __slots__ = ("_fence_failed", "_is_fence", "counted_bytes", "metadata", "pending", "transactional_id", "waiting")
+    __slots__ = (
+        "_fence_failed", "_is_fence", "counted_bytes", "metadata", "peer", "pending", "transactional_id", "waiting",
+    )  # fmt: skip
 
     def __init__(self, transactional_id: str, metadata: TransactionMetadata) -> None:
         self.transactional_id = transactional_id
@@ -48,6 +51,7 @@ class Transaction:
         self.pending: TransactionMetadata | None = None
         self.waiting: Reply | None = None
         self.counted_bytes = 0
+        self.peer = ""
         self._is_fence = False  # what is pending
         self._fence_failed = False  # the epoch was bumped and may or may not be in the log
 
@@ -63,6 +67,18 @@ class Transaction:
     def is_blank(self) -> bool:
         """Whether it is as if it had never been: nothing of it is in the log."""
         return self.pending is None and self.metadata.producer_epoch == NO_PRODUCER_EPOCH
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether its first producer never began a transaction: no record and no epoch but the first depends on it."""
+        metadata = self.metadata
+        return (
+            self.pending is None
+            and metadata.state is _EMPTY
+            and metadata.producer_epoch == 0
+            and metadata.previous_producer_id in (-1, metadata.producer_id)
+            and not self._fence_failed
+        )
 
     @property
     def needs_producer_id(self) -> bool:
@@ -213,8 +229,10 @@ class Transaction:
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[Effect]:
         """Remove an id that nobody uses any more."""
-        if not self.has_expired(now_ms, expiration_ms):
-            return []
+        return self.remove() if self.has_expired(now_ms, expiration_ms) else []
+
+    def remove(self) -> list[Effect]:
+        """Remove an id that is unused or expired."""
         self.pending = self.metadata._replace(state=TransactionState.DEAD, tps=NO_PARTITIONS)
         return [WriteTombstone()]
 

@@ -18,8 +18,9 @@ from typing import Any
 from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from twisted.web import resource
-from twisted.web.server import NOT_DONE_YET, Site
+from twisted.web.server import NOT_DONE_YET
 
+from kafka_zk.network.bounded_site import BoundedSite
 from kafka_zk.web.api import BadRequest, Query, RecordingApi
 from kafka_zk.web.documents import Document
 from kafka_zk.web.explanations import code
@@ -80,13 +81,15 @@ class WebServer:
         root.putChild(b"api-export", _Export(api))
         root.putChild(b"api-code", _Code())
         root.putChild(b"api-break", _Break(break_broker, break_token))
-        self._site = Site(root)
-        self._site.noisy = False
-        self._site.log = lambda request: None  # type: ignore[method-assign]
+        self._root = root
+
+    def site(self, reactor: Any) -> BoundedSite:
+        """What answers; the buttons that break brokers are the only ones that send a body."""
+        return BoundedSite(self._root, reactor, posts=True, max_body_bytes=_MOST_BODY_BYTES)
 
     def listen(self, reactor: Any, port: int) -> int:
         """Returns the port. Raises: twisted's CannotListenError."""
-        listening: int = reactor.listenTCP(port, self._site, interface=LOOPBACK).getHost().port
+        listening: int = reactor.listenTCP(port, self.site(reactor), interface=LOOPBACK).getHost().port
         return listening
 
     def tell_news(self) -> None:

@@ -11,14 +11,13 @@ from typing import Any
 from kafka_zk.config import values as config_values
 from kafka_zk.config.values import BadValue
 from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import topic_names
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
 from kafka_zk.security.authorizer import CLUSTER, Operation, topic
-from kafka_zk.system.clock import Timers
 from kafka_zk.system.integers import INT32, decimal_integer
 
 
@@ -123,11 +122,13 @@ async def change_broker(
         await services.configs.change_entity("brokers", broker_entity(services, per_broker=per_broker), properties)
 
 
-async def alter_each(clock: Timers, response: Any, request: Any, alter: Callable[[Any], Awaitable[None]]) -> Any:
+async def alter_each(
+    turns: ResponseTurns, response: Any, request: Any, alter: Callable[[Any], Awaitable[None]]
+) -> Any:
     """The answer to AlterConfigs and IncrementalAlterConfigs: what ``alter`` raises is its resource's code and text."""
     resources_twice = repeated(request.resources)
     results = []
-    async for resource in in_turns(clock, request.resources):
+    async for resource in turns.each(request.resources):
         result = response.AlterConfigsResourceResponse(
             error_code=0,
             error_message=None,

@@ -6,19 +6,19 @@ spelling (``log.retention.hours``) has no synonyms and counts as default.
 
 import enum
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_zk.config import values as config_values
 from kafka_zk.config.broker_keys import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS, TOPIC_DEFAULTS, documentation, synonyms
 from kafka_zk.handlers.configs import config_resources
 from kafka_zk.handlers.configs.config_resources import OF_CLUSTER, ResourceType
 from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec, topic_names
-from kafka_zk.protocol.api_keys import ApiKey, is_flexible
+from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.protocol.primitives import length
+from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.security.authorizer import Operation
 from kafka_zk.storage.log_config import TOPIC_CONFIGS, LogConfig
@@ -45,17 +45,18 @@ _TYPES = {
 }  # fmt: skip
 _UNKNOWN_TYPE = 0
 _NO_DOCUMENTATION = None
-_NO_THROTTLE_TIME = bytes(4)
-_NO_TAGS = b"\0"
 
 
-async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> bytes:
-    """All keys, or those asked for, of each resource.
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
+    """All keys, or those asked for, of each resource; a resource that is named again is left out.
 
-    Each is encoded at once: kafka-topics asks for all topics in one request, and objects take ten times as much.
+    Each is encoded when it is made: kafka-topics asks for all topics in one request, and objects take ten times the
+    memory.
     """
-    results: list[bytes] = []
-    async for resource in in_turns(services.clock, request.resources):
+    turns = ResponseTurns(services.clock, context)
+    results = EncodedArray(turns, header, "results")
+    for resource in dict.fromkeys(map(_Resource.of, request.resources)):
+        await turns.make()
         result = Result(
             error_code=0,
             error_message="",
@@ -67,18 +68,21 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             result.configs = await _entries(services, context, resource, request)
         except EXPECTED as error:
             result.error_code, result.error_message = error_code(error), error_message(error)
-        results.append(_encoded(result, header.api_version))
-        await context.memory.reserve(len(results[-1]))
-    flexible = is_flexible(ApiKey.DESCRIBE_CONFIGS, header.api_version)
-    end = _NO_TAGS if flexible else b""
-    return b"".join((_NO_THROTTLE_TIME, length(len(results), flexible), *results, end))
+        await results.add(result)
+    return await results.body(Response(throttle_time_ms=0, results=[]))
 
 
-def _encoded(result: Any, version: int) -> bytes:
-    """A result as it stands in a response, which has the throttle time and a count before it, and its tags behind."""
-    flexible = is_flexible(ApiKey.DESCRIBE_CONFIGS, version)
-    body = codec.encode_body(Response(throttle_time_ms=0, results=[result]), ApiKey.DESCRIBE_CONFIGS, version)
-    return bytes(body[len(_NO_THROTTLE_TIME) + len(length(1, flexible)) : len(body) - flexible])
+class _Resource(NamedTuple):
+    """A resource of the request; ``configuration_keys``: None or none for all."""
+
+    resource_type: int
+    resource_name: str
+    configuration_keys: tuple[str, ...] | None
+
+    @classmethod
+    def of(cls, named: Any) -> "_Resource":
+        keys = named.configuration_keys
+        return cls(named.resource_type, named.resource_name, None if keys is None else tuple(keys))
 
 
 async def _entries(services: Services, context: RequestContext, resource: Any, request: Any) -> list[Any]:

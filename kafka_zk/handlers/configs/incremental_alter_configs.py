@@ -10,6 +10,7 @@ from typing import Any
 from kafka_zk.config.broker_keys import BROKER_CONFIGS
 from kafka_zk.handlers.configs import config_resources
 from kafka_zk.handlers.configs.config_resources import ResourceType
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
@@ -39,7 +40,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     async def alter(resource: Any) -> None:
         await _alter(services, context, resource, validate_only=request.validate_only)
 
-    return await config_resources.alter_each(services.clock, Response, request, alter)
+    return await config_resources.alter_each(ResponseTurns(services.clock, context), Response, request, alter)
 
 
 async def _alter(services: Services, context: RequestContext, resource: Any, *, validate_only: bool) -> None:

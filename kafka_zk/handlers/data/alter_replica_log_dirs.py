@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -32,7 +32,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         for number in topic.partitions
     )
     by_topic: dict[str, list[Any]] = {}
-    async for tp, path in in_turns(services.clock, wanted):
+    async for tp, path in ResponseTurns(services.clock, context).each(wanted):
         code = _alter(services, tp, path) if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         by_topic.setdefault(tp.topic, []).append(
             Result.AlterReplicaLogDirPartitionResult(partition_index=tp.partition, error_code=code)

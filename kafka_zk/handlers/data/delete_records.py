@@ -6,8 +6,8 @@ It is answered when all replicas that live have followed. With one replica nothi
 from typing import Any
 
 from kafka_zk.handlers.error_map import EXPECTED, error_code
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -27,13 +27,12 @@ Result = Topic.DeleteRecordsPartitionResult
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """The new low watermark, durable on the leader by then, or an error for each partition."""
     moved: list[tuple[TopicPartition, int, Any]] = []
-    turns = Turns(services.clock)
+    turns = ResponseTurns(services.clock, context)
     topics = []
     for named in request.topics:
         results = []
         for wanted in named.partitions:
-            if turns.is_over:
-                await turns.next()
+            await turns.make()
             tp = TopicPartition(named.name, wanted.partition_index)
             try:
                 low_watermark = _delete(services, context, tp, wanted.offset)

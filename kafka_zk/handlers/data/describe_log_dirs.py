@@ -10,6 +10,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
 from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec
@@ -35,6 +36,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     """One result per configured directory; null topics means all that there are."""
     if not services.authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
         return Response(throttle_time_ms=0, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, results=[])
+    turns = ResponseTurns(services.clock, context)
     asked = None if request.topics is None else await _asked(services, request.topics)
     by_directory: dict[str, list[Log]] = {}
     async for log in in_turns(services.clock, list(services.replicas.logs.all_logs())):
@@ -46,7 +48,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
                 by_directory.setdefault(os.path.abspath(future_dir), []).append(future)
     live = {os.path.abspath(directory) for directory in services.replicas.logs.live_directories}
     results = [
-        await _result(services, directory, by_directory.get(directory, ()), directory in live)
+        await _result(services, turns, directory, by_directory.get(directory, ()), directory in live)
         for directory in _absolute(services.config.log_directories)
     ]
     return Response(throttle_time_ms=0, error_code=ErrorCode.NONE, results=results)
@@ -62,7 +64,7 @@ def _absolute(directories: Iterable[Path]) -> list[str]:
     return list(dict.fromkeys(os.path.abspath(directory) for directory in directories))
 
 
-async def _result(services: Services, directory: str, logs: Iterable[Log], is_live: bool) -> Any:
+async def _result(services: Services, turns: ResponseTurns, directory: str, logs: Iterable[Log], is_live: bool) -> Any:
     try:
         if not is_live:
             raise OSError(f"log directory {directory} is offline")
@@ -77,7 +79,7 @@ async def _result(services: Services, directory: str, logs: Iterable[Log], is_li
             usable_bytes=UNKNOWN_BYTES,
         )
     topics: dict[str, list[Any]] = {}
-    async for log in in_turns(services.clock, sorted(logs, key=lambda log: log.tp)):
+    async for log in turns.each(sorted(logs, key=lambda log: log.tp)):
         topics.setdefault(log.tp.topic, []).append(_partition(services, log))
     return Directory(
         error_code=ErrorCode.NONE,

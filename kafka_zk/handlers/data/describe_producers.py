@@ -6,14 +6,15 @@ Source: KafkaApis.handleDescribeProducersRequest, ReplicaManager.activeProducerS
 from typing import Any
 
 from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import codec, topic_names
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.protocol.memory import OBJECT_BYTES
+from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.security.authorizer import Operation, topic
+from kafka_zk.storage.producer_state import ProducerEntry
 from kafka_zk.storage.types import TopicPartition
 
 Response = codec.response(ApiKey.DESCRIBE_PRODUCERS)
@@ -22,35 +23,29 @@ Partition = Topic.PartitionResponse
 Producer = Partition.ProducerState
 
 
-async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The producers or an error for each partition."""
-    turns = Turns(services.clock)
-    topics = []
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
+    """The producers or an error for each partition, however often it is named."""
+    turns = ResponseTurns(services.clock, context)
+    topics = EncodedArray(turns, header, "topics")
+    asked: dict[str, dict[int, None]] = {}
     for named in request.topics:
-        refusal = _refusal(services, context, named.name)
+        asked.setdefault(named.name, {}).update(dict.fromkeys(named.partition_indexes))
+    for name, indexes in asked.items():
+        await turns.make()
+        refusal = _refusal(services, context, name)
         partitions = []
-        for index in named.partition_indexes:
-            if turns.is_over:
-                await turns.next()
+        async for index in turns.each(indexes):
+            partition = Partition(partition_index=index, error_code=0, error_message=None, active_producers=[])
             try:
                 if refusal is not None:
                     raise refusal
-                producers = _producers(services, TopicPartition(named.name, index))
-                await context.memory.reserve(len(producers) * OBJECT_BYTES)
-                partitions.append(
-                    Partition(partition_index=index, error_code=0, error_message=None, active_producers=producers)
-                )
+                entries = _entries(services, TopicPartition(name, index))
+                partition.active_producers = [_producer(entry) async for entry in turns.each(entries)]
             except EXPECTED as error:
-                partitions.append(
-                    Partition(
-                        partition_index=index,
-                        error_code=error_code(error),
-                        error_message=error_message(error),
-                        active_producers=[],
-                    )
-                )
-        topics.append(Topic(name=named.name, partitions=partitions))
-    return Response(throttle_time_ms=0, topics=topics)
+                partition.error_code, partition.error_message = error_code(error), error_message(error)
+            partitions.append(partition)
+        await topics.add(Topic(name=name, partitions=partitions))
+    return await topics.body(Response(throttle_time_ms=0, topics=[]))
 
 
 def _refusal(services: Services, context: RequestContext, name: str) -> ApiError | None:
@@ -63,7 +58,7 @@ def _refusal(services: Services, context: RequestContext, name: str) -> ApiError
     return None if name in services.metadata.topics else ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _producers(services: Services, tp: TopicPartition) -> list[Any]:
+def _entries(services: Services, tp: TopicPartition) -> list[ProducerEntry]:
     partition = services.replicas.partitions.get(tp)
     if partition is None:
         known = services.metadata.partition(*tp) is not None
@@ -72,14 +67,15 @@ def _producers(services: Services, tp: TopicPartition) -> list[Any]:
         raise ApiError(partition.refusal)
     if partition.log is None:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    return [
-        Producer(
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            last_sequence=producer.last_sequence,
-            last_timestamp=producer.last_timestamp_ms,
-            coordinator_epoch=producer.coordinator_epoch,
-            current_txn_start_offset=producer.current_txn_first_offset,
-        )
-        for producer in partition.log.producers.producers.values()
-    ]
+    return list(partition.log.producers.producers.values())
+
+
+def _producer(entry: ProducerEntry) -> Any:
+    return Producer(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp_ms,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.current_txn_first_offset,
+    )

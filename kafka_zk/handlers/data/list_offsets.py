@@ -7,11 +7,12 @@ from collections import Counter
 from typing import Any
 
 from kafka_zk.handlers.error_map import EXPECTED, error_code
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.memory import OBJECT_BYTES, VALUE_BYTES
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.replica.partition import Partition
 from kafka_zk.security.authorizer import Operation, topic
@@ -28,6 +29,7 @@ LATEST_TIERED = -5
 
 _OFFSET_NOT_AVAILABLE_SINCE = 5
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_RESULT_BYTES = OBJECT_BYTES + 2 * VALUE_BYTES  # version 0 has a list of offsets
 _COST = 256  # of a partition, as slices.Turns counts
 _STEP_COST = 4 * 1024  # of a segment that is looked at
 _UNKNOWN = TimestampOffset(-1, -1, -1)
@@ -40,7 +42,7 @@ Result = Topic.ListOffsetsPartitionResponse
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """An offset, its timestamp and leader epoch (version 0: a list of offsets) or an error for each partition."""
     asked: Counter[tuple[str, int]] = Counter()
-    turns = Turns(services.clock)
+    turns = ResponseTurns(services.clock, context)
     for named in request.topics:
         for wanted in named.partitions:
             if turns.is_over:
@@ -54,6 +56,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             try:
                 if asked[tp] > 1 and header.api_version > 0:
                     raise ApiError(ErrorCode.INVALID_REQUEST)
+                await turns.make(_RESULT_BYTES)
                 await turns.spend(_COST)
                 results.append(
                     await _result(services, context, turns, header.api_version, request, tp, wanted)
@@ -69,7 +72,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 async def _result(
     services: Services,
     context: RequestContext,
-    turns: Turns,
+    turns: ResponseTurns,
     version: int,
     request: Any,
     tp: TopicPartition,
@@ -111,7 +114,7 @@ def _isolation(request: Any, version: int) -> FetchIsolation:
 
 async def _lookup(
     services: Services,
-    turns: Turns,
+    turns: ResponseTurns,
     log: Log,
     partition: Partition,
     isolation: FetchIsolation,
@@ -144,7 +147,7 @@ def _check_committed_is_known(partition: Partition, isolation: FetchIsolation, v
         raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-async def _searched(services: Services, turns: Turns, search: Search) -> TimestampOffset | None:
+async def _searched(services: Services, turns: ResponseTurns, search: Search) -> TimestampOffset | None:
     """The result of a search: what takes long is done by a helper process, and others have their turn."""
     result: SearchResult = None
     try:

@@ -6,8 +6,8 @@ Source: KafkaApis.handleOffsetForLeaderEpochRequest, ReplicaManager.lastOffsetFo
 from typing import Any
 
 from kafka_zk.handlers.error_map import EXPECTED, error_code
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -27,14 +27,13 @@ Result = Topic.EpochEndOffset
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """For each partition the largest epoch up to the one asked for, and the offset after its last record."""
     is_broker = services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER)
-    turns = Turns(services.clock)
+    turns = ResponseTurns(services.clock, context)
     topics = []
     for named in request.topics:
         allowed = is_broker or services.authorizer.authorize(context, Operation.DESCRIBE, topic(named.topic))
         results = []
         for wanted in named.partitions:
-            if turns.is_over:
-                await turns.next()
+            await turns.make()
             try:
                 if not allowed:
                     raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

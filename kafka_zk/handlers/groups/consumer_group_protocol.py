@@ -6,8 +6,8 @@ Source: KafkaApis.handleConsumerGroupHeartbeat, handleConsumerGroupDescribe@3.9.
 
 from typing import Any
 
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -28,6 +28,6 @@ async def describe(services: Services, context: RequestContext, header: RequestH
     return DescribeResponse(
         groups=[
             Group(error_code=ErrorCode.UNSUPPORTED_VERSION, group_id=group_id, members=[])
-            async for group_id in in_turns(services.clock, request.group_ids)
+            async for group_id in ResponseTurns(services.clock, context).each(dict.fromkeys(request.group_ids))
         ]
     )

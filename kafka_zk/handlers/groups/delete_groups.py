@@ -5,8 +5,8 @@ Source: KafkaApis.handleDeleteGroupsRequest@3.9.
 
 from typing import Any
 
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -19,7 +19,7 @@ Response = codec.response(ApiKey.DELETE_GROUPS)
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """A code for each group, each once."""
     results = []
-    async for group_id in in_turns(services.clock, dict.fromkeys(request.groups_names)):
+    async for group_id in ResponseTurns(services.clock, context).each(dict.fromkeys(request.groups_names)):
         if services.authorizer.authorize(context, Operation.DELETE, group(group_id)):
             code = await services.coordinator.delete(group_id)
         else:

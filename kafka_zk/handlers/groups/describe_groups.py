@@ -5,12 +5,14 @@ Source: KafkaApis.handleDescribeGroupsRequest@3.9.
 
 from typing import Any
 
-from kafka_zk.group.coordinator import GroupDescription
+from kafka_zk.group.coordinator import DescribedMember, GroupDescription
+from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import Part
+from kafka_zk.protocol.memory import OBJECT_BYTES
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.security.authorizer import Operation, authorized_operations, group
 
@@ -21,20 +23,28 @@ Group = Response.DescribedGroup
 Member = Group.DescribedGroupMember
 
 
-async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """One description for each group that was named."""
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
+    """One description for each group, however often it is named."""
     with_operations = header.api_version >= _OPERATIONS_SINCE and request.include_authorized_operations
-    groups = []
-    async for group_id in in_turns(services.clock, request.groups):
+    turns = ResponseTurns(services.clock, context)
+    groups = EncodedArray(turns, header, "groups")
+    async for group_id in turns.each(dict.fromkeys(request.groups)):
         if services.authorizer.authorize(context, Operation.DESCRIBE, group(group_id)):
             described = services.coordinator.describe(group_id)
         else:
             described = GroupDescription(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        await turns.make(sum(map(_size_bytes, described.members)))
         answer = _described(group_id, described)
         if with_operations and described.error is ErrorCode.NONE:
             answer.authorized_operations = authorized_operations(services.authorizer, context, group(group_id))
-        groups.append(answer)
-    return Response(throttle_time_ms=0, groups=groups)
+        await groups.add(answer)
+    return await groups.body(Response(throttle_time_ms=0, groups=[]))
+
+
+def _size_bytes(member: DescribedMember) -> int:
+    """What the member takes as an object and encoded."""
+    names_bytes = len(member.member_id) + len(member.group_instance_id or "") + len(member.client_id)
+    return OBJECT_BYTES + names_bytes + len(member.metadata) + len(member.assignment)
 
 
 def _described(group_id: str, described: GroupDescription) -> Any:

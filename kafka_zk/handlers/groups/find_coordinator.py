@@ -9,8 +9,8 @@ Source: KafkaApis.handleFindCoordinatorRequest, getCoordinator@3.9.
 from typing import Any
 
 from kafka_zk.coordinator.internal_topic import InternalTopic
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -30,13 +30,14 @@ Response = codec.response(ApiKey.FIND_COORDINATOR)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """A node for each key, or COORDINATOR_NOT_AVAILABLE with the fields of a node that is none."""
+    """A node for each key, or COORDINATOR_NOT_AVAILABLE with the fields of no node. A key that is named again is left
+    out."""
     key_type = request.key_type if header.api_version >= 1 else _GROUP
     if header.api_version < _MANY_KEYS_SINCE:
         code, node = _coordinator(services, context, header.api_version, key_type, request.key)
         return Response(throttle_time_ms=0, error_code=code, error_message=code.name, **node)
     coordinators = []
-    async for key in in_turns(services.clock, request.coordinator_keys):
+    async for key in ResponseTurns(services.clock, context).each(dict.fromkeys(request.coordinator_keys)):
         code, node = _coordinator(services, context, header.api_version, key_type, key)
         coordinators.append(Response.Coordinator(key=key, error_code=code, error_message="", **node))
     return Response(throttle_time_ms=0, coordinators=coordinators)

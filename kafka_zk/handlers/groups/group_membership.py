@@ -21,6 +21,7 @@ from kafka_zk.protocol.group_membership import (
     write_leave_group_response,
     write_sync_group_response,
 )
+from kafka_zk.protocol.memory import OBJECT_BYTES
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.security.authorizer import Operation, group
 
@@ -29,6 +30,7 @@ _SKIP_ASSIGNMENT_SINCE = 9
 _PROTOCOL_NAMED_SINCE = 5  # SyncGroup
 _MANY_LEAVE_SINCE = 3
 _MANY = 500  # members, which take about a millisecond to write
+_SMALL_BYTES = 16 * 1024  # of a response that is written in one go and not counted
 
 
 async def join(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
@@ -48,8 +50,8 @@ async def join(services: Services, context: RequestContext, header: RequestHeade
         (result.protocol_type, result.protocol_name), result.leader, result.member_id, result.members,
         skip_assignment=result.skip_assignment,
     )  # fmt: skip
-    few = len(result.members) < _MANY
-    return [whole(writing) if few else await coded_in_turns(services.clock, context, writing)]
+    size_bytes = sum(OBJECT_BYTES + len(member.metadata) for member in result.members)
+    return [whole(writing) if size_bytes < _SMALL_BYTES else await coded_in_turns(services.clock, context, writing)]
 
 
 def _join_request(context: RequestContext, header: RequestHeader, request: JoinGroupRequest) -> JoinGroup:
@@ -91,6 +93,8 @@ async def sync(services: Services, context: RequestContext, header: RequestHeade
         del request, wanted
         context.memory.release()
         result = await syncing
+    if len(result.assignment) > _SMALL_BYTES:
+        await context.memory.reserve(len(result.assignment))
     protocol = result.protocol_type, result.protocol_name
     return [write_sync_group_response(version, header.correlation_id, result.error, protocol, result.assignment)]
 

@@ -6,26 +6,32 @@ Source: KafkaApis.handleListGroupsRequest, GroupCoordinatorAdapter.listGroups@3.
 from typing import Any
 
 from kafka_zk.group.coordinator import CLASSIC
+from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.security.authorizer import CLUSTER, Operation, group
 
 Response = codec.response(ApiKey.LIST_GROUPS)
 
 
-async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
     """Those that the client may describe."""
     authorize = services.authorizer.authorize
     sees_all = authorize(context, Operation.DESCRIBE, CLUSTER)
     error, groups = await services.coordinator.list_groups(request.states_filter or (), request.types_filter or ())
-    listed = [
-        Response.ListedGroup(
-            group_id=each.group_id, protocol_type=each.protocol_type, group_state=each.state, group_type=CLASSIC
-        )
-        async for each in in_turns(services.clock, groups)
-        if sees_all or authorize(context, Operation.DESCRIBE, group(each.group_id))
-    ]
-    return Response(throttle_time_ms=0, error_code=error, groups=listed)
+    turns = ResponseTurns(services.clock, context)
+    listed = EncodedArray(turns, header, "groups")
+    async for each in turns.each(groups):
+        if sees_all or authorize(context, Operation.DESCRIBE, group(each.group_id)):
+            await listed.add(
+                Response.ListedGroup(
+                    group_id=each.group_id,
+                    protocol_type=each.protocol_type,
+                    group_state=each.state,
+                    group_type=CLASSIC,
+                )
+            )
+    return await listed.body(Response(throttle_time_ms=0, error_code=error, groups=[]))

@@ -6,8 +6,8 @@ Source: KafkaApis.handleOffsetDeleteRequest@3.9.
 from itertools import islice
 from typing import Any
 
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -26,7 +26,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     """A code for each partition, or one for the group and nothing else."""
     if not services.authorizer.authorize(context, Operation.DELETE, group(request.group_id)):
         return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    turns = Turns(services.clock)
+    turns = ResponseTurns(services.clock, context)
     codes: dict[TopicPartition, ErrorCode] = {}
     for named in request.topics:
         for partition in named.partitions:
@@ -48,8 +48,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             await turns.next()
     by_topic: dict[str, list[Any]] = {}
     for (name, number), code in codes.items():
-        if turns.is_over:
-            await turns.next()
+        await turns.make()
         by_topic.setdefault(name, []).append(Partition(partition_index=number, error_code=code))
     topics = [Topic(name=name, partitions=partitions) for name, partitions in by_topic.items()]
     return Response(error_code=0, throttle_time_ms=0, topics=topics)

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 from kafka_zk.group.offsets import GroupOffsets as CommittedOffsets
 from kafka_zk.handlers.error_map import EXPECTED, error_code
+from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import Part
+from kafka_zk.protocol.memory import OBJECT_BYTES
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.registry.znodes.consumers import NO_OFFSET, is_znode_name
 from kafka_zk.security.authorizer import Operation, group, topic
@@ -32,6 +34,7 @@ GroupTopic = Group.OffsetFetchResponseTopics
 GroupPartition = GroupTopic.OffsetFetchResponsePartitions
 
 _NO_EPOCH = -1
+_FOUND_BYTES = 256
 
 
 class Found(NamedTuple):
@@ -50,16 +53,11 @@ class GroupOffsets(NamedTuple):
     partitions: Mapping[str, Mapping[int, Found]]
 
 
-async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
     """The stored offset or -1 for each partition asked for, or for all that have one (topics null)."""
-    turns = Turns(services.clock)
+    turns = ResponseTurns(services.clock, context)
     if header.api_version >= _MANY_GROUPS_SINCE:
-        groups = []
-        for wanted in request.groups:
-            found = await _group(services, context, turns, wanted, require_stable=request.require_stable)
-            topics = await _topics(turns, found.partitions, GroupTopic, GroupPartition)
-            groups.append(Group(group_id=wanted.group_id, topics=topics, error_code=found.error))
-        return Response(throttle_time_ms=0, groups=groups)
+        return await _groups(services, context, header, turns, request)
     if header.api_version > 0:
         found = await _group(services, context, turns, request, require_stable=bool(request.require_stable))
     elif _may_describe(services, context, request.group_id):
@@ -68,12 +66,32 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         found = GroupOffsets(ErrorCode.GROUP_AUTHORIZATION_FAILED, {})
     if found.error and header.api_version < _TOP_LEVEL_ERROR_SINCE:
         found = await _everywhere(turns, request.topics or [], found.error)
-    topics = await _topics(turns, found.partitions, Topic, Partition)
-    return Response(throttle_time_ms=0, topics=topics, error_code=found.error)
+    turns.keep_objects()
+    topics = EncodedArray(turns, header, "topics")
+    async for each in _topics(turns, found.partitions, Topic, Partition):
+        await topics.add(each)
+    return await topics.body(Response(throttle_time_ms=0, topics=[], error_code=found.error))
+
+
+async def _groups(
+    services: Services, context: RequestContext, header: RequestHeader, turns: ResponseTurns, request: Any
+) -> list[Part]:
+    """All that a group has committed is answered once, however often it is named."""
+    groups = EncodedArray(turns, header, "groups")
+    whole: set[str] = set()
+    for wanted in request.groups:
+        if wanted.topics is None:
+            if wanted.group_id in whole:
+                continue
+            whole.add(wanted.group_id)
+        found = await _group(services, context, turns, wanted, require_stable=request.require_stable)
+        topics = [each async for each in _topics(turns, found.partitions, GroupTopic, GroupPartition)]
+        await groups.add(Group(group_id=wanted.group_id, topics=topics, error_code=found.error))
+    return await groups.body(Response(throttle_time_ms=0, groups=[]))
 
 
 async def _group(
-    services: Services, context: RequestContext, turns: Turns, wanted: Any, *, require_stable: bool
+    services: Services, context: RequestContext, turns: ResponseTurns, wanted: Any, *, require_stable: bool
 ) -> GroupOffsets:
     """From the coordinator. A topic that the client may not describe is an error, or left out of all."""
     if not _may_describe(services, context, wanted.group_id):
@@ -86,8 +104,7 @@ async def _group(
         return GroupOffsets(error, {})
     by_topic: dict[str, dict[int, Found]] = {}
     for tp in list(offsets) if asked is None else asked:
-        if turns.is_over:
-            await turns.next()
+        await turns.make(_FOUND_BYTES)
         refused = _error(services, context, tp)
         if not refused:
             by_topic.setdefault(tp.topic, {})[tp.partition] = _found(offsets, tp, require_stable=require_stable)
@@ -105,16 +122,17 @@ def _found(offsets: CommittedOffsets, tp: TopicPartition, *, require_stable: boo
     return Found(committed.offset, ErrorCode.NONE, committed.leader_epoch, committed.metadata)
 
 
-async def _everywhere(turns: Turns, topics: Iterable[Any], error: ErrorCode) -> GroupOffsets:
+async def _everywhere(turns: ResponseTurns, topics: Iterable[Any], error: ErrorCode) -> GroupOffsets:
     """The old versions have an error for each partition only."""
     by_topic: dict[str, dict[int, Found]] = {}
     async for tp in _partitions(turns, topics):
+        await turns.make(_FOUND_BYTES)
         by_topic.setdefault(tp.topic, {})[tp.partition] = Found(NO_OFFSET, error)
     return GroupOffsets(ErrorCode.NONE, by_topic)
 
 
 async def _from_zookeeper(
-    services: Services, context: RequestContext, turns: Turns, group_id: str, topics: list[Any]
+    services: Services, context: RequestContext, turns: ResponseTurns, group_id: str, topics: list[Any]
 ) -> GroupOffsets:
     """Absent offsets and unknown partitions are UNKNOWN_TOPIC_OR_PARTITION, as in Kafka."""
     if not is_znode_name(group_id):
@@ -134,8 +152,7 @@ async def _from_zookeeper(
         codes.update(dict.fromkeys(known, error_code(error)))
     by_topic: dict[str, dict[int, Found]] = {}
     for tp, code in codes.items():
-        if turns.is_over:
-            await turns.next()
+        await turns.make(_FOUND_BYTES)
         found = Found(NO_OFFSET, code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if tp in stored:
             found = Found(stored[tp].offset, ErrorCode.NONE)
@@ -152,7 +169,7 @@ def _error(services: Services, context: RequestContext, tp: TopicPartition) -> E
     return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-async def _partitions(turns: Turns, topics: Iterable[Any]) -> AsyncIterator[TopicPartition]:
+async def _partitions(turns: ResponseTurns, topics: Iterable[Any]) -> AsyncIterator[TopicPartition]:
     for named in topics:
         for partition in named.partition_indexes:
             if turns.is_over:
@@ -161,17 +178,15 @@ async def _partitions(turns: Turns, topics: Iterable[Any]) -> AsyncIterator[Topi
 
 
 async def _topics(
-    turns: Turns,
+    turns: ResponseTurns,
     found: Mapping[str, Mapping[int, Found]],
     topic_of: Callable[..., Any],
     of: Callable[..., Any],
-) -> list[Any]:
-    listed = []
+) -> AsyncIterator[Any]:
     for name, by_partition in found.items():
         partitions = []
         for partition, each in by_partition.items():
-            if turns.is_over:
-                await turns.next()
+            await turns.make(OBJECT_BYTES + len(each.metadata))
             partitions.append(
                 of(
                     partition_index=partition,
@@ -181,5 +196,4 @@ async def _topics(
                     error_code=each.error,
                 )
             )
-        listed.append(topic_of(name=name, partitions=partitions))
-    return listed
+        yield topic_of(name=name, partitions=partitions)

@@ -8,8 +8,8 @@ from typing import Any
 from kafka_zk.group.offset_manager import Codes, Committer
 from kafka_zk.group.records import OffsetAndMetadata
 from kafka_zk.group.requests import NO_GENERATION, UNKNOWN_MEMBER_ID
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -31,7 +31,7 @@ Partition = Topic.TxnOffsetCommitResponsePartition
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """An error code for each partition."""
-    turns = Turns(services.clock)
+    turns = ResponseTurns(services.clock, context)
     refused = _request_error(services, context, request)
     codes: Codes = {}
     wanted: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -40,8 +40,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         error = refused or _topic_error(services, context, named.name)
         known = services.metadata.topics.get(named.name, ())
         for each in named.partitions:
-            if turns.is_over:
-                await turns.next()
+            await turns.make()
             tp = TopicPartition(named.name, each.partition_index)
             if error:
                 codes[tp] = error
@@ -57,8 +56,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     for named in request.topics:
         partitions = []
         for each in named.partitions:
-            if turns.is_over:
-                await turns.next()
+            await turns.make()
             code = _for_version(codes[TopicPartition(named.name, each.partition_index)], header.api_version)
             partitions.append(Partition(partition_index=each.partition_index, error_code=code))
         topics.append(Topic(name=named.name, partitions=partitions))

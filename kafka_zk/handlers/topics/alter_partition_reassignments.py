@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
@@ -32,12 +33,17 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         outcomes = await services.controller.alter_reassignments(targets)
     except EXPECTED as error:
         return _failure(error)
-    return Response(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message=None, responses=_topics(outcomes))
+    return Response(
+        throttle_time_ms=0,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        responses=await _topics(ResponseTurns(services.clock, context), outcomes),
+    )
 
 
-def _topics(outcomes: Mapping[TopicPartition, ApiError | None]) -> list[Any]:
+async def _topics(turns: ResponseTurns, outcomes: Mapping[TopicPartition, ApiError | None]) -> list[Any]:
     by_topic: dict[str, list[Any]] = {}
-    for tp, error in outcomes.items():
+    async for tp, error in turns.each(outcomes.items()):
         by_topic.setdefault(tp.topic, []).append(
             Topic.ReassignablePartitionResponse(
                 partition_index=tp.partition,

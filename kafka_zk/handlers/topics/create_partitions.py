@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka_zk.handlers.error_map import EXPECTED, controller_error_code, error_message
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
 from kafka_zk.metadata import replica_assignment, topic_creation
 from kafka_zk.metadata.cache import MetadataCache
@@ -37,7 +38,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     results = []
     grown: dict[str, int] = {}
     added_count = 0
-    for name, wanted in wanted_topics.items():
+    async for name, wanted in ResponseTurns(services.clock, context).each(wanted_topics.items()):
         try:
             if names[name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")

@@ -8,14 +8,15 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from kafka_zk.handlers.error_map import EXPECTED, controller_error_code, error_message
+from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.topics.side_by_side import side_by_side
 from kafka_zk.metadata import topic_creation
 from kafka_zk.metadata.topic_creation import NewTopic
-from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.topic_names import CLUSTER_METADATA_TOPIC
 from kafka_zk.security.authorizer import CLUSTER, Operation, topic
@@ -26,38 +27,47 @@ _CONFIGS_SINCE = 5  # KIP-525: the result shows the topic's configuration
 _TOPIC_CONFIG_SOURCE = 1
 _DEFAULT_CONFIG_SOURCE = 5
 
+_PLAN_BYTES = 2048  # of a topic, measured; likewise:
+_REPLICAS_BYTES = 128  # of a partition
+_RESULT_BYTES = 16 * 1024
+
 Response = codec.response(ApiKey.CREATE_TOPICS)
 Result = Response.CreatableTopicResult
 Config = Result.CreatableTopicConfigs
 
 
-async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
     """One result per topic of the request, in its order; one that is named twice has the same result twice."""
+    turns = ResponseTurns(services.clock, context)
     names = Counter(wanted.name for wanted in request.topics)
     wanted_topics = {wanted.name: wanted for wanted in request.topics}
     plans: list[NewTopic | Exception] = []
     planned_count = 0
     planned_names: dict[str, str] = {}
-    async for name, wanted in in_turns(services.clock, wanted_topics.items()):
+    for name, wanted in wanted_topics.items():
+        await turns.make(_PLAN_BYTES)
         plan = _checked(services, context, header, wanted, names[name], planned_count, planned_names)
         if isinstance(plan, NewTopic):
             planned_count += len(plan.replicas)
+            await turns.make(len(plan.replicas) * _REPLICAS_BYTES)
             if not request.validate_only:
                 planned_names[topic_creation.collision_key(name)] = name
         plans.append(plan)
     created = [] if request.validate_only else [plan for plan in plans if isinstance(plan, NewTopic)]
-    outcomes = await side_by_side([topic_creation.create(planned, services.topics) for planned in created])
+    turns.keep_objects()
+    outcomes = await side_by_side(topic_creation.create(planned, services.topics) for planned in created)
     failed = {planned.name: o for planned, o in zip(created, outcomes, strict=True) if isinstance(o, Exception)}
     plans = [failed.get(name, plan) for name, plan in zip(wanted_topics, plans, strict=True)]
     created = [planned for planned in created if planned.name not in failed]
     if request.timeout_ms > 0 and created:
         await _wait_for_leaders(services, created, request.timeout_ms)
     timed_out = {planned.name for planned in created if not _has_leaders(services, planned)}
-    results = {
-        name: _result(header, name, plan, timed_out)
-        async for name, plan in in_turns(services.clock, zip(wanted_topics, plans, strict=True))
-    }
-    return Response(throttle_time_ms=0, topics=[results[wanted.name] for wanted in request.topics])
+    outcome_of = dict(zip(wanted_topics, plans, strict=True))
+    topics = EncodedArray(turns, header, "topics")
+    for wanted in request.topics:
+        await turns.make(_RESULT_BYTES)
+        await topics.add(_result(header, wanted.name, outcome_of[wanted.name], timed_out))
+    return await topics.body(Response(throttle_time_ms=0, topics=[]))
 
 
 def _checked(

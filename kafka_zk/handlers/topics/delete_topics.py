@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 from kafka_zk.handlers.error_map import controller_error_code, error_message
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.topics.side_by_side import side_by_side
 from kafka_zk.protocol import codec, uuids
@@ -32,10 +33,11 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         return Response(throttle_time_ms=0, responses=[_refused(name, topic_id) for name, topic_id in wanted])
     names = [name or services.metadata.topic_names.get(topic_id) for name, topic_id in wanted]
     ids = [services.metadata.topic_ids.get(name or "", uuids.ZERO) for name in names]  # before the controller forgets
-    outcomes = await side_by_side([_delete(services, context, header.api_version, name) for name in names])
+    outcomes = await side_by_side(_delete(services, context, header.api_version, name) for name in names)
     results = []
     deleted = []
-    for (asked_name, asked_id), name, topic_id, error in zip(wanted, names, ids, outcomes, strict=True):
+    asked = zip(wanted, names, ids, outcomes, strict=True)
+    async for (asked_name, asked_id), name, topic_id, error in ResponseTurns(services.clock, context).each(asked):
         if error is None:
             deleted.append(name)
             results.append(Result(name=name, topic_id=topic_id, error_code=0))

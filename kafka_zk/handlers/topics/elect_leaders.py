@@ -10,6 +10,7 @@ from typing import Any
 
 from kafka_zk.controller.leader_elections import ElectionOutcome
 from kafka_zk.handlers.error_map import EXPECTED, error_code
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
@@ -41,7 +42,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     outcomes = await _known(services, outcomes, request.timeout_ms)
     if request.topic_partitions is None:
         outcomes = {tp: outcome for tp, outcome in outcomes.items() if not _is_needless(outcome)}
-    return _response(outcomes)
+    turns = ResponseTurns(services.clock, context)
+    return _response({tp: outcome async for tp, outcome in turns.each(outcomes.items())})
 
 
 def _wanted(services: Services, request: Any) -> list[TopicPartition]:

@@ -6,6 +6,7 @@ Source: KafkaApis.handleListPartitionReassignmentsRequest@3.9.
 from typing import Any
 
 from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
@@ -30,7 +31,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     except EXPECTED as error:
         return _failure(error)
     by_topic: dict[str, list[Any]] = {}
-    for tp, assignment in moving.items():
+    async for tp, assignment in ResponseTurns(services.clock, context).each(moving.items()):
         by_topic.setdefault(tp.topic, []).append(
             Topic.OngoingPartitionReassignment(
                 partition_index=tp.partition,

@@ -16,6 +16,7 @@ from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec, metadata_response, topic_names, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.metadata_response import CLUSTER_OPERATIONS_VERSIONS, TOPIC_OPERATIONS_SINCE, PartitionRow
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
@@ -39,7 +40,7 @@ class _Asked(NamedTuple):
     created: dict[str, str]
 
 
-async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> bytes:
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
     """The cluster as this broker knows it, with the addresses of the listener that the request came through."""
     version = header.api_version
     asked = _Asked(
@@ -82,7 +83,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     size_bytes = sum(len(part) for parts in topics for part in parts)
     if size_bytes > FREE_BYTES:
         await context.memory.reserve(size_bytes)
-    return metadata_response.encode_response(response, topics, version)
+    return [metadata_response.encode_response(response, topics, version)]
 
 
 def _controller_id(services: Services) -> int:

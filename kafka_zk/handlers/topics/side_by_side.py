@@ -1,6 +1,7 @@
 """Many topics of one request: their ZooKeeper operations are under way together, not one round trip after another."""
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable
+from itertools import islice
 from typing import Any, TypeVar
 
 from twisted.internet.defer import ensureDeferred
@@ -12,11 +13,13 @@ T = TypeVar("T")
 AT_ONCE = 200
 
 
-async def side_by_side(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | Exception]:
-    """The results in order; where a coroutine raised one of EXPECTED, that exception."""
+async def side_by_side(work: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
+    """The results in order; where a coroutine raised one of EXPECTED, that exception. ``work`` is taken from as it is
+    begun."""
     outcomes: list[T | Exception] = []
-    for first in range(0, len(work), AT_ONCE):
-        for under_way in [ensureDeferred(one) for one in work[first : first + AT_ONCE]]:
+    remaining = iter(work)
+    while begun := [ensureDeferred(one) for one in islice(remaining, AT_ONCE)]:
+        for under_way in begun:
             try:
                 outcomes.append(await under_way)
             except EXPECTED as error:

@@ -10,9 +10,9 @@ from typing import Any
 
 from kafka_zk.handlers.decoded import answer
 from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.transactions.errors import known_since
-from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -63,7 +63,8 @@ async def _large(services: Services, context: RequestContext, header: RequestHea
     producer = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     wanted, tps = request.v3_and_below_transactional_id, _tps(request.v3_and_below_topics)
     codes = await _of_client(services, context, header.api_version, wanted, producer, tps)
-    return Response(throttle_time_ms=0, results_by_topic_v3_and_below=_topics(_of_each(tps, codes)))
+    turns = ResponseTurns(services.clock, context)
+    return Response(throttle_time_ms=0, results_by_topic_v3_and_below=await _topics(turns, _of_each(tps, codes)))
 
 
 async def _of_brokers(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
@@ -71,13 +72,12 @@ async def _of_brokers(services: Services, context: RequestContext, header: Reque
     if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
         refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return Response(throttle_time_ms=0, error_code=refused, results_by_transaction=[])
-    turns = Turns(services.clock)
+    turns = ResponseTurns(services.clock, context)
     results = []
     for asked in request.transactions:
-        if turns.is_over:
-            await turns.next()
+        await turns.make()
         codes = await _of_broker(services, version, asked)
-        results.append(Transaction(transactional_id=asked.transactional_id, topic_results=_topics(codes)))
+        results.append(Transaction(transactional_id=asked.transactional_id, topic_results=await _topics(turns, codes)))
     return Response(throttle_time_ms=0, error_code=0, results_by_transaction=results)
 
 
@@ -155,8 +155,8 @@ def _tps(topics: Any) -> tuple[TopicPartition, ...]:
     return tuple(dict.fromkeys(TopicPartition(named.name, number) for named in topics for number in named.partitions))
 
 
-def _topics(codes: _Codes) -> list[Any]:
+async def _topics(turns: ResponseTurns, codes: _Codes) -> list[Any]:
     by_topic: dict[str, list[Any]] = {}
-    for (name, number), code in codes.items():
+    async for (name, number), code in turns.each(codes.items()):
         by_topic.setdefault(name, []).append(Partition(partition_index=number, partition_error_code=code))
     return [Topic(name=name, results_by_partition=partitions) for name, partitions in by_topic.items()]

@@ -5,11 +5,12 @@ Source: KafkaApis.handleDescribeTransactionsRequest@3.9.
 
 from typing import Any
 
+from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.memory import OBJECT_BYTES
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.security.authorizer import Operation, topic, transactional_id
@@ -20,20 +21,22 @@ State = Response.TransactionState
 Topic = State.TopicData
 
 
-async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The state of each id, or an error; partitions only of topics that the client may describe."""
-    states = []
-    async for wanted in in_turns(services.clock, request.transactional_ids):
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
+    """The state of each id or an error, however often it is named; partitions only of topics that the client may
+    describe."""
+    turns = ResponseTurns(services.clock, context)
+    states = EncodedArray(turns, header, "transaction_states")
+    async for wanted in turns.each(dict.fromkeys(request.transactional_ids)):
         if services.authorizer.authorize(context, Operation.DESCRIBE, transactional_id(wanted)):
             found = services.transactions.describe(wanted)
         else:
             found = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         if isinstance(found, TransactionMetadata):
-            await context.memory.reserve(len(found.tps) * OBJECT_BYTES)
-            states.append(_state(services, context, wanted, found))
+            await turns.make(len(found.tps) * OBJECT_BYTES)
+            await states.add(_state(services, context, wanted, found))
         else:
-            states.append(_refused(wanted, found))
-    return Response(throttle_time_ms=0, transaction_states=states)
+            await states.add(_refused(wanted, found))
+    return await states.body(Response(throttle_time_ms=0, transaction_states=[]))
 
 
 def _state(services: Services, context: RequestContext, wanted: str, found: TransactionMetadata) -> Any:

@@ -43,4 +43,4 @@ async def _result(services: Services, context: RequestContext, request: InitProd
     if wanted is None:
         return await services.transactions.new_producer_id()
     expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch) if has_id else None
-    return await services.transactions.init_producer_id(wanted, request.timeout_ms, expected)
+    return await services.transactions.init_producer_id(wanted, request.timeout_ms, expected, context.peer_host)

@@ -5,11 +5,11 @@ Source: KafkaApis.handleListTransactionsRequest@3.9.
 
 from typing import Any
 
+from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.protocol.memory import OBJECT_BYTES
+from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.security.authorizer import Operation, transactional_id
 
@@ -20,18 +20,25 @@ Response = codec.response(ApiKey.LIST_TRANSACTIONS)
 State = Response.TransactionState
 
 
-async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
     """Those that the client may describe."""
     duration_ms = request.duration_filter if header.api_version >= _DURATION_SINCE else _ANY_DURATION
     error, unknown_states, transactions = await services.transactions.list_transactions(
         request.state_filters, request.producer_id_filters, duration_ms
     )
-    await context.memory.reserve(len(transactions) * OBJECT_BYTES)
-    states = [
-        State(transactional_id=each.transactional_id, producer_id=each.producer_id, transaction_state=each.state)
-        async for each in in_turns(services.clock, transactions)
-        if services.authorizer.authorize(context, Operation.DESCRIBE, transactional_id(each.transactional_id))
-    ]
-    return Response(
-        throttle_time_ms=0, error_code=error, unknown_state_filters=list(unknown_states), transaction_states=states
+    turns = ResponseTurns(services.clock, context)
+    states = EncodedArray(turns, header, "transaction_states")
+    async for each in turns.each(transactions):
+        if services.authorizer.authorize(context, Operation.DESCRIBE, transactional_id(each.transactional_id)):
+            await states.add(
+                State(
+                    transactional_id=each.transactional_id,
+                    producer_id=each.producer_id,
+                    transaction_state=each.state,
+                )
+            )
+    return await states.body(
+        Response(
+            throttle_time_ms=0, error_code=error, unknown_state_filters=list(unknown_states), transaction_states=[]
+        )
     )

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.handlers.error_map import error_code
+from kafka_zk.handlers.long_responses import ResponseTurns
 from kafka_zk.handlers.services import Services
 from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import codec
@@ -44,14 +45,17 @@ _MOST_BYTES = MOST_TOGETHER * MARKER_BYTES
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """A code for each partition of each marker, once the markers are in all in-sync replicas."""
+    turns = ResponseTurns(services.clock, context)
     if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
         refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return Response(
-            markers=[_answer(each.producer_id, dict.fromkeys(_tps(each), refused)) for each in request.markers]
+            markers=[
+                await _answer(turns, each.producer_id, dict.fromkeys(_tps(each), refused)) for each in request.markers
+            ]
         )
     writing = write(services, [(_marker(each), _tps(each)) for each in request.markers])
     results = writing if isinstance(writing, dict) else await writing
-    return Response(markers=[_answer(producer_id, codes) for producer_id, codes in results.items()])
+    return Response(markers=[await _answer(turns, producer_id, codes) for producer_id, codes in results.items()])
 
 
 def write(
@@ -163,9 +167,9 @@ def _tps(marker: Any) -> list[TopicPartition]:
     return [TopicPartition(named.name, number) for named in marker.topics for number in named.partition_indexes]
 
 
-def _answer(producer_id: int, codes: Codes) -> Any:
+async def _answer(turns: ResponseTurns, producer_id: int, codes: Codes) -> Any:
     by_topic: dict[str, list[Any]] = {}
-    for tp, code in codes.items():
+    async for tp, code in turns.each(codes.items()):
         by_topic.setdefault(tp.topic, []).append(Partition(partition_index=tp.partition, error_code=code))
     topics = [Topic(name=name, partitions=partitions) for name, partitions in by_topic.items()]
     return Result(producer_id=producer_id, topics=topics)

@@ -248,3 +248,25 @@ def test_keys_that_resemble_each_other_are_told_apart_when_they_are_loaded(world
     assert fetch(world, TopicPartition("t", 7), TopicPartition("t", 8)) == {
         TopicPartition("t", 7): 70, TopicPartition("t", 8): 80,
     }  # fmt: skip
+
+
+def test_committed_offsets_have_a_bound(tmp_path: Path) -> None:
+    """50,000 groups with 4 KB of metadata took 454 MB. What is committed already may be committed again."""
+    world = World(tmp_path, replace(NO_DELAY, offsets_max_bytes=100_000))
+    world.lead()
+    manager = world.coordinator._manager
+    large = committed(1)._replace(metadata="m" * 4000)
+    codes = [commit(world, {T0: large}, group=f"g{number}")[T0] for number in range(20)]
+    taken = codes.count(NONE)
+    assert codes == [NONE] * taken + [ErrorCode.COORDINATOR_NOT_AVAILABLE] * (20 - taken)
+    assert 5 < taken < 20
+    assert 80_000 < manager.offsets_memory.used_bytes <= 100_000
+    assert commit(world, {T0: large}, group="g0") == {T0: NONE}
+    assert done(world.coordinator.delete("g1")) is NONE
+    assert commit(world, {T0: large}, group="new") == {T0: NONE}
+    used_bytes = manager.offsets_memory.used_bytes
+    world.stop()
+    assert manager.offsets_memory.used_bytes == 0
+    world.start()
+    world.lead(epoch=world.replicas.controller_epoch + 5)
+    assert world.coordinator._manager.offsets_memory.used_bytes == used_bytes

@@ -109,11 +109,13 @@ def test_every_version_of_describe_configs_is_answered(harness: Make, version: i
 def test_all_topics_of_a_large_cluster_are_described_in_one_answer(harness: Make, version: int) -> None:
     """As kafka-topics asks for them; what they take of the memory is what the answer takes."""
     broker = harness()
-    broker.lead("t")
+    topics = [f"t{number}" for number in range(100)]
+    for name in topics:
+        broker.lead(name)
     request = codec.request(ApiKey.DESCRIBE_CONFIGS)
     resources = [
-        request.DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=None)
-        for _ in range(100)
+        request.DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=None)
+        for name in topics
     ]
     asked = request(resources=resources, include_synonyms=False, include_documentation=False)
     account = MemoryPool(500_000).account()
@@ -121,7 +123,7 @@ def test_all_topics_of_a_large_cluster_are_described_in_one_answer(harness: Make
     broker.start(
         ApiKey.DESCRIBE_CONFIGS, version, asked, CONTEXT._replace(memory=account)
     ).addCallback(answers.append)
-    assert len(answers[0].results) == 100
+    assert [each.resource_name for each in answers[0].results] == topics
     assert {len(result.configs) for result in answers[0].results} == {len(TOPIC_CONFIGS)}
     assert 0 < account.size_bytes < 500_000
 

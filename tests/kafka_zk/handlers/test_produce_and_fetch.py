@@ -253,3 +253,25 @@ def test_an_idempotent_retry_is_answered_with_its_first_offset(harness: Make) ->
     assert (first.base_offset, again.base_offset, again.error_code) == (0, 0, 0)
     assert (first.log_append_time_ms, again.log_append_time_ms) == (-1, 1_700_000_000_000)
     assert fetched(broker.ask(ApiKey.FETCH, 11, fetch(0))).high_watermark == 1
+
+
+def test_a_flood_of_producer_ids_refuses_new_ones_only(harness: Make) -> None:
+    """800,000 took 380 MB. A producer that has written may send its batch again, and the next one; who is refused is
+    to try again, and gets room when others have expired."""
+    broker = harness()
+    broker.lead("t")
+    logs = broker.services.replicas.logs
+    logs.producer_ids.limit = 10
+
+    def produce_as(producer_id: int, sequence: int = 0) -> Any:
+        records = batch(b"x", producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+        return produced(broker, produce(records))
+
+    honest = produce_as(1)
+    codes = [produce_as(producer_id).error_code for producer_id in range(100, 150)]
+    assert codes == [0] * 9 + [ErrorCode.NOT_ENOUGH_REPLICAS] * 41
+    assert produce_as(1).base_offset == honest.base_offset
+    assert produce_as(1, 1).error_code == 0
+    logs.cleanup(1_700_000_000_000 + 2 * logs.producer_id_expiration_ms)
+    assert produce_as(200).error_code == 0
+    assert logs.producer_ids.count == 1

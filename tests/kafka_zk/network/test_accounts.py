@@ -139,6 +139,8 @@ class World:
                     memory.try_take(size_bytes)
                 case 6 if random.random() < 0.2:
                     raise ProtocolError("nonsense")
+                case 7:
+                    memory.release()
         if header.api_key == ApiKey.PRODUCE and random.random() < 0.8:
             del body
             await self.purgatory.wait(["key"], lambda: False, random.choice([10, 10**9]), kind=PassedWait)

@@ -13,6 +13,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
 from kafka_zk.protocol.request import RequestHeader
+from kafka_zk.protocol.response_limits import MAX_BATCH_BYTES, MAX_RESPONSE_BYTES
 from tests.kafka_zk.network.harness import LocalReactor
 from tests.kafka_zk.network.server import Server
 
@@ -177,3 +178,45 @@ def test_an_answer_that_nobody_asked_for_ends_the_connection(broker: Broker) -> 
     with pytest.raises(ProtocolError):
         broker.reactor.result_of(heartbeat(connection))
     assert not connection.connected_to_broker
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "body", "limit_bytes"),
+    [
+        (ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, bytes(100), 64 * 1024 + 800),
+        (ApiKey.FETCH, 12, struct.pack(">iiii", -1, 0, 0, 1_000_000) + bytes(100), MAX_BATCH_BYTES + 1_000_000),
+        (ApiKey.FETCH, 15, struct.pack(">iii", 0, 0, 1_000_000) + bytes(100), MAX_BATCH_BYTES + 1_000_000),
+        (ApiKey.METADATA, 9, bytes(3), MAX_RESPONSE_BYTES),
+    ],
+)
+def test_a_response_that_announces_more_than_was_asked_for_ends_the_connection(
+    reactor: LocalReactor, broker: Broker, api_key: ApiKey, version: int, body: bytes, limit_bytes: int
+) -> None:
+    """Before any of it is received; 2 GB came to lie in memory."""
+    answers: list[Any] = []
+    connection = broker.connection()
+    connection.send_raw(api_key, version, [body]).addErrback(answers.append)
+    for size_bytes, is_refused in ((limit_bytes, False), (limit_bytes + 1, True)):
+        connection._decoder.close()
+        connection.dataReceived(struct.pack(">i", size_bytes) + bytes(8))
+        assert (connection._end_reason is not None) == is_refused
+    reactor.until(lambda: answers)
+    assert isinstance(answers[0].value, ProtocolError)
+
+
+def test_what_nothing_asked_for_ends_the_connection(reactor: LocalReactor, broker: Broker) -> None:
+    connection = broker.connection()
+    connection.dataReceived(struct.pack(">i", 100))
+    assert isinstance(connection._end_reason, ProtocolError)
+    reactor.until(lambda: connection.lost)
+
+
+def test_a_part_of_a_response_is_freed_with_the_connection(reactor: LocalReactor, broker: Broker) -> None:
+    connection = broker.connection()
+    answers: list[Any] = []
+    connection.send_raw(ApiKey.METADATA, 9, [bytes(3)]).addErrback(answers.append)
+    connection.dataReceived(struct.pack(">i", 50_000_000) + bytes(1_000_000))
+    assert connection._decoder.buffered_size_bytes == 1_000_000
+    connection.disconnect()
+    reactor.until(lambda: answers)
+    assert connection._decoder.buffered_size_bytes == 0

@@ -74,8 +74,8 @@ def test_the_bytes_are_those_of_one_go(api_key: ApiKey, make: Any, versions: ran
                 yielded.append(next(steps))
         except StopIteration as end:
             encoded = end.value
-        assert encoded == codec.encode_response(api_key, version, 7, message)
-        assert sum(yielded) <= len(encoded)
+        assert b"".join(encoded) == codec.encode_response(api_key, version, 7, message)
+        assert sum(yielded) <= len(b"".join(encoded))
         assert max(yielded, default=0) < 16 * 1024
 
 
@@ -114,7 +114,7 @@ def test_rows_have_the_bytes_of_one_go(topics: int, partitions: int) -> None:
         (list_offsets, (1, 2000), True),
         (list_offsets, (2000, 0), True),
         (list_offsets, (1000, 1), True),
-        (describe_log_dirs, (1, 10), False),
+        (describe_log_dirs, (1, 5), False),
         (describe_log_dirs, (1, 2000), True),
     ],
 )

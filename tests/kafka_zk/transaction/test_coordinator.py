@@ -316,3 +316,36 @@ def test_an_id_that_no_record_can_hold_is_refused(broker: Harness) -> None:
 def test_a_broker_that_stops_answers(broker: Harness) -> None:
     broker.services.transactions.close()
     assert init(broker).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_ids_that_were_never_used_make_room_for_a_producer_that_tries_again(
+    broker: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """142,600 InitProducerId locked all new ids out for 7 days. What has an epoch or a transaction stays."""
+    coordinator = broker.services.transactions
+    manager = coordinator._manager
+    monkeypatch.setattr(manager.memory, "limit_bytes", 40 * (ID_BYTES + 10))
+
+    def init(wanted: str, peer: str) -> Result:
+        outcome: list[Result] = []
+        ensureDeferred(coordinator.init_producer_id(wanted, 1000, None, peer)).addCallback(outcome.append)
+        turn(broker)
+        return outcome[0]
+
+    for _ in range(2):
+        assert init("again", "honest").error is NONE  # has an epoch
+    used = init("used", "flood")
+    coordinator.add_partitions("used", used.producer, frozenset([T0]))
+    assert init("idle", "honest").error is NONE
+    refused = 0
+    for number in range(100):
+        refused += init(f"flood-{number}", "flood").error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert manager.memory.used_bytes <= manager.memory.limit_bytes
+    assert refused
+    attempts = [init("new", "honest").error for _ in range(3)]
+    assert attempts[-1] is NONE
+    assert {"again", "used", "idle", "new"} <= set(manager.partitions[0].transactions)
+    assert manager.memory.refused_counts["flood"] == refused
+    owned = manager.partitions[0]
+    lead(broker, 5)  # what was forgotten is not in the log, either
+    assert set(manager.partitions[0].transactions) == set(owned.transactions) or not owned.is_current

@@ -1,6 +1,7 @@
 """What browsers that read slowly cost, and what requests that no browser sends are answered."""
 
 import pytest
+from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
 from kafka_zk.web.api import RecordingApi
@@ -30,8 +31,7 @@ def test_a_slow_browser_gets_the_latest_news_only() -> None:
 
 def answer(request: bytes) -> bytes:
     server = WebServer(RecordingApi(Recording()), dict, lambda request: {}, "reading", "secret")
-    server._site.timeOut = None
-    connection = server._site.buildProtocol(None)
+    connection = server.site(Clock()).buildProtocol(None)
     transport = StringTransport()
     connection.makeConnection(transport)
     connection.dataReceived(request)

@@ -1,0 +1,112 @@
+"""An HTTP server for few clients: it refuses bodies before it reads them, and answers one request per connection.
+
+Twisted's parses a form of any size before a resource sees the request: 60 MB took 28 s and 1.1 GB. Any web page can
+make a browser send one to a port of this machine.
+Tests: tests/kafka_zk/network/test_bounded_site.py.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from twisted.internet.interfaces import IAddress
+from twisted.logger import Logger
+from twisted.web.http import HTTPChannel
+from twisted.web.server import Site
+
+MAX_CONNECTIONS = 100
+MAX_HEADERS = 64
+_IDLE_S = 30
+_READS = frozenset((b"GET", b"HEAD"))
+_log = Logger()
+
+
+class _Channel(HTTPChannel):
+    """One connection, for one request."""
+
+    maxHeaders = MAX_HEADERS
+    bound_to: "BoundedSite"
+    is_answering = False
+    _is_refused = False
+
+    def connectionMade(self) -> None:
+        channel: Any = super()
+        channel.connectionMade()
+        self.bound_to.channels[self] = None
+
+    def connectionLost(self, reason: Any = None) -> None:
+        self.bound_to.channels.pop(self, None)
+        channel: Any = super()
+        channel.connectionLost(reason)
+
+    def abort(self) -> None:
+        """End the connection now."""
+        transport: Any = self.transport
+        transport.abortConnection()
+
+    def checkPersistence(self, request: Any, version: bytes) -> bool:
+        """Never: the responses to many requests in one segment would pile up."""
+        request.responseHeaders.setRawHeaders(b"connection", [b"close"])
+        return False
+
+    def allHeadersReceived(self) -> None:
+        site = self.bound_to
+        if self._command not in site.methods:
+            self._refuse(b"405 Method Not Allowed", b"allow: %s\r\n" % b", ".join(sorted(site.methods)))
+        elif self.length is None or self.length > (site.max_body_bytes if self._command == b"POST" else 0):
+            self._refuse(b"413 Content Too Large")  # None: in chunks, of any number
+        else:
+            channel: Any = super()
+            channel.allHeadersReceived()
+
+    def _refuse(self, status: bytes, header: bytes = b"") -> None:
+        transport: Any = self.transport
+        peer = transport.getPeer()
+        host = getattr(peer, "host", peer)
+        _log.warn("HTTP request from {host} refused: {status}", host=str(host), status=status.decode())
+        transport.write(b"HTTP/1.1 %s\r\n%sconnection: close\r\ncontent-length: 0\r\n\r\n" % (status, header))
+        self._is_refused = True
+        self.length = None  # or it would be complete
+        transport.loseConnection()
+
+    def rawDataReceived(self, data: bytes) -> None:
+        if not self._is_refused:
+            channel: Any = super()
+            channel.rawDataReceived(data)
+
+    def allContentReceived(self) -> None:
+        self.is_answering = True
+        channel: Any = super()
+        channel.allContentReceived()
+
+
+class BoundedSite(Site):
+    """Serves ``resource`` to GET and HEAD.
+
+    Args:
+        posts: whether POST is served, too, with a body of at most ``max_body_bytes``.
+    """
+
+    noisy = False
+    protocol: Any = _Channel
+
+    def __init__(self, resource: Any, reactor: Any, *, posts: bool = False, max_body_bytes: int = 0) -> None:
+        super().__init__(resource, reactor=reactor, timeout=_IDLE_S)  # type: ignore[no-untyped-call]
+        self.methods: Collection[bytes] = _READS | {b"POST"} if posts else _READS
+        self.max_body_bytes = max_body_bytes
+        self.channels: dict[_Channel, None] = {}  # the oldest first
+
+    def log(self, request: Any) -> None:
+        """Nothing: an access log helps no one here."""
+
+    def buildProtocol(self, addr: IAddress | None) -> Any:
+        """None, which closes the connection, if there are MAX_CONNECTIONS that all wait for a response; an idle one
+        makes room."""
+        if len(self.channels) >= MAX_CONNECTIONS:
+            idle = next((channel for channel in self.channels if not channel.is_answering), None)
+            if idle is None:
+                return None
+            self.channels.pop(idle)
+            idle.abort()
+        channel: Any = super().buildProtocol(addr)  # type: ignore[no-untyped-call]
+        channel.bound_to = self
+        return channel

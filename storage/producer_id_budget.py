@@ -1,0 +1,44 @@
+"""How many producers the logs of a broker remember: each takes 475 bytes for every partition it writes to.
+
+Clients choose producer ids, and Kafka has no bound but its heap. A producer that has written is remembered for
+``producer.id.expiration.ms``; what is refused is the first batch of a new one.
+"""
+
+from collections.abc import Callable
+
+from kafka_zk.storage.errors import TooManyProducers
+
+MAX_PRODUCERS = 250_000
+"""Of all partitions together: 120 MB."""
+
+
+class ProducerIdBudget:
+    """Shared by all logs. ``count``: the producers of all partitions; logs that are deleted count until the next
+    recount."""
+
+    def __init__(self, limit: int = MAX_PRODUCERS) -> None:
+        self.limit = limit
+        self.count = 0
+        self.on_full: Callable[[int], None] = lambda limit: None
+        """Called with the limit when the first batch is refused, and again after there was room."""
+        self._was_full = False
+
+    def check_room(self, producer_id: int) -> None:
+        """Raises: TooManyProducers if no other producer can be remembered."""
+        if self.count >= self.limit:
+            if not self._was_full:
+                self._was_full = True
+                self.on_full(self.limit)
+            raise TooManyProducers(
+                f"producer {producer_id}: this broker remembers {self.count} producers, at most {self.limit} are"
+                " allowed until some have not written for producer.id.expiration.ms"
+            )
+
+    def recounted(self, count: int) -> None:
+        """There are ``count`` now."""
+        self.count = count
+        self._was_full = self._was_full and count >= self.limit // 2
+
+
+UNBOUNDED = ProducerIdBudget(2**62)
+"""For logs outside of a broker."""

@@ -1,0 +1,34 @@
+"""Scrapes cost a broker no more the more of them there are."""
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Metric
+from twisted.internet.task import Clock
+from twisted.web.test.requesthelper import DummyRequest
+
+from kafka_zk.metrics.endpoint import CACHED_S, _Metrics
+
+
+class Counting:
+    """Collects how often it was asked."""
+
+    count = 0
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        self.count += 1
+        metric = Metric("asked", "", "gauge")
+        metric.add_sample("asked", {}, self.count)
+        yield metric
+
+
+def test_two_hundred_scrapes_in_a_second_collect_once() -> None:
+    clock, collector, registry = Clock(), Counting(), CollectorRegistry()
+    registry.register(collector)
+    metrics = _Metrics(registry, clock)
+    texts = {metrics.render_GET(DummyRequest([])) for _ in range(200)}
+    assert (len(texts), collector.count) == (1, 1)
+    clock.advance(CACHED_S)
+    assert b"asked 2.0" in metrics.render_GET(DummyRequest([]))
