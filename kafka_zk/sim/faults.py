@@ -318,6 +318,17 @@ def _outlived(run: "Run", name: str) -> Callable[[], None]:
     return _nothing
 
 
+def _unnoticed(run: "Run", name: str) -> Callable[[], None]:
+    """The machine of the controller loses its power, and the broker is back before its session is over: no controller
+    sees it go."""
+    controller = _controller(run)
+    if controller is None or not run.broker(controller).is_alive:
+        return _nothing
+    run.broker(controller).lose_power()
+    run.later(run.random.uniform(0.2, 4), run.broker_starter(controller))
+    return _nothing
+
+
 def _unfinished_commits(run: "Run", name: str) -> Callable[[], None]:
     """The next commit is prepared, and its markers do not reach a leader until the coordinator is another one."""
 
@@ -361,9 +372,10 @@ KINDS: dict[str, Act] = {
     "lag": _lag,
     "depose": _depose,
     "outlived": _outlived,
+    "unnoticed": _unnoticed,
     "unfinished-commits": _unfinished_commits,
 }
-COMPOSED = ("late-orders", "lag", "depose", "outlived", "unfinished-commits")
+COMPOSED = ("late-orders", "lag", "depose", "outlived", "unnoticed", "unfinished-commits")
 """Sequences in which one safeguard of replication or of transactions matters; they last as long as they take."""
 DRAWN = tuple(kind for kind in KINDS if kind not in ("delete-claim", *COMPOSED))
 """What a seed draws from, unless kinds are named: another kind would make other plans of all seeds."""
