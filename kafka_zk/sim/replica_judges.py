@@ -195,5 +195,24 @@ def agreement(time_ms: float, tp: TopicPartition, logs: Sequence[ReplicaLog]) ->
     return broken
 
 
+def last_records(
+    time_ms: float, tp: TopicPartition, last: Mapping[int, Mapping[bytes, tuple[int, bytes]]]
+) -> list[str]:
+    """Replicas that have everything have the same last record of each key, however each of them was compacted.
+
+    ``last``: offset and value by key, by broker.
+    """
+    broken = []
+    (one, there), *others = sorted(last.items()) or [(-1, {})]
+    for other, here in others:
+        for key in sorted(there.keys() | here.keys()):
+            if there.get(key) != here.get(key):
+                broken.append(
+                    f"{time_ms:.3f}: the last record of {key!r} in {tp} is {there.get(key)} at broker {one} and"
+                    f" {here.get(key)} at broker {other}"
+                )
+    return broken
+
+
 def _between(log: ReplicaLog, start: int, end: int) -> list[LoggedBatch]:
     return [batch for batch in log.batches if batch.last_offset >= start and batch.base_offset < end]

@@ -120,7 +120,7 @@ class ReplicatedRun(Run):
 
     topics: Mapping[str, Mapping[str, str]] = TOPICS
     properties: Mapping[str, str] = BROKER
-    sequences: Sequence[str] = ("late-orders", "lag", "depose", "outlived", "unnoticed")
+    sequences: Sequence[str] = ("late-orders", "lag", "depose", "outlived", "unnoticed", "unsynced")
     send_every_s = SEND_EVERY_S
     faults_ms = FAULTS_MS
 
@@ -334,7 +334,17 @@ class ReplicatedRun(Run):
             ),
         )
         self.compare_logs()
+        self._compare_compacted()
         return logs
+
+    def _compare_compacted(self) -> None:
+        """Nothing is written any more, and every replica has everything."""
+        for tp in self.states:
+            if tp.topic == COMPACTED:
+                assigned = self._assignment(tp.topic).partitions[tp.partition]
+                hosted = {broker_id: each for broker_id, each in self.replicas_of(tp).items() if broker_id in assigned}
+                last = {broker_id: self._replica_logs.last_records(each) for broker_id, each in hosted.items()}
+                self.broken += replica_judges.last_records(self.world.now_ms, tp, last)
 
     def _wait_for_full_isrs(self) -> None:
         deadline_ms = self.world.now_ms + ISR_FULL_MS

@@ -24,7 +24,9 @@ from kafka_zk.replica.replica_fetcher import ReplicaFetcher
 from kafka_zk.sim.campaign import Outcome
 from kafka_zk.sim.replicated import play_replicated
 from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.storage import log_loader
 from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.producer_state import ProducerState
 from tests.sim import taken_out
 from tests.sim.taken_out import TakeOut
@@ -207,6 +209,26 @@ def absences_are_not_compared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Context, "_registered_after", lambda self, broker_id, zxid: False)
 
 
+def recovery_keeps_every_gap(patch: pytest.MonkeyPatch) -> None:
+    """What a power loss took out of the middle of a log counts as compacted."""
+    patch.setattr(log_loader._Recovery, "_judge_gap", lambda self, end_offset, next_base, *, is_first: None)
+
+
+def compaction_goes_beyond_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
+    """Gaps are there before the recovery point on disk explains them."""
+    patch.setattr(LogManager, "prepare_recovery_point", lambda self, log, offset: None)
+
+
+def segments_begin_at_their_first_batch(patch: pytest.MonkeyPatch) -> None:
+    """A follower leaves a gap between two segments where the leader's compaction did."""
+
+    def roll_for(self: Log, base_offset: int, last_offset: int, now_ms: int) -> None:
+        self.producers.write_snapshot(self.segments.directory, base_offset)
+        self.segments.roll(base_offset, self.config, now_ms)
+
+    patch.setattr(Log, "_roll_for", roll_for)
+
+
 def controllers_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
     """A controller writes whatever epoch there is by now, and without a lease."""
     fenced_writes = ControllerRegistry.fenced_writes
@@ -243,6 +265,9 @@ SAFEGUARDS: dict[str, TakeOut] = {
         whoever_lost_power_stays_in_sync,
         the_first_of_the_isr_is_elected,
         absences_are_not_compared,
+        recovery_keeps_every_gap,
+        compaction_goes_beyond_the_recovery_point,
+        segments_begin_at_their_first_batch,
     )
 }
 
