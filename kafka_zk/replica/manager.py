@@ -276,6 +276,13 @@ class ReplicaManager:
     async def _flush(self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int) -> Appended:
         """Make an append durable, in a thread, and then visible."""
         terms_ended = partition.terms_ended
+        error = await self._make_durable(partition, log)
+        if error is not None:
+            return error
+        return Unreplicated(partition, info, terms_ended) if required_acks == -1 else info
+
+    async def _make_durable(self, partition: Partition, log: Log) -> OSError | None:
+        """After ``Partition.flush_begins``. Returns the error that has taken the directory offline."""
         try:
             work, done = log.prepare_flush()
             try:
@@ -288,7 +295,7 @@ class ReplicaManager:
         finally:
             partition.flush_ended(self.isr_updates.now_ms())
             self._wake(partition.tp)
-        return Unreplicated(partition, info, terms_ended) if required_acks == -1 else info
+        return None
 
     async def _conform_and_append(
         self,
@@ -424,10 +431,20 @@ class ReplicaManager:
         self.topic_ids.give(partition, wanted.topic_id)
         self.partitions[tp] = partition
         refusal = self._open_log(partition, wanted.topic_properties, is_new=wanted.state.is_new)
+        if refusal is None and partition.is_leader:
+            self._flush_what_is_due(partition)
         partition.become(refusal, self.isr_updates.now_ms())
         self._tell_if_changed(partition, before, "LeaderAndIsr")
         self._wake(tp)
         return partition.refusal or ErrorCode.NONE
+
+    def _flush_what_is_due(self, partition: Partition) -> None:
+        """What this broker wrote as a follower, or before a crash, and had not flushed yet when it was elected: the
+        leader counts it as its own only when it is durable, where ``flush.messages`` asks for that."""
+        log, now_ms = partition.log, self._clock.wall_ns() // 1_000_000
+        if log is not None and log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):
+            partition.flush_begins(log.high_watermark)
+            ensureDeferred(self._make_durable(partition, log))
 
     def _take_again(self, partition: Partition, wanted: LeaderState) -> ErrorCode:
         """The leader epoch is known: what is told may be older than what AlterPartition brought since. News are the
