@@ -195,22 +195,27 @@ def agreement(time_ms: float, tp: TopicPartition, logs: Sequence[ReplicaLog]) ->
     return broken
 
 
-def last_records(
-    time_ms: float, tp: TopicPartition, last: Mapping[int, Mapping[bytes, tuple[int, bytes]]]
-) -> list[str]:
-    """Replicas that have everything have the same last record of each key, however each of them was compacted.
+class KeyedLog(NamedTuple):
+    """Offset and key of every record that a replica of a compacted partition has."""
 
-    ``last``: offset and value by key, by broker.
-    """
+    broker_id: int
+    high_watermark: int
+    records: Sequence[tuple[int, bytes]]
+
+
+def last_records(time_ms: float, tp: TopicPartition, logs: Sequence[KeyedLog]) -> list[str]:
+    """Of the last record of each key that one replica has, and another one calls committed, that one has it or a later
+    one, however each of them was compacted."""
     broken = []
-    (one, there), *others = sorted(last.items()) or [(-1, {})]
-    for other, here in others:
-        for key in sorted(there.keys() | here.keys()):
-            if there.get(key) != here.get(key):
-                broken.append(
-                    f"{time_ms:.3f}: the last record of {key!r} in {tp} is {there.get(key)} at broker {one} and"
-                    f" {here.get(key)} at broker {other}"
-                )
+    for one in logs:
+        for other in logs:
+            there = {key: offset for offset, key in other.records}
+            here = {key: offset for offset, key in one.records if offset < other.high_watermark}
+            broken += [
+                f"{time_ms:.3f}: {other.broker_id} lacks {key!r}@{offset} of {tp}, which {one.broker_id} has"
+                for key, offset in here.items()
+                if there.get(key, -1) < offset
+            ]
     return broken
 
 
