@@ -44,6 +44,10 @@ def test_a_missing_safeguard_is_found(safeguard: str, said: str) -> None:
         ("no_shrinking", 0, ("lag",)),
         ("whoever_lives_is_elected", 0, ("outlived",)),
         ("controllers_are_not_fenced", 3, ("depose",)),
+        ("unclean_starts_are_not_announced", 0, ("unnoticed",)),
+        ("whoever_lost_power_stays_in_sync", 0, ("unnoticed",)),
+        ("the_first_of_the_isr_is_elected", 0, ("unnoticed",)),
+        ("compaction_goes_beyond_the_recovery_point", 0, ("unsynced", "kill", "power", "outlived")),
     ],
 )
 def test_a_missing_safeguard_is_found_by_its_seed(safeguard: str, seed: int, kinds: tuple[str, ...]) -> None:
@@ -52,10 +56,22 @@ def test_a_missing_safeguard_is_found_by_its_seed(safeguard: str, seed: int, kin
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", ["lag", "outlived", "depose"])
+@pytest.mark.parametrize("kind", ["lag", "outlived", "depose", "unnoticed", "unsynced"])
 def test_a_sequence_of_faults_finds_nothing_in_the_product_as_it_is(kind: str) -> None:
     outcome = play_replicated(0, kinds=(kind,))
     assert not outcome.violations, "\n".join(outcome.violations[:5])
+
+
+UNNOTICED = [Fault(at_ms, "unnoticed", "broker-1", 0) for at_ms in (8_000, 24_000, 40_000)]
+
+
+def test_power_losses_that_no_controller_sees_cost_no_acknowledged_record() -> None:
+    outcome = play_replicated(0, UNNOTICED)
+    assert not outcome.violations, "\n".join(outcome.violations[:5])
+    without = play_without(
+        SAFEGUARDS["whoever_comes_back_leads_on"], lambda seed: play_replicated(seed, UNNOTICED), 0
+    )
+    assert without.violations
 
 
 def test_orders_that_come_late_are_ignored() -> None:
