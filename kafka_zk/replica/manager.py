@@ -22,6 +22,7 @@ from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult, DelayedProduce, Unreplicated
 from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, ReplicaStopped, RoleChanged
+from kafka_zk.replica.flushes import Flushes
 from kafka_zk.replica.follower_waits import FOLLOWER_FETCHES, FollowerWaits
 from kafka_zk.replica.isr_updates import IsrUpdates, LogStart
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
@@ -116,6 +117,7 @@ class ReplicaManager:
         self.changes = PartitionChanges()
         """Of partitions with followers, for these; noted before somebody who waits is told."""
         self.isr_updates = IsrUpdates(clock, self._isr_changed, events)
+        self._flushes = Flushes(logs, clock, run_in_thread, self.isr_updates.now_ms, self._wake)
         self.follower_waits = FollowerWaits(self.isr_updates.now_ms, purgatory.check)
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
         self.quotas = ReplicationQuotas()
@@ -276,26 +278,10 @@ class ReplicaManager:
     async def _flush(self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int) -> Appended:
         """Make an append durable, in a thread, and then visible."""
         terms_ended = partition.terms_ended
-        error = await self._make_durable(partition, log)
+        error = await self._flushes.make_durable(partition, log)
         if error is not None:
             return error
         return Unreplicated(partition, info, terms_ended) if required_acks == -1 else info
-
-    async def _make_durable(self, partition: Partition, log: Log) -> OSError | None:
-        """After ``Partition.flush_begins``. Returns the error that has taken the directory offline."""
-        try:
-            work, done = log.prepare_flush()
-            try:
-                await self.run_in_thread(work)
-            finally:
-                done()
-        except OSError as error:
-            self.logs.fail_directory(log, error)
-            return error
-        finally:
-            partition.flush_ended(self.isr_updates.now_ms())
-            self._wake(partition.tp)
-        return None
 
     async def _conform_and_append(
         self,
@@ -432,19 +418,11 @@ class ReplicaManager:
         self.partitions[tp] = partition
         refusal = self._open_log(partition, wanted.topic_properties, is_new=wanted.state.is_new)
         if refusal is None and partition.is_leader:
-            self._flush_what_is_due(partition)
+            self._flushes.before_leading(partition)
         partition.become(refusal, self.isr_updates.now_ms())
         self._tell_if_changed(partition, before, "LeaderAndIsr")
         self._wake(tp)
         return partition.refusal or ErrorCode.NONE
-
-    def _flush_what_is_due(self, partition: Partition) -> None:
-        """What this broker wrote as a follower, or before a crash, and had not flushed yet when it was elected: the
-        leader counts it as its own only when it is durable, where ``flush.messages`` asks for that."""
-        log, now_ms = partition.log, self._clock.wall_ns() // 1_000_000
-        if log is not None and log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):
-            partition.flush_begins(log.high_watermark)
-            ensureDeferred(self._make_durable(partition, log))
 
     def _take_again(self, partition: Partition, wanted: LeaderState) -> ErrorCode:
         """The leader epoch is known: what is told may be older than what AlterPartition brought since. News are the
