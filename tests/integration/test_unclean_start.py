@@ -44,9 +44,7 @@ def cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
         "min.insync.replicas": "2",
         "replica.fetch.backoff.ms": "200",
     }
-    with EmbeddedCluster(
-        tmp_path, broker_count=3, properties=properties, force_sync=False, supervised=False
-    ) as made:
+    with EmbeddedCluster(tmp_path, broker_count=3, properties=properties, force_sync=False, supervised=False) as made:
         yield made
 
 
