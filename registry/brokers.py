@@ -16,6 +16,7 @@ from kafka_zk.registry.errors import DuplicateBrokerId, InvalidZnode, NoAuth, No
 from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.pipeline import readable
 from kafka_zk.registry.registration import Holder, outwait_ghost, remove_own, take
+from kafka_zk.registry.unclean_starts import announcement
 from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher
 from kafka_zk.registry.znodes import brokers as znodes
 from kafka_zk.registry.znodes.brokers import BrokerInfo
@@ -35,12 +36,17 @@ class BrokerRegistry:
         self._clock = clock
         self._events = events
 
-    async def register(self, info: BrokerInfo, own_previous_session_ids: Collection[int] = ()) -> int:
+    async def register(
+        self, info: BrokerInfo, own_previous_session_ids: Collection[int] = (), *, unclean_start: bool = False
+    ) -> int:
         """Register this broker in the client's session; returns its broker epoch (the znode's czxid).
 
         Waits for another session's znode to vanish, at most ``ghost_life_ms``. Goes on after a connection loss.
         Calling it again in the same session rewrites the registration and keeps the epoch.
 
+        Args:
+            unclean_start: announce in the same multi that this process started without a clean shutdown before. Only
+                with the first registration of a process: the announcement outlives sessions.
         Raises: DuplicateBrokerId if the znode stays; SessionLost if the session ends (register again in the next one).
         """
         assert self._clock is not None, "register needs a clock"
@@ -51,12 +57,17 @@ class BrokerRegistry:
         async def rewritten(present: Holder) -> int:
             return (await self._client.set(path, data)).czxid
 
+        async def attempt() -> int | Holder:
+            while True:
+                news = await announcement(self._client, info.broker_id, info.timestamp_ms) if unclean_start else []
+                try:
+                    return await take(self._client, path, [*news, *creation], own_previous_session_ids, rewritten)
+                except NoNode:
+                    if len(news) < 2:  # else a controller has just deleted what was announced before
+                        raise
+
         return await outwait_ghost(
-            self._client,
-            self._clock,
-            path,
-            lambda: take(self._client, path, creation, own_previous_session_ids, rewritten),
-            partial(self._duplicate, info.broker_id),
+            self._client, self._clock, path, attempt, partial(self._duplicate, info.broker_id)
         )
 
     async def unregister(self, broker_id: int) -> None:

@@ -42,6 +42,9 @@ LOGS_AT_ONCE = 128
 CLEANER_END_POLLS = 1_000
 """So often a start looks whether the cleaner of a broker that was killed has ended; it does when it notices."""
 
+NEVER_REGISTERED = -1
+"""The broker epoch in the marker of a broker that was stopped before it had one."""
+
 Works = Sequence[Callable[[], None]]
 """fsyncs: any threads may do them, in any order. They raise nothing; whoever made them sees to failures."""
 
@@ -382,6 +385,18 @@ class LogDir:
     def had_clean_shutdown(self) -> bool:
         found = files.status(f"{self.path}/{CLEAN_SHUTDOWN}")
         return found is not None and not found.is_directory
+
+    def was_left_by_a_registered_broker(self) -> bool:
+        """Whether the last shutdown was clean, and of a broker that had registered: one that had not may have found an
+        unclean shutdown that no controller knows of. An empty marker, of a Kafka broker before 3.7, counts as clean.
+        """
+        if not self.had_clean_shutdown():
+            return False
+        try:
+            marker = json.loads(files.read_file(f"{self.path}/{CLEAN_SHUTDOWN}") or b"{}")
+        except (OSError, ValueError):
+            return False
+        return isinstance(marker, dict) and marker.get("brokerEpoch") != NEVER_REGISTERED
 
     def shut_down_steps(self, broker_epoch: int) -> Iterator[Works]:
         """Close every log, write what the next start needs, and give the lock back; some logs in each step.

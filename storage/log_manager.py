@@ -144,6 +144,7 @@ class LogManager:
             self._close_dirs()
             raise
         unclean = {log_dir for log_dir in found if not log_dir.had_clean_shutdown()}
+        is_clean = all(log_dir.was_left_by_a_registered_broker() for log_dir in found)
 
         def failed(log_dir: LogDir, error: OSError) -> None:
             offline[log_dir.path] = str(error)
@@ -172,7 +173,9 @@ class LogManager:
         self._start = None
         self._is_started = True
         recovered_count = sum(log_dir in unclean for log_dir in self._dir_of.values())
-        return StartReport(len(self._logs), recovered_count, tuple(start.dropped), offline, start.scanned_bytes)
+        return StartReport(
+            len(self._logs), recovered_count, tuple(start.dropped), offline, start.scanned_bytes, is_clean
+        )
 
     def _lock_dirs_steps(
         self,

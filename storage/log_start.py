@@ -46,6 +46,7 @@ class StartReport(NamedTuple):
     dropped: tuple[Dropped, ...]
     offline_directories: Mapping[str, str]  # path -> why
     scanned_bytes: int
+    is_clean: bool = True  # a registered broker shut every usable directory down cleanly
 
 
 class OpenedLog(NamedTuple):

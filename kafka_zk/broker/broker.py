@@ -138,6 +138,7 @@ class Broker:
         self._periodic: list[Periodic] = []
         self._config_watcher: ConfigChangeWatcher | None = None
         self._sessions: list[int] = []
+        self._unclean_start = False
         self._stopping = False
         self.broker_id = -1
         self.broker_epoch = -1
@@ -194,7 +195,7 @@ class Broker:
 
     async def _open_logs(self) -> None:
         configs = await usable_configs(self._configs, self._config.topic_defaults)
-        await open_logs(self._clock, self._logs, configs, lambda: self._stopping)
+        self._unclean_start = not (await open_logs(self._clock, self._logs, configs, lambda: self._stopping)).is_clean
 
     def _build_services(self, cluster: str, events: EventSource) -> None:
         config = self._config
@@ -390,7 +391,8 @@ class Broker:
         return BrokerInfo.of(self.broker_id, endpoints, rack=self._config.broker_rack, timestamp_ms=now_ms)
 
     async def _register(self) -> None:
-        self.broker_epoch = await self._brokers.register(self._info(), self._sessions)
+        unclean_start = self._unclean_start and not self._sessions  # in a later session the page cache is the same
+        self.broker_epoch = await self._brokers.register(self._info(), self._sessions, unclean_start=unclean_start)
         if self._client.session_id is not None and self._client.session_id not in self._sessions:
             self._sessions.append(self._client.session_id)
 

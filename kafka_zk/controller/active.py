@@ -169,7 +169,7 @@ class ActiveController:
         await self._changes.send([SendUpdateMetadata(None)])
         online, offline = await self._initialized_replicas()
         self._batch.holds_updates = True
-        elected = await self._changes.elect_waiting()
+        elected = {**await self._changes.elect_waiting(), **await self._changes.elect_returned()}
         self._batch.holds_updates = False
         await self._brokers.leaders_lead(elected)
         shrunk = await self._changes.move_replicas(offline, ReplicaState.OFFLINE)
@@ -177,6 +177,7 @@ class ActiveController:
         everything = SendUpdateMetadata(None, self.context.partitions_with_leadership())
         online_again = await self._changes.move_replicas(untold, ReplicaState.ONLINE)
         await self._changes.send([*shrunk, *online_again, everything])
+        await self._brokers.forget_unclean_starts()
         await self._watch_assignments(self.context.topics)
         await self._reassignments.resume_all()
         await self._deletions.run()

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kafka_zk.controller import events
+from kafka_zk.controller import events, partition_state
 from kafka_zk.controller.channels import Channels
 from kafka_zk.controller.context import Context, LiveBroker, Replica
 from kafka_zk.controller.control_requests import Answer
@@ -46,10 +46,12 @@ class BrokerChanges:
         self._reassignments = reassignments
         self._channels = channels
         self._reporter = reporter
+        self._unclean_starts: dict[int, list[str]] = {}
 
     async def load(self) -> None:
-        """At failover: the live brokers."""
+        """At failover: the live brokers, and which of them started uncleanly."""
         self._context.brokers = await self._store.brokers()
+        await self._read_unclean_starts()
 
     def open_channels(self) -> None:
         for broker in self._context.brokers.values():
@@ -75,11 +77,26 @@ class BrokerChanges:
             self._channels.remove(broker_id)
         for broker_id in (*started, *bounced):
             self._channels.add(present[broker_id].info)
+        if started or bounced:
+            await self._read_unclean_starts()
         await self._start(started, present)
         await self._fail(bounced)
         await self._start(bounced, present)
         await self._fail(failed)
         await self._update(updated, present)
+        if self._context.unclean_starts:
+            await self._changes.elect_returned()
+            await self.forget_unclean_starts()
+
+    async def _read_unclean_starts(self) -> None:
+        self._unclean_starts = await self._store.unclean_starts()
+        self._context.unclean_starts = set(self._unclean_starts)
+
+    async def forget_unclean_starts(self) -> None:
+        """Delete the announcements of brokers that have left the ISRs of others; then they may join again."""
+        for broker_id in sorted(partition_state.dealt_with(self._context)):
+            await self._store.delete_all(self._unclean_starts[broker_id])
+            self._context.unclean_starts.discard(broker_id)
 
     async def _start(self, broker_ids: Sequence[int], present: Mapping[int, LiveBroker]) -> None:
         if not broker_ids:

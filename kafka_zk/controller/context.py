@@ -9,6 +9,7 @@ Source: ControllerContext.scala@3.9.
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from kafka_zk.controller.election import Absences
 from kafka_zk.controller.states import (
     PARTITION_TRANSITIONS,
     REPLICA_TRANSITIONS,
@@ -104,6 +105,7 @@ class Context:
         self.epoch_zk_version = epoch_zk_version
         self.brokers: dict[int, LiveBroker] = {}  # registered, those that are shutting down included
         self.shutting_down: set[int] = set()
+        self.unclean_starts: set[int] = set()  # announced, and not dealt with yet
         self.topics: set[str] = set()
         self.topic_ids: dict[str, str] = {}
         self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
@@ -125,6 +127,15 @@ class Context:
         """Whether its broker is live (or shutting down, if that counts) and its log directory has not failed."""
         live = broker_id in self.brokers if or_shutting_down else self.is_live(broker_id)
         return live and partition not in self.offline_dirs.get(broker_id, ())
+
+    def absences(self, info: LeadershipInfo) -> Absences:
+        """Which members of the ISR were away since this state was written."""
+        away = [member for member in info.isr if self._registered_after(member, info.zxid)]
+        return Absences(away, [member for member in info.isr if member in self.unclean_starts])
+
+    def _registered_after(self, broker_id: int, zxid: int) -> bool:
+        broker = self.brokers.get(broker_id)
+        return broker is not None and 0 <= zxid < broker.epoch
 
     def live_replicas(self, partition: TopicPartition, *, or_shutting_down: bool = False) -> tuple[int, ...]:
         """In the order of the assignment."""

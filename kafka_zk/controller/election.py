@@ -5,16 +5,19 @@ directory are alive.
 
     trigger               leader                                      new ISR
     new partition         first live                                  all live, in the order of the assignment
-    leader gone           first live one in the ISR                   ISR without those not live
+    leader gone           most trusted live one in the ISR            ISR without those not live or not trusted
       ... unclean         first live                                  the leader alone
+    leader was away       as above; among equals the leader           as above
     reassignment          first live one of the target in the ISR     unchanged
     preferred             assigned[0] if live and in the ISR          unchanged
     controlled shutdown   first live one in the ISR that stays        ISR without those shutting down
 
-Source: Election.scala and PartitionLeaderElectionAlgorithms@3.9.
+Trust is ours (``Absences``, decision 0019): where no member of the ISR was away, the first one is elected as in Kafka.
+
+Source: Election.scala and PartitionLeaderElectionAlgorithms@3.9; KIP-966 (unclean starts).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -26,23 +29,69 @@ class Elected(NamedTuple):
     unclean: bool = False
 
 
+class Absences(NamedTuple):
+    """Members of an ISR that no controller has removed from it although they were gone.
+
+    ``away``: registered after the ISR was written. ``unclean``: started without a clean shutdown before, so that
+    acknowledged records may be missing.
+    """
+
+    away: Collection[int] = ()
+    unclean: Collection[int] = ()
+
+    def doubt(self, broker_id: int) -> int:
+        """0: was never away; 1: was away; 2: started uncleanly."""
+        return 2 if broker_id in self.unclean else int(broker_id in self.away)
+
+
+NO_ABSENCES = Absences()
+
+
 def new_partition(live: Sequence[int]) -> Elected | None:
     """A partition that never had a leader."""
     return Elected(live[0], list(live)) if live else None
 
 
 def offline(
-    assigned: Sequence[int], isr: Sequence[int], live: Collection[int], unclean_allowed: bool = False
+    assigned: Sequence[int],
+    isr: Sequence[int],
+    live: Collection[int],
+    unclean_allowed: bool = False,
+    absences: Absences = NO_ABSENCES,
 ) -> Elected | None:
     """The leader is gone, or a replica came back to a partition without a leader."""
-    for broker_id in assigned:
-        if broker_id in live and broker_id in isr:
-            return Elected(broker_id, [member for member in isr if member in live])
+    elected = _most_trusted(assigned, isr, live, absences)
+    if elected is not None:
+        return elected
     if unclean_allowed:
         for broker_id in assigned:
             if broker_id in live:
                 return Elected(broker_id, [broker_id], unclean=True)
     return None
+
+
+def returned(
+    assigned: Sequence[int], isr: Sequence[int], live: Collection[int], leader: int, absences: Absences
+) -> Elected | None:
+    """``must_be_elected_again``: the leader stays unless a more trusted member can lead."""
+    return _most_trusted((leader, *assigned), isr, live, absences)
+
+
+def must_be_elected_again(
+    assigned: Sequence[int], isr: Sequence[int], live: Collection[int], leader: int, absences: Absences
+) -> bool:
+    """Whether a live leader was away and another member is more trusted, or a member started uncleanly.
+
+    A leader that started uncleanly needs a new epoch even if it stays: within an epoch its followers cannot tell what
+    it has lost. A partition with one replica has no followers.
+    """
+    if len(assigned) < 2:
+        return False
+    if leader in absences.away and leader in absences.unclean:
+        return True
+    others = [member for member in isr if member != leader]
+    doubt = absences.doubt(leader)
+    return any(member in absences.unclean or (member in live and absences.doubt(member) < doubt) for member in others)
 
 
 def reassign(target: Sequence[int], isr: Sequence[int], live: Collection[int]) -> Elected | None:
@@ -70,3 +119,14 @@ def controlled_shutdown(
         if broker_id in live_or_shutting_down and broker_id in isr and broker_id not in shutting_down:
             return Elected(broker_id, [member for member in isr if member not in shutting_down])
     return None
+
+
+def _most_trusted(
+    candidates: Iterable[int], isr: Sequence[int], live: Collection[int], absences: Absences
+) -> Elected | None:
+    """The first of the least doubtful candidates. Members that started uncleanly leave the ISR, unless they lead."""
+    leader = min((each for each in candidates if each in live and each in isr), key=absences.doubt, default=None)
+    if leader is None:
+        return None
+    kept = [member for member in isr if member in live]
+    return Elected(leader, [member for member in kept if member == leader or member not in absences.unclean])

@@ -33,6 +33,7 @@ class ElectionStrategy(enum.Enum):
 
     OFFLINE = "offline"
     OFFLINE_UNCLEAN = "offline, unclean"  # ordered by an administrator
+    RETURNED = "returned"  # the leader or a member of the ISR was away, see ``returned``
     REASSIGN = "reassign"
     PREFERRED = "preferred"
     CONTROLLED_SHUTDOWN = "controlled shutdown"
@@ -171,6 +172,33 @@ def electable(context: Context, partitions: Iterable[TopicPartition] | None = No
     ]
 
 
+def returned(context: Context, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Those of the Online ones that must be elected again, because a member of the ISR was away unnoticed."""
+    newest = max((broker.epoch for broker in context.brokers.values()), default=-1)
+    found = []
+    for tp in partitions:
+        info = context.leadership.get(tp)
+        if info is None or context.partition_state(tp) is not PartitionState.ONLINE:
+            continue
+        if (info.zxid < newest or context.unclean_starts) and tp.topic not in context.topics_to_delete:
+            replicas, live = context.replicas(tp), context.live_replicas(tp)
+            if election.must_be_elected_again(replicas, info.isr, live, info.leader, context.absences(info)):
+                found.append(tp)
+    return found
+
+
+def dealt_with(context: Context) -> set[int]:
+    """Brokers whose unclean start matters no more: they are in no ISR that has other members."""
+    shared = {
+        member
+        for tp, info in context.leadership.items()
+        if len(info.isr) > 1 and tp.topic not in context.topics_to_delete
+        for member in info.isr
+        if member in context.unclean_starts
+    }
+    return context.unclean_starts - shared
+
+
 def _has_candidate(context: Context, tp: TopicPartition) -> bool:
     info = context.leadership.get(tp)
     return any(info is None or broker_id in info.isr for broker_id in context.live_replicas(tp))
@@ -185,7 +213,10 @@ def _elect_one(
     match strategy:
         case ElectionStrategy.OFFLINE | ElectionStrategy.OFFLINE_UNCLEAN:
             unclean_allowed = unclean_allowed or strategy is ElectionStrategy.OFFLINE_UNCLEAN
-            return election.offline(assignment.replicas, info.isr, live, unclean_allowed), live
+            absences = context.absences(info)
+            return election.offline(assignment.replicas, info.isr, live, unclean_allowed, absences), live
+        case ElectionStrategy.RETURNED:
+            return election.returned(assignment.replicas, info.isr, live, info.leader, context.absences(info)), live
         case ElectionStrategy.REASSIGN:
             return election.reassign(assignment.target, info.isr, live), assignment.target
         case ElectionStrategy.PREFERRED:

@@ -106,6 +106,14 @@ class StateChanges:
         """Try again for all partitions without a live leader."""
         return await self.bring_online(partition_state.electable(self._context), ElectionStrategy.OFFLINE)
 
+    async def elect_returned(self) -> dict[TopicPartition, LeadershipInfo]:
+        """Elect again where the leader or another member of the ISR was away unnoticed."""
+        returned: list[TopicPartition] = []
+        for portion in portions(self._context.partitions(), PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            returned += partition_state.returned(self._context, portion)
+        return await self.bring_online(returned, ElectionStrategy.RETURNED) if returned else {}
+
     async def elect_stuck(self) -> None:
         """Try again for the partitions that have no leader though one could be elected."""
         await self.bring_online(partition_state.stuck(self._context), ElectionStrategy.OFFLINE)
@@ -272,7 +280,8 @@ class StateChanges:
         failed: list[Refused] = []
         for write, outcome in zip(writes, await self._store.write(operations), strict=True):
             if isinstance(outcome, ZnodeStat):
-                written.append(write._replace(info=replace(write.info, zk_version=outcome.version)))
+                info = replace(write.info, zk_version=outcome.version, zxid=outcome.mzxid)
+                written.append(write._replace(info=info))
             elif isinstance(outcome, BadVersion):
                 changed.append(write.partition)
             else:

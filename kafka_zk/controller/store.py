@@ -31,6 +31,7 @@ from kafka_zk.registry.errors import (
 )
 from kafka_zk.registry.faults import ZnodeFaults
 from kafka_zk.registry.pipeline import READS_AT_ONCE, found, read_all, readable
+from kafka_zk.registry.unclean_starts import read_unclean_starts
 from kafka_zk.registry.znodes import admin, config, isr, topics
 from kafka_zk.registry.znodes.config import EntityConfig
 from kafka_zk.registry.znodes.topics import TopicAssignment
@@ -111,6 +112,11 @@ class ControllerStore:
         live = await self.repeated(BrokerRegistry(self._client).live)
         return {broker_id: LiveBroker(*entry) for broker_id, entry in live.items()}
 
+    async def unclean_starts(self) -> dict[int, list[str]]:
+        """The paths of what brokers have announced, by broker id. Read it after ``brokers``: a registration and its
+        announcement are written together."""
+        return await self.repeated(lambda: read_unclean_starts(self._client))
+
     async def children(self, path: str) -> list[str]:
         """Sorted names; none if ``path`` is not there. Raises: NoAuth."""
         (answer,) = await self.repeated(lambda: found([self._client.children(path)]))
@@ -145,16 +151,18 @@ class ControllerStore:
         return stored
 
     async def states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LeadershipInfo | None]:
-        """The state of each partition with its znode's version; None where there is none that can be understood."""
+        """The state of each partition with its znode's version and zxid; None where there is none that can be
+        understood."""
         states: dict[TopicPartition, LeadershipInfo | None] = {}
         for window in _windows(partitions):
             paths = [topics.state_path(tp.topic, tp.partition) for tp in window]
             for tp, path, answer in zip(window, paths, await self.get_all(paths), strict=True):
-                states[tp] = (
-                    None
-                    if answer is None
-                    else self._understood(path, partial(topics.decode_state, *tp, answer[0], answer[1].version))
-                )
+                if answer is None:
+                    states[tp] = None
+                else:
+                    data, stat = answer
+                    decode = partial(topics.decode_state, *tp, data, stat.version, stat.mzxid)
+                    states[tp] = self._understood(path, decode)
         return states
 
     async def topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:

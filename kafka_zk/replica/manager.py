@@ -22,6 +22,7 @@ from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult, DelayedProduce, Unreplicated
 from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, ReplicaStopped, RoleChanged
+from kafka_zk.replica.flushes import Flushes
 from kafka_zk.replica.follower_waits import FOLLOWER_FETCHES, FollowerWaits
 from kafka_zk.replica.isr_updates import IsrUpdates, LogStart
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
@@ -126,6 +127,7 @@ class ReplicaManager:
         self.changes = PartitionChanges()
         """Of partitions with followers, for these; noted before somebody who waits is told."""
         self.isr_updates = IsrUpdates(clock, self._isr_changed, events)
+        self._flushes = Flushes(logs, clock, run_in_thread, self.isr_updates.now_ms, self._wake)
         self.follower_waits = FollowerWaits(self.isr_updates.now_ms, purgatory.check)
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
         self.quotas = ReplicationQuotas()
@@ -286,18 +288,9 @@ class ReplicaManager:
     async def _flush(self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int) -> Appended:
         """Make an append durable, in a thread, and then visible."""
         terms_ended = partition.terms_ended
-        try:
-            work, done = log.prepare_flush()
-            try:
-                await self.run_in_thread(work)
-            finally:
-                done()
-        except OSError as error:
-            self.logs.fail_directory(log, error)
+        error = await self._flushes.make_durable(partition, log)
+        if error is not None:
             return error
-        finally:
-            partition.flush_ended(self.isr_updates.now_ms())
-            self._wake(partition.tp)
         return Unreplicated(partition, info, terms_ended) if required_acks == -1 else info
 
     async def _conform_and_append(
@@ -434,6 +427,8 @@ class ReplicaManager:
         self.topic_ids.give(partition, wanted.topic_id)
         self.partitions[tp] = partition
         refusal = self._open_log(partition, wanted.topic_properties, is_new=wanted.state.is_new)
+        if refusal is None and partition.is_leader:
+            self._flushes.before_leading(partition)
         partition.become(refusal, self.isr_updates.now_ms())
         self._tell_if_changed(partition, before, "LeaderAndIsr")
         self._wake(tp)

@@ -34,17 +34,17 @@ SEND_EVERY_S = (0.02, 0.2)
 KEYS = 5
 
 
-def key_of(value: str) -> str:
+def key_of(value: str, keys: int = KEYS) -> str:
     """Of a record: its number decides, so that keys come again, whoever sends them."""
     number = value.rpartition(":")[2]
-    return f"key-{int(number) % KEYS}" if number.isdecimal() else value
+    return f"key-{int(number) % keys}" if number.isdecimal() else value
 
 
 class SimProducer:
     """Sends records of numbered values to random partitions, idempotently and with acks=all, as long as it lives.
 
-    ``every_s``: least and greatest time between two records. ``acknowledged`` is told of each record at the moment at
-    which the producer hears of it.
+    ``every_s``: least and greatest time between two records. ``key_of``: from a value. ``acknowledged`` is told of each
+    record at the moment at which the producer hears of it.
     """
 
     def __init__(
@@ -54,9 +54,11 @@ class SimProducer:
         partitions: Callable[[], list[TopicPartition]],
         history: History,
         every_s: tuple[float, float] = SEND_EVERY_S,
+        key_of: Callable[[str], str] = key_of,
     ) -> None:
         self.name = name
         self._every_s = every_s
+        self._key_of = key_of
         self._world = world
         self._partitions = partitions
         self._history = history
@@ -96,7 +98,7 @@ class SimProducer:
         self.waiting += 1
         self._history.add(Sent(self._world.now_ms, self.name, tp, value))
         producer = self._producer
-        sent = producer.send(tp.topic, value.encode(), key=key_of(value).encode(), partition=tp.partition)
+        sent = producer.send(tp.topic, value.encode(), key=self._key_of(value).encode(), partition=tp.partition)
 
         def acked(metadata: RecordMetadata) -> None:
             self.waiting -= 1

@@ -19,6 +19,7 @@ from kafka_zk.registry.znodes.controller import decode as decode_controller
 from kafka_zk.registry.znodes.topics import decode_state, state_path
 from kafka_zk.sim.clients import GROUP
 from kafka_zk.sim.history import Fact, Happened
+from kafka_zk.sim.process import THREAD_S
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
 from kafka_zk.transaction.events import TransactionChanged
@@ -79,6 +80,8 @@ _LINE = re.compile(r"(\d{1,9}) (\S+) (\S+) (\d{1,9})")
 
 LAG_S = 12
 """How long a follower lags."""
+BUSY_DISK_S = (8.0, 12.0)
+"""How long a busy disk takes to sync a file."""
 COMPOSED_MS = 20_000
 """How long a sequence of faults lasts."""
 RECOVERY_MS = 20_000
@@ -318,6 +321,28 @@ def _outlived(run: "Run", name: str) -> Callable[[], None]:
     return _nothing
 
 
+def _unnoticed(run: "Run", name: str) -> Callable[[], None]:
+    """The machine of the controller loses its power, and the broker is back before its session is over: no controller
+    sees it go."""
+    controller = _controller(run)
+    if controller is None or not run.broker(controller).is_alive:
+        return _nothing
+    run.broker(controller).lose_power()
+    run.later(run.random.uniform(0.2, 4), run.broker_starter(controller))
+    return _nothing
+
+
+def _unsynced(run: "Run", name: str) -> Callable[[], None]:
+    """The disk of a broker is too busy to sync the segments that are closed; then its machine loses its power."""
+    broker = run.broker(name)
+    if not broker.is_started or broker.process is None:
+        return _nothing
+    broker.process.thread_s = BUSY_DISK_S
+    run.later(BUSY_DISK_S[0], broker.lose_power)
+    run.later(BUSY_DISK_S[0] + 1, run.broker_starter(name))
+    return partial(setattr, broker.process, "thread_s", THREAD_S)
+
+
 def _unfinished_commits(run: "Run", name: str) -> Callable[[], None]:
     """The next commit is prepared, and its markers do not reach a leader until the coordinator is another one."""
 
@@ -361,9 +386,11 @@ KINDS: dict[str, Act] = {
     "lag": _lag,
     "depose": _depose,
     "outlived": _outlived,
+    "unnoticed": _unnoticed,
+    "unsynced": _unsynced,
     "unfinished-commits": _unfinished_commits,
 }
-COMPOSED = ("late-orders", "lag", "depose", "outlived", "unfinished-commits")
+COMPOSED = ("late-orders", "lag", "depose", "outlived", "unnoticed", "unsynced", "unfinished-commits")
 """Sequences in which one safeguard of replication or of transactions matters; they last as long as they take."""
 DRAWN = tuple(kind for kind in KINDS if kind not in ("delete-claim", *COMPOSED))
 """What a seed draws from, unless kinds are named: another kind would make other plans of all seeds."""

@@ -75,6 +75,8 @@ class Process:
         self.name = name
         self.is_alive = True
         self.is_paused = False
+        self.thread_s = THREAD_S
+        """How long threads take for a piece of work, at least and at most; on a busy disk seconds."""
         self._clock = scheduler.clock
         self._random = random
         self._failed = failed
@@ -202,7 +204,7 @@ class Process:
             else:
                 self.receive(done.callback, result)
 
-        least_s, most_s = THREAD_S
+        least_s, most_s = self.thread_s
         self._clock.plan(least_s + (most_s - least_s) * self._random.random(), finish)
         return done
 

@@ -195,5 +195,29 @@ def agreement(time_ms: float, tp: TopicPartition, logs: Sequence[ReplicaLog]) ->
     return broken
 
 
+class KeyedLog(NamedTuple):
+    """Offset and key of every record that a replica of a compacted partition has."""
+
+    broker_id: int
+    high_watermark: int
+    records: Sequence[tuple[int, bytes]]
+
+
+def last_records(time_ms: float, tp: TopicPartition, logs: Sequence[KeyedLog]) -> list[str]:
+    """Of the last record of each key that one replica has, and another one calls committed, that one has it or a later
+    one, however each of them was compacted."""
+    broken = []
+    for one in logs:
+        for other in logs:
+            there = {key: offset for offset, key in other.records}
+            here = {key: offset for offset, key in one.records if offset < other.high_watermark}
+            broken += [
+                f"{time_ms:.3f}: {other.broker_id} lacks {key!r}@{offset} of {tp}, which {one.broker_id} has"
+                for key, offset in here.items()
+                if there.get(key, -1) < offset
+            ]
+    return broken
+
+
 def _between(log: ReplicaLog, start: int, end: int) -> list[LoggedBatch]:
     return [batch for batch in log.batches if batch.last_offset >= start and batch.base_offset < end]

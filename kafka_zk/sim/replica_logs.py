@@ -4,9 +4,9 @@ import hashlib
 
 from kafka_zk.replica.partition import Partition
 from kafka_zk.sim.disk import SimDisk
-from kafka_zk.sim.replica_judges import LoggedBatch, ReplicaLog
+from kafka_zk.sim.replica_judges import KeyedLog, LoggedBatch, ReplicaLog
 from kafka_zk.storage import files
-from kafka_zk.storage.record_batch import BatchHeader, iter_batches
+from kafka_zk.storage.record_batch import BatchHeader, decode_records, iter_batches
 from kafka_zk.storage.types import TopicPartition
 
 _LARGE = 64 * 1024 * 1024
@@ -42,6 +42,21 @@ class ReplicaLogs:
                 is_durable = is_durable and end <= durable_bytes
                 durable_end = offset if is_durable else durable_end
         return ReplicaLog(broker_id, log.high_watermark, log.log_start_offset, batches, durable_end)
+
+    def read_keys(self, broker_id: int, partition: Partition) -> KeyedLog:
+        """The keys of all that a replica has."""
+        log = partition.log
+        assert log is not None
+        found: list[tuple[int, bytes]] = []
+        offset = log.log_start_offset
+        while (part := log.read(offset, _LARGE).slice) is not None:
+            part.retain()
+            data = files.pread(part.fileno(), part.size_bytes, part.position)
+            part.release()
+            for position, header in iter_batches(memoryview(data)):
+                found += [(record.offset, record.key or b"") for record in decode_records(data, position)]
+                offset = header.last_offset + 1
+        return KeyedLog(broker_id, log.high_watermark, found)
 
     def _parsed(self, place: tuple[int, TopicPartition, int], data: bytes) -> _Parsed:
         before, parsed = self._known.get(place, (b"", []))

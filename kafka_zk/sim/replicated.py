@@ -1,14 +1,15 @@
 """A run of replicated partitions: topics of three replicas, faults, then peace, and the judges of replication.
 
 Three brokers, or five with every third seed, of which partitions move meanwhile. ``play_replicated(seed)`` is all of
-it. ``ACKNOWLEDGED_BY_TWO`` is durable and has ``min.insync.replicas`` 2, ``BY_ONE`` 1. Of ``CACHED`` a power loss may
-take what was not synced, and with one in the plan its replicas are not compared: a leader may come back in its epoch
-without what it had, if the controller went with it. Brokers show their replicas every SAMPLE_MS, ZooKeeper every state
-that is written. Tests: tests/sim/test_replicated.py.
+it. ``ACKNOWLEDGED_BY_TWO`` is durable and has ``min.insync.replicas`` 2, ``BY_ONE`` 1. ``CACHED`` and ``COMPACTED``
+are not flushed: of them a power loss may take what ``power_losses`` excuses. Brokers show their replicas every
+SAMPLE_MS, ZooKeeper every state that is written. Tests: tests/sim/test_replicated.py.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from math import inf
 from random import Random
 
 from twisted.internet.defer import ensureDeferred
@@ -18,13 +19,15 @@ from kafka_zk.client.waiting import sleep
 from kafka_zk.consumer.reader import Reader
 from kafka_zk.registry.client import Create, Operation, SetData, WatchedEvent
 from kafka_zk.registry.znodes import admin, controller, topics
+from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.registry.znodes.topics import TopicAssignment
 from kafka_zk.replica.partition import Partition, Role
 from kafka_zk.sim import judges, replica_judges
 from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, NEVER, PATIENCE_MS, Outcome, Run
-from kafka_zk.sim.clients import SEND_EVERY_S, SimProducer, make_admin
+from kafka_zk.sim.clients import SEND_EVERY_S, SimProducer, key_of, make_admin
 from kafka_zk.sim.faults import Fault, disturbed, drawn, reassigned, with_a_sequence
-from kafka_zk.sim.history import Acked, Found, HandedOut
+from kafka_zk.sim.history import Acked, Fact, Found, HandedOut, Sent
+from kafka_zk.sim.power_losses import PowerLosses
 from kafka_zk.sim.replica_judges import EndSeen, ReplicaSample, StateSample, StateWrite
 from kafka_zk.sim.replica_logs import ReplicaLogs
 from kafka_zk.sim.scheduler import Stuck
@@ -36,10 +39,18 @@ from kafka_zk.storage.types import TopicPartition
 ACKNOWLEDGED_BY_TWO = "by-two"
 BY_ONE = "by-one"
 CACHED = "cached"
+COMPACTED = "compacted"
 TOPICS: Mapping[str, Mapping[str, str]] = {
     ACKNOWLEDGED_BY_TWO: {"min.insync.replicas": "2", "flush.messages": "1"},
     BY_ONE: {"min.insync.replicas": "1", "flush.messages": "1"},
     CACHED: {"min.insync.replicas": "2", "flush.messages": NEVER},
+    COMPACTED: {
+        "min.insync.replicas": "2",
+        "flush.messages": NEVER,
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.01",
+        "segment.bytes": "600",
+    },
 }
 PARTITIONS = 2
 REPLICATION_FACTOR = 3
@@ -51,7 +62,8 @@ IN_TIME_MS = 8_000
 """A record waits for a follower that lags: for ``replica.lag.time.max.ms``, and half of it until somebody looks."""
 AGREEMENT_EVERY = 250  # samples
 BROKER = {
-    "log.cleaner.enable": "false",
+    "log.cleaner.backoff.ms": "2000",
+    "log.cleaner.dedupe.buffer.size": "2097152",
     "log.flush.start.offset.checkpoint.interval.ms": "5000",
     "replica.fetch.max.bytes": "1000",  # who comes back catches up in many steps
     "replica.lag.time.max.ms": "4000",
@@ -78,6 +90,9 @@ REPLICATION_FAULTS = (
 _STATE = "/state"
 _SERVING = (Role.LEADER, Role.FOLLOWER)
 
+
+rare_key_of = partial(key_of, keys=60)
+"""A record is the last one of its key for longer than a machine needs to come back and catch up."""
 
 Running = Mapping[int, Mapping[TopicPartition, Partition]]
 """Brokers that serve, with what they host."""
@@ -108,7 +123,7 @@ class ReplicatedRun(Run):
 
     topics: Mapping[str, Mapping[str, str]] = TOPICS
     properties: Mapping[str, str] = BROKER
-    sequences: Sequence[str] = ("late-orders", "lag", "depose", "outlived")
+    sequences: Sequence[str] = ("late-orders", "lag", "depose", "outlived", "unnoticed", "unsynced")
     send_every_s = SEND_EVERY_S
     faults_ms = FAULTS_MS
 
@@ -122,7 +137,7 @@ class ReplicatedRun(Run):
                 self.plan = with_a_sequence(
                     Random(f"{seed} sequence"), self.plan, names, FAULTS_MS, self.sequences
                 )
-        self._unjudged = CACHED if any(fault.kind == "power" for fault in self.plan) else ""
+        self.power_losses = PowerLosses()
         self.states: dict[TopicPartition, StateSample] = {}
         self.writes: list[StateWrite] = []
         self.ends: list[EndSeen] = []
@@ -140,14 +155,16 @@ class ReplicatedRun(Run):
     def begin(self) -> None:
         world = self.world
         for number in self.broker_ids:
-            world.broker(number, **{key.replace(".", "_"): value for key, value in self.properties.items()})
+            broker = world.broker(number, **{key.replace(".", "_"): value for key, value in self.properties.items()})
+            broker.power_lost = partial(self._power_lost, number)
         world.start_all()
         self._admin = make_admin(world, world.process("admin"))
         for topic, configs in self.topics.items():
             world.run(self._admin.create_topic(topic, PARTITIONS, REPLICATION_FACTOR, configs))
         self._tool = world.zookeeper.client("tool", session_timeout_ms=600_000)
         self.producers = [
-            SimProducer(world, f"producer-{n}", self._writable, self.history, self.send_every_s) for n in (1, 2)
+            SimProducer(world, f"producer-{n}", self._writable, self.history, self.send_every_s, rare_key_of)
+            for n in (1, 2)
         ]
         for producer in self.producers:
             producer.acknowledged = self.acknowledged
@@ -186,8 +203,9 @@ class ReplicatedRun(Run):
         """See where partitions end, then read until there; for ever."""
         while True:
             try:
+                asked_ms = self.world.now_ms
                 ends = await self._reader.end_offsets(self._writable())
-                self.ends += [EndSeen(self.world.now_ms, tp, offset) for tp, offset in ends.items()]
+                self.ends += [EndSeen(asked_ms, tp, offset) for tp, offset in ends.items()]
                 async for records in self._reader.batches(ends):
                     for record in records:
                         assert record.value is not None
@@ -199,6 +217,9 @@ class ReplicatedRun(Run):
             except KafkaError as error:
                 self.note(f"the reader fails: {error}")
                 await sleep(self._reader_process, 0.5)
+
+    def _power_lost(self, broker_id: int) -> None:
+        self.power_losses.power_lost(self.world.now_ms, broker_id)
 
     # -- what is seen of it ---------------------------------------------------------------------------------------
 
@@ -226,7 +247,16 @@ class ReplicatedRun(Run):
         self.writes.append(StateWrite(self._writer(session_id), newest_epoch, sample))
         self.states[tp] = sample
         self._compare_with_the_watermark(sample, self._running())
+        self.broken += self.power_losses.written(
+            self.world.now_ms, tp, sample.leader, sample.isr, self._registered_ms()
+        )
         self.note(str(self.writes[-1]))
+
+    def _registered_ms(self) -> dict[int, float]:
+        """Since when brokers are registered."""
+        tree = self.world.zookeeper.tree
+        stats = {broker_id: tree.exists(broker_path(broker_id)) for broker_id in self.broker_ids}
+        return {broker_id: stat.ctime_ms for broker_id, stat in stats.items() if stat is not None}
 
     def _writer(self, session_id: int) -> int:
         for client in self.world.zookeeper.clients:
@@ -246,14 +276,14 @@ class ReplicatedRun(Run):
         self._sample_count += 1
         running = self._running()
         for state in self.states.values():
-            if state.tp.topic != self._unjudged and _is_ahead(state, running):
+            if _is_ahead(state, running):
                 self._compare_with_the_watermark(state, running)
         if self._sample_count % AGREEMENT_EVERY == 0:
             self.compare_logs()
         self.world.scheduler.clock.callLater(SAMPLE_MS / 1000, self._sample)
 
     def _compare_with_the_watermark(self, state: StateSample, running: Running) -> None:
-        if state.tp.topic == self._unjudged or not _is_ahead(state, running):
+        if not _is_ahead(state, running):
             return
         hosted = _hosted(state.tp, running)
         samples = {broker_id: _sampled(broker_id, partition) for broker_id, partition in hosted.items()}
@@ -261,20 +291,22 @@ class ReplicatedRun(Run):
 
     def acknowledged(self, fact: Acked) -> None:
         """A producer has heard of it."""
-        if fact.tp.topic != self._unjudged:
-            wanted = int(self.topics[fact.tp.topic]["min.insync.replicas"])
-            ends = {broker.broker_id: _log_end(broker, fact.tp) for broker in self.world.brokers.values()}
-            self.broken += replica_judges.acknowledged(fact.time_ms, fact.tp, fact.offset, wanted, ends)
+        wanted = int(self.topics[fact.tp.topic]["min.insync.replicas"])
+        ends = {broker.broker_id: _log_end(broker, fact.tp) for broker in self.world.brokers.values()}
+        self.broken += replica_judges.acknowledged(fact.time_ms, fact.tp, fact.offset, wanted, ends)
 
     def compare_logs(self) -> None:
-        for tp in self.states:
-            if tp.topic == self._unjudged:
-                continue
-            logs = [
-                self._replica_logs.read(broker_id, partition)
+        for tp, state in self.states.items():
+            members = {
+                broker_id: partition
                 for broker_id, partition in self.replicas_of(tp).items()
-                if broker_id in self.states[tp].isr and partition.leader_epoch == self.states[tp].leader_epoch
-            ]
+                if broker_id in state.isr and partition.leader_epoch == state.leader_epoch
+            }
+            if tp.topic == COMPACTED:  # each replica is compacted by itself
+                keys = [self._replica_logs.read_keys(*member) for member in members.items()]
+                self.broken += replica_judges.last_records(self.world.now_ms, tp, keys)
+                continue
+            logs = [self._replica_logs.read(*member) for member in members.items()]
             self.broken += replica_judges.agreement(self.world.now_ms, tp, logs)
             if self._is_durable(tp.topic):
                 self.broken += replica_judges.durable(self.world.now_ms, tp, logs)
@@ -419,20 +451,39 @@ def play_run(run: ReplicatedRun) -> Outcome:
 
 
 def _judged(run: ReplicatedRun, logs: Mapping[TopicPartition, list[Found]]) -> list[str]:
-    facts = run.history.facts
-    durable = {ACKNOWLEDGED_BY_TWO, BY_ONE}
-    if not any(fault.kind == "power" for fault in run.plan):
-        durable.add(CACHED)
-    broken = judges.records(facts, logs, durable)
-    broken += judges.seen(facts, dict(logs), durable)
-    broken += judges.in_time(facts, disturbed(facts), IN_TIME_MS, reassigned(facts))
+    facts = _without_excused(run)
+    compacted = {tp: found for tp, found in logs.items() if tp.topic == COMPACTED}
+    plain = {tp: found for tp, found in logs.items() if tp.topic != COMPACTED}
+    kept = {tp.topic for tp in plain}
+    broken = judges.records(facts, plain, kept)
+    broken += judges.last_values(facts, compacted, rare_key_of)
+    broken += judges.seen(facts, plain, kept)
+    broken += judges.in_time(run.history.facts, disturbed(run.history.facts), IN_TIME_MS, reassigned(facts))
     broken += judges.epochs(facts)
-    broken += replica_judges.ends(each for each in run.ends if each.tp.topic in durable)
+    broken += replica_judges.ends(
+        each for each in run.ends if each.time_ms > run.power_losses.excused_until_ms(each.tp) or _is_flushed(each.tp)
+    )
     if run.world.disk.open_count:
         broken.append(f"{run.world.disk.open_count} files are left open")
     if run.world.network.transports:
         broken.append(f"{len(run.world.network.transports)} ends of connections are left open")
     return broken
+
+
+def _without_excused(run: ReplicatedRun) -> list[Fact]:
+    """The history without what a power loss may have taken: what was acknowledged or read of it."""
+    sent_ms = {(fact.tp, fact.value): fact.time_ms for fact in run.history.facts if isinstance(fact, Sent)}
+
+    def is_excused(fact: Fact) -> bool:
+        if not isinstance(fact, Acked | HandedOut) or _is_flushed(fact.tp):
+            return False
+        return sent_ms.get((fact.tp, fact.value), inf) <= run.power_losses.excused_until_ms(fact.tp)
+
+    return [fact for fact in run.history.facts if not is_excused(fact)]
+
+
+def _is_flushed(tp: TopicPartition) -> bool:
+    return tp.topic not in (CACHED, COMPACTED)
 
 
 def _judged_states(run: ReplicatedRun) -> list[str]:

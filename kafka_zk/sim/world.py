@@ -57,6 +57,8 @@ class SimBroker:
         self.is_started = False
         self.start_error: Failure | None = None
         self.gave_up = False
+        self.power_lost: Callable[[], None] = lambda: None
+        """Called when the machine loses its power."""
 
     @property
     def has_given_up(self) -> bool:
@@ -130,6 +132,7 @@ class SimBroker:
             self._end()
             self.world.network.lost_power(self._process)
         self.world.disk.lose_power(self.folder, self.world.random)
+        self.power_lost()
 
     def pause(self) -> None:
         self._process.pause()

@@ -45,7 +45,10 @@ class TopicAssignment:
 
 @dataclass(frozen=True, slots=True)
 class LeaderIsrAndControllerEpoch:
-    """The last decision about a partition; ``zk_version`` is the znode's version (-1 when not read from one)."""
+    """The last decision about a partition.
+
+    ``zk_version`` is the znode's version and ``zxid`` that of its last write; both are -1 when not known.
+    """
 
     leader: int
     isr: list[int]
@@ -53,6 +56,7 @@ class LeaderIsrAndControllerEpoch:
     controller_epoch: int
     leader_recovery_state: int = 0
     zk_version: int = -1
+    zxid: int = field(default=-1, compare=False)
 
 
 def topic_path(topic: str) -> str:
@@ -145,7 +149,9 @@ def encode_state(state: LeaderIsrAndControllerEpoch) -> bytes:
     return json_codec.encode(document)
 
 
-def decode_state(topic: str, partition: int, data: bytes | None, zk_version: int = -1) -> LeaderIsrAndControllerEpoch:
+def decode_state(
+    topic: str, partition: int, data: bytes | None, zk_version: int = -1, zxid: int = -1
+) -> LeaderIsrAndControllerEpoch:
     """Raises InvalidZnode."""
     path = state_path(topic, partition)
     document = json_codec.decode_object(path, data)
@@ -156,6 +162,7 @@ def decode_state(topic: str, partition: int, data: bytes | None, zk_version: int
         json_codec.integer(path, document, "controller_epoch"),
         json_codec.integer(path, document, "leader_recovery_state", 0, INT8),
         zk_version,
+        zxid,
     )
 
 

@@ -1,11 +1,14 @@
 """Registration: one live broker for each id, whoever restarts, expires or is started twice."""
 
+from typing import Any
+
 import pytest
 
 from kafka_zk.registry.brokers import BrokerRegistry, LiveBrokers
-from kafka_zk.registry.client import SessionState
+from kafka_zk.registry.client import Delete, SessionState
 from kafka_zk.registry.errors import DuplicateBrokerId, RegistryError, SessionLost
 from kafka_zk.registry.registration import ghost_life_ms
+from kafka_zk.registry.unclean_starts import read_unclean_starts
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.sim.zookeeper_client import SimClient
 from tests.registry.world import World, broker_info
@@ -43,6 +46,65 @@ def test_a_lost_answer_is_found_out(world: World, applied: bool) -> None:
     client.lose_request(applied=applied)
     epoch = world.scheduler.run(registry(world, client).register(broker_info(0)))
     assert world.scheduler.run(registry(world, client).live()) == {0: (broker_info(0), epoch)}
+
+
+def announced(world: World) -> dict[int, list[str]]:
+    return world.scheduler.run(read_unclean_starts(world.clients[1]))
+
+
+@pytest.mark.parametrize("lost", [None, True, False])
+def test_an_unclean_start_is_announced_with_the_registration(world: World, lost: bool | None) -> None:
+    """In one multi, once, and it outlives the session; a later session announces nothing."""
+    client = world.clients[0]
+    mine = registry(world, client)
+    assert announced(world) == {}
+    if lost is not None:
+        client.lose_request(after=3, applied=lost)  # the multi comes after two parents and what is announced already
+    epoch = world.scheduler.run(mine.register(broker_info(3), unclean_start=True))
+    (path,) = announced(world)[3]
+    stat = world.scheduler.run(client.exists(path))
+    assert stat is not None and (stat.czxid, stat.ephemeral_owner) == (epoch, 0)
+    world.zookeeper.expire(client)
+    world.scheduler.run_until(lambda: client.state is SessionState.CONNECTED and client.session_id in living(world))
+    world.scheduler.run(mine.register(broker_info(3)))
+    assert announced(world) == {3: [path]}
+
+
+def test_a_refused_registration_announces_nothing(world: World) -> None:
+    first, second = (registry(world, client) for client in world.clients)
+    world.scheduler.run(first.register(broker_info(0)))
+    with pytest.raises(DuplicateBrokerId):
+        world.scheduler.run(second.register(broker_info(0), unclean_start=True))
+    assert announced(world) == {}
+
+
+def test_a_second_unclean_start_replaces_the_announcement(world: World) -> None:
+    """So a controller that deletes what it has dealt with spares the new one."""
+    client = world.clients[0]
+    world.scheduler.run(registry(world, client).register(broker_info(0), unclean_start=True))
+    (first,) = announced(world)[0]
+    world.scheduler.run(registry(world, client).unregister(0))
+    world.scheduler.run(registry(world, client).register(broker_info(0), unclean_start=True))
+    (second,) = announced(world)[0]
+    assert second > first
+
+
+def test_an_announcement_that_a_controller_deletes_meanwhile_is_no_obstacle(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = world.clients[0]
+    world.scheduler.run(registry(world, client).register(broker_info(0), unclean_start=True))
+    world.scheduler.run(registry(world, client).unregister(0))
+    multi, deleted = client.multi, announced(world)[0]
+
+    def late(operations: Any) -> Any:
+        if deleted:
+            world.zookeeper.tree.apply(Delete(deleted.pop()), 0, 0)
+        return multi(operations)
+
+    monkeypatch.setattr(client, "multi", late)
+    world.scheduler.run(registry(world, client).register(broker_info(0), unclean_start=True))
+    assert len(announced(world)[0]) == 1
 
 
 def test_a_second_broker_with_the_same_id_is_refused_after_the_wait(world: World) -> None:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
+from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import Check, Create, Delete, EventType, SessionState, SetData, WatchedEvent
@@ -23,6 +24,8 @@ from kafka_zk.registry.errors import (
 from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
 from kafka_zk.registry.paths import ensure_persistent_paths
 from kafka_zk.registry.pipeline import outcomes, read_all, results
+from kafka_zk.registry.unclean_starts import read_unclean_starts
+from kafka_zk.registry.znodes.unclean_start import UNCLEAN_STARTS
 from kafka_zk.testing.proxy import TcpProxy
 from kafka_zk.testing.zookeeper import Chroot
 from tests.registry.twisted_lab import SESSION_TIMEOUT_MS, Lab, deferred_in_thread, opened
@@ -224,5 +227,31 @@ def test_brokers_and_controller_on_the_real_server(lab: Lab, expire_session: Cal
         await lab.until(lambda: first.state is SessionState.CONNECTED and first.session_id != session_id)
         assert await ControllerRegistry(second).elect(1) == Elected(2, 2)
         assert await BrokerRegistry(first, lab.thread.reactor).register(broker_info(0)) > epoch
+
+    lab.run(story)
+
+
+def test_an_unclean_start_and_the_registration_are_one_write_on_the_real_server(
+    lab: Lab, expire_session: Callable[[int], None]
+) -> None:
+    """A ghost's registration refuses both; the announcement is still there when the session is not."""
+
+    async def story() -> None:
+        ghost, reborn, watcher = await lab.client(), await lab.client(), await lab.client()
+        await ensure_persistent_paths(ghost)
+        await BrokerRegistry(ghost, lab.thread.reactor).register(broker_info(0))
+        registering = ensureDeferred(
+            BrokerRegistry(reborn, lab.thread.reactor).register(broker_info(0), unclean_start=True)
+        )
+        while await watcher.exists(UNCLEAN_STARTS) is None:
+            await lab.sleep(0.01)
+        await ghost.close()
+        epoch = await registering
+        ((path,),) = (await read_unclean_starts(watcher)).values()
+        stat = await watcher.exists(path)
+        assert stat is not None and (stat.czxid, stat.mzxid, stat.ephemeral_owner) == (epoch, epoch, 0)
+        await deferred_in_thread(lab, expire_session, reborn.session_id)
+        await lab.until(lambda: reborn.state is SessionState.CONNECTED)
+        assert await read_unclean_starts(watcher) == {0: [path]}
 
     lab.run(story)

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from kafka_zk.controller import alter_partition, election, partition_state
-from kafka_zk.controller.context import LeadershipInfo
+from kafka_zk.controller.context import Context, LeadershipInfo
 from kafka_zk.controller.effects import WriteState
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.controller import ControllerRegistry
 from kafka_zk.replica.fetcher_state import FetcherState, Truncate
 from kafka_zk.replica.isr_state import Pending
@@ -23,7 +24,9 @@ from kafka_zk.replica.replica_fetcher import ReplicaFetcher
 from kafka_zk.sim.campaign import Outcome
 from kafka_zk.sim.replicated import play_replicated
 from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.storage import log_loader
 from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.producer_state import ProducerState
 from tests.sim import taken_out
 from tests.sim.taken_out import TakeOut
@@ -169,6 +172,63 @@ def whoever_lives_is_elected(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(election, "offline", lambda assigned, isr, live, allowed=False: offline(assigned, isr, live, True))
 
 
+def whoever_comes_back_leads_on(patch: pytest.MonkeyPatch) -> None:
+    """A new controller goes by who is registered, as Kafka's does."""
+    patch.setattr(election, "must_be_elected_again", lambda *situation: False)
+
+
+def unclean_starts_are_not_announced(patch: pytest.MonkeyPatch) -> None:
+    """Controllers only know who was away."""
+    register = BrokerRegistry.register
+    patch.setattr(BrokerRegistry, "register", lambda self, *given, unclean_start: register(self, *given))
+
+
+def whoever_lost_power_stays_in_sync(patch: pytest.MonkeyPatch) -> None:
+    """A member that started uncleanly does not lead, but stays in the ISR."""
+
+    def nobody_removed(candidates: Any, isr: Any, live: Any, absences: Any) -> election.Elected | None:
+        elected = most_trusted(candidates, isr, live, absences)
+        return elected and elected._replace(isr=[member for member in isr if member in live])
+
+    most_trusted = election._most_trusted
+    patch.setattr(election, "_most_trusted", nobody_removed)
+
+
+def the_first_of_the_isr_is_elected(patch: pytest.MonkeyPatch) -> None:
+    """Kafka's order, whoever started uncleanly."""
+    most_trusted = election._most_trusted
+    patch.setattr(
+        election,
+        "_most_trusted",
+        lambda candidates, isr, live, absences: most_trusted(candidates, isr, live, election.NO_ABSENCES),
+    )
+
+
+def absences_are_not_compared(patch: pytest.MonkeyPatch) -> None:
+    """Controllers only know who has announced an unclean start."""
+    patch.setattr(Context, "_registered_after", lambda self, broker_id, zxid: False)
+
+
+def recovery_keeps_every_gap(patch: pytest.MonkeyPatch) -> None:
+    """What a power loss took out of the middle of a log counts as compacted."""
+    patch.setattr(log_loader._Recovery, "_judge_gap", lambda self, end_offset, next_base, *, is_first: None)
+
+
+def compaction_goes_beyond_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
+    """Gaps are there before the recovery point on disk explains them."""
+    patch.setattr(LogManager, "prepare_recovery_point", lambda self, log, offset: None)
+
+
+def segments_begin_at_their_first_batch(patch: pytest.MonkeyPatch) -> None:
+    """A follower leaves a gap between two segments where the leader's compaction did."""
+
+    def roll_for(self: Log, base_offset: int, last_offset: int, now_ms: int) -> None:
+        self.producers.write_snapshot(self.segments.directory, base_offset)
+        self.segments.roll(base_offset, self.config, now_ms)
+
+    patch.setattr(Log, "_roll_for", roll_for)
+
+
 def controllers_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
     """A controller writes whatever epoch there is by now, and without a lease."""
     fenced_writes = ControllerRegistry.fenced_writes
@@ -200,6 +260,14 @@ SAFEGUARDS: dict[str, TakeOut] = {
         leader_epochs_stay,
         whoever_lives_is_elected,
         controllers_are_not_fenced,
+        whoever_comes_back_leads_on,
+        unclean_starts_are_not_announced,
+        whoever_lost_power_stays_in_sync,
+        the_first_of_the_isr_is_elected,
+        absences_are_not_compared,
+        recovery_keeps_every_gap,
+        compaction_goes_beyond_the_recovery_point,
+        segments_begin_at_their_first_batch,
     )
 }
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from kafka_zk.producer.producer import Producer
-from kafka_zk.sim import process
 from kafka_zk.sim.clients import make_admin
 from kafka_zk.sim.world import SESSION_TIMEOUT_MS, SimBroker, World
 from kafka_zk.storage.types import TopicPartition
@@ -117,16 +116,14 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize("is_controller", [False, True])
-def test_nobody_waits_for_a_broker_that_stops_cleanly(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, is_controller: bool
-) -> None:
+def test_nobody_waits_for_a_broker_that_stops_cleanly(cluster: Cluster, is_controller: bool) -> None:
     """However long it takes to close its logs; it is registered until that is done."""
     stopping = cluster.broker(is_controller=is_controller)
     cluster.write_to_what_is_led_by(stopping)
     begun_ms = cluster.world.now_ms
-    with monkeypatch.context() as slow:
-        slow.setattr(process, "THREAD_S", SLOW_DISK_S)
-        cluster.world.run(stopping.stop())
+    assert stopping.process is not None
+    stopping.process.thread_s = SLOW_DISK_S
+    cluster.world.run(stopping.stop())
     assert cluster.world.now_ms - begun_ms > SLOW_DISK_S[0] * 1000
     cluster.world.run_for(500)
     assert cluster.gap_s() < MOST_GAP_S

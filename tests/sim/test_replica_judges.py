@@ -1,7 +1,15 @@
 """The judges of replication find planted violations, and accept sound samples."""
 
 from kafka_zk.sim import replica_judges
-from kafka_zk.sim.replica_judges import EndSeen, LoggedBatch, ReplicaLog, ReplicaSample, StateSample, StateWrite
+from kafka_zk.sim.replica_judges import (
+    EndSeen,
+    KeyedLog,
+    LoggedBatch,
+    ReplicaLog,
+    ReplicaSample,
+    StateSample,
+    StateWrite,
+)
 from kafka_zk.storage.types import TopicPartition
 
 TP = TopicPartition("t", 0)
@@ -53,3 +61,14 @@ def test_a_committed_record_that_is_not_durable() -> None:
     log = ReplicaLog(1, 2, 0, [LoggedBatch(0, 1, 0, "a")], 2)
     assert not replica_judges.durable(1.0, TP, [log])
     assert replica_judges.durable(1.0, TP, [log._replace(durable_end=1)])
+
+
+def test_the_last_record_of_a_key_that_a_compacted_replica_lacks() -> None:
+    whole = KeyedLog(1, 4, [(0, b"a"), (1, b"b"), (2, b"a"), (3, b"c")])
+    compacted = KeyedLog(2, 4, [(1, b"b"), (2, b"a"), (3, b"c")])
+    assert not replica_judges.last_records(1.0, TP, [whole, compacted])
+    with_a_hole = KeyedLog(2, 4, [(0, b"a"), (3, b"c")])
+    found = replica_judges.last_records(1.0, TP, [whole, with_a_hole])
+    assert {text.partition(" of ")[0] for text in found} == {"1.000: 2 lacks b'b'@1", "1.000: 2 lacks b'a'@2"}
+    behind = KeyedLog(2, 1, [(0, b"a")])
+    assert not replica_judges.last_records(1.0, TP, [whole, behind])

@@ -44,6 +44,10 @@ def test_a_missing_safeguard_is_found(safeguard: str, said: str) -> None:
         ("no_shrinking", 0, ("lag",)),
         ("whoever_lives_is_elected", 0, ("outlived",)),
         ("controllers_are_not_fenced", 3, ("depose",)),
+        ("unclean_starts_are_not_announced", 0, ("unnoticed",)),
+        ("whoever_lost_power_stays_in_sync", 0, ("unnoticed",)),
+        ("the_first_of_the_isr_is_elected", 0, ("unnoticed",)),
+        ("compaction_goes_beyond_the_recovery_point", 0, ("unsynced", "kill", "power", "outlived")),
     ],
 )
 def test_a_missing_safeguard_is_found_by_its_seed(safeguard: str, seed: int, kinds: tuple[str, ...]) -> None:
@@ -52,14 +56,30 @@ def test_a_missing_safeguard_is_found_by_its_seed(safeguard: str, seed: int, kin
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", ["lag", "outlived", "depose"])
+@pytest.mark.parametrize("kind", ["lag", "outlived", "depose", "unnoticed", "unsynced"])
 def test_a_sequence_of_faults_finds_nothing_in_the_product_as_it_is(kind: str) -> None:
     outcome = play_replicated(0, kinds=(kind,))
     assert not outcome.violations, "\n".join(outcome.violations[:5])
 
 
+UNSYNCED = [Fault(5_000 + 17_000 * turn, "unsynced", f"broker-{turn + 1}", 0) for turn in range(3)]
+UNNOTICED = [Fault(at_ms, "unnoticed", "broker-1", 0) for at_ms in (8_000, 24_000, 40_000)]
+
+
+@pytest.mark.parametrize(
+    ("plan", "safeguard"),
+    [(UNNOTICED, "whoever_comes_back_leads_on"), (UNSYNCED, "recovery_keeps_every_gap")],
+    ids=["unnoticed", "unsynced"],
+)
+def test_power_losses_cost_no_acknowledged_record(plan: list[Fault], safeguard: str) -> None:
+    """That no controller sees; that hit segments which are closed and not synced."""
+    outcome = play_replicated(0, plan)
+    assert not outcome.violations, "\n".join(outcome.violations[:5])
+    assert play_without(SAFEGUARDS[safeguard], lambda seed: play_replicated(seed, plan), 0).violations
+
+
 def test_orders_that_come_late_are_ignored() -> None:
     """The connection over which they were sent is closed by then; what a cut kept arrives all the same."""
-    outcome = play_replicated(1, [Fault(7_200, "late-orders", "broker-1", 3_000)])
+    outcome = play_replicated(1, [Fault(7_200, "late-orders", "broker-2", 3_000)])
     assert not outcome.violations
     assert any("ControllerIgnored" in line for line in outcome.history.lines())

@@ -30,13 +30,13 @@ def test_a_commit_that_another_coordinator_finishes() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("safeguard", "said"),
+    ("safeguard", "seed", "said"),
     [
-        ("stable_is_the_high_watermark", "open record"),
-        ("aborted_are_not_told", "aborted record"),
-        ("offsets_count_at_once", "consumed offsets"),
+        ("stable_is_the_high_watermark", 1, "open record"),
+        ("aborted_are_not_told", 1, "aborted record"),
+        ("offsets_count_at_once", 2, "consumed offsets"),
     ],
 )
-def test_a_missing_safeguard_is_found(safeguard: str, said: str) -> None:
-    found = play_transactional_without(safeguard, 1).violations
+def test_a_missing_safeguard_is_found(safeguard: str, seed: int, said: str) -> None:
+    found = play_transactional_without(safeguard, seed).violations
     assert any(each.startswith(said) for each in found), found

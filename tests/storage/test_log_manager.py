@@ -90,6 +90,33 @@ def test_logs_survive_a_clean_restart_without_a_scan(tmp_path: Path) -> None:
     again.shutdown()
 
 
+@pytest.mark.parametrize(
+    ("marker", "is_clean"),
+    [
+        ('{"version":0,"brokerEpoch":77}', True),
+        ("", True),  # Kafka's before 3.7
+        ('{"version":0,"brokerEpoch":-1}', False),  # it had not registered: what its own start found is not known
+        (None, False),
+        ("\0" * 30, False),
+        ("[]", False),
+    ],
+)
+def test_a_start_is_clean_after_a_registered_broker_shut_down(
+    tmp_path: Path, marker: str | None, is_clean: bool
+) -> None:
+    first, second = tmp_path / "1", tmp_path / "2"
+    logs = manager(first, second)
+    assert not logs.start({}).is_clean  # nothing says that there was nothing before
+    logs.shutdown(broker_epoch=77)
+    if marker is None:
+        (second / ".kafka_cleanshutdown").unlink()
+    else:
+        (second / ".kafka_cleanshutdown").write_text(marker)
+    again = manager(first, second)
+    assert again.start({}).is_clean is is_clean
+    crash(again)
+
+
 def test_a_crash_is_recovered_and_what_was_lost_is_told(tmp_path: Path) -> None:
     """Damage in one log, the others whole."""
     logs = manager(tmp_path)

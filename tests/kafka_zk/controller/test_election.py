@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_zk.controller import election
-from kafka_zk.controller.election import Elected
+from kafka_zk.controller.election import Absences, Elected
 
 IDS = st.lists(st.integers(0, 6), unique=True, max_size=5)
 
@@ -35,6 +35,55 @@ def test_new_partition(live: list[int], elected: Elected | None) -> None:
 )
 def test_offline(assigned: list[int], isr: list[int], live: list[int], unclean: bool, elected: Elected | None) -> None:
     assert election.offline(assigned, isr, live, unclean) == elected
+
+
+@pytest.mark.parametrize(
+    ("isr", "live", "away", "unclean", "elected"),
+    [
+        ([1, 2, 3], [1, 2, 3], [1], [], Elected(2, [1, 2, 3])),  # who was away, but stopped cleanly, has everything
+        ([1, 2, 3], [1, 2, 3], [1, 2], [], Elected(3, [1, 2, 3])),
+        ([1, 2, 3], [1, 2, 3], [1, 2, 3], [1], Elected(2, [2, 3])),  # a clean start before an unclean one
+        ([1, 2, 3], [1, 2, 3], [1], [1], Elected(2, [2, 3])),
+        ([1, 2, 3], [1, 2, 3], [], [1], Elected(2, [2, 3])),
+        ([1, 2, 3], [1, 3], [1], [1], Elected(3, [3])),
+        ([1, 2, 3], [1, 2, 3], [1, 2, 3], [], Elected(1, [1, 2, 3])),  # nothing better is known: Kafka's order
+        ([1, 2, 3], [1, 2, 3], [1, 2, 3], [1, 2, 3], Elected(1, [1])),
+        ([1, 2, 3], [1, 2], [1, 2], [1, 2], Elected(1, [1])),
+        ([1, 2, 3], [1], [1], [1], Elected(1, [1])),  # the others cannot lead now
+        ([1, 2, 3], [], [], [], None),
+    ],
+)
+def test_members_that_were_away_lead_only_if_no_other_can(
+    isr: list[int], live: list[int], away: list[int], unclean: list[int], elected: Elected | None
+) -> None:
+    assert election.offline([1, 2, 3], isr, live, absences=Absences(away, unclean)) == elected
+    assert election.returned([1, 2, 3], isr, live, 1, Absences(away, unclean)) == elected
+
+
+def test_among_equals_the_leader_stays() -> None:
+    assert election.returned([1, 2, 3], [1, 2, 3], [1, 2, 3], 3, Absences([1, 2, 3], [2])) == Elected(3, [1, 3])
+
+
+@pytest.mark.parametrize(
+    ("isr", "live", "away", "unclean", "again"),
+    [
+        ([1, 2, 3], [1, 2, 3], [], [], False),
+        ([1, 2, 3], [1, 2, 3], [1], [], True),
+        ([1, 2, 3], [1, 2, 3], [1, 2, 3], [], False),  # all sessions had expired
+        ([1, 2, 3], [1], [1], [], False),  # the others cannot lead
+        ([1, 2, 3], [1, 2, 3], [2], [], False),  # a follower that has everything
+        ([1, 2, 3], [1, 2, 3], [2], [2], True),  # a follower that has to leave
+        ([1, 2, 3], [1, 2, 3], [], [2], True),
+        ([1], [1], [1], [1], True),  # a new epoch, so that followers outside the ISR see what is lost
+        ([1], [1], [], [1], False),  # it has its new epoch
+    ],
+)
+def test_when_a_partition_with_a_leader_is_elected_again(
+    isr: list[int], live: list[int], away: list[int], unclean: list[int], again: bool
+) -> None:
+    absences = Absences(away, unclean)
+    assert election.must_be_elected_again([1, 2, 3], isr, live, 1, absences) is again
+    assert not election.must_be_elected_again([1], [1], live, 1, absences)  # without followers
 
 
 @pytest.mark.parametrize(
@@ -84,6 +133,7 @@ def test_controlled_shutdown(
     [
         lambda assigned, isr, live: election.offline(assigned, isr, live),
         lambda assigned, isr, live: election.offline(assigned, isr, live, unclean_allowed=True),
+        lambda assigned, isr, live: election.offline(assigned, isr, live, absences=Absences([0, 1, 2], [2, 3])),
         election.reassign,
         election.preferred,
         lambda assigned, isr, live: election.controlled_shutdown(assigned, isr, live, {0}),

@@ -52,6 +52,7 @@ class Broker:
         self.info = BrokerInfo.of(broker_id, (EndPoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9000 + broker_id),))
         self.epoch = -1
         self.up = True
+        self.unclean_start = False
         self.sessions: list[int] = []
         self.events: list[Any] = []
         self.taken_over: list[ControlledByKRaft] = []
@@ -153,7 +154,8 @@ class Broker:
 
     async def _register(self) -> None:
         registry = BrokerRegistry(self.client, self.cluster.scheduler.clock)
-        self.epoch = await registry.register(self.info, self.sessions)
+        unclean_start = self.unclean_start and not self.sessions
+        self.epoch = await registry.register(self.info, self.sessions, unclean_start=unclean_start)
         if self.client.session_id is not None:
             self.sessions.append(self.client.session_id)
 
@@ -272,9 +274,10 @@ class Cluster:
         broker.up = False
         broker.client.pause()
 
-    def restart(self, broker_id: int) -> Broker:
+    def restart(self, broker_id: int, *, unclean_start: bool = False) -> Broker:
         """A new process with the same id."""
         broker = self.brokers[broker_id] = Broker(self, broker_id, self._config)
+        broker.unclean_start = unclean_start
         self.scheduler.run(broker.start())
         return broker
 

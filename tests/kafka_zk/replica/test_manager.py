@@ -151,6 +151,21 @@ def test_an_append_is_answered_when_its_flush_is_done(world: World, acks: int) -
     assert codes(answers[0]) == [0, 0] and log.high_watermark == 1
 
 
+@pytest.mark.parametrize("replicas", [(0,), (0, 1)])
+def test_a_new_leader_counts_what_it_wrote_as_a_follower_when_it_is_durable(
+    world: World, replicas: tuple[int, ...]
+) -> None:
+    """It was elected before its own flush was over."""
+    world.tell(leader=1, isr=(0, 1), replicas=(0, 1), properties=FLUSHED)
+    log = world.replicas.partition(T).log
+    assert log is not None
+    log.append_as_follower(record(), now_ms=NOW_MS)
+    world.tell(leader_epoch=1, isr=(0,), replicas=replicas, properties=FLUSHED)
+    assert (log.high_watermark, log.recovery_point) == (0, 0)
+    world.finish_one()
+    assert (log.high_watermark, log.recovery_point) == (1, 1)
+
+
 def test_an_append_behind_a_flush_waits_for_the_high_watermark_with_all_acks_only(world: World) -> None:
     """The topic no longer asks for flushes, but one is under way: what follows it is not committed yet."""
     world.tell(properties=FLUSHED)

@@ -1,0 +1,57 @@
+"""Flushes that a topic asks for with ``flush.messages``: what a leader has counts when it is durable.
+
+Tests: tests/kafka_zk/replica/test_manager.py.
+"""
+
+from collections.abc import Callable
+
+from twisted.internet.defer import ensureDeferred
+
+from kafka_zk.replica.partition import Partition
+from kafka_zk.storage.config_table import LONG_MAX
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Clock
+from kafka_zk.system.threads import RunInThread
+
+
+class Flushes:
+    """``wake``: re-evaluate the requests that wait for a partition. ``now_ms``: the clock of high watermarks."""
+
+    def __init__(
+        self,
+        logs: LogManager,
+        clock: Clock,
+        run_in_thread: RunInThread,
+        now_ms: Callable[[], int],
+        wake: Callable[[TopicPartition], None],
+    ) -> None:
+        self._logs = logs
+        self._clock = clock
+        self._run_in_thread = run_in_thread
+        self._now_ms = now_ms
+        self._wake = wake
+
+    async def make_durable(self, partition: Partition, log: Log) -> OSError | None:
+        """After ``Partition.flush_begins``. Returns the error that has taken the directory offline."""
+        try:
+            work, done = log.prepare_flush()
+            try:
+                await self._run_in_thread(work)
+            finally:
+                done()
+        except OSError as error:
+            self._logs.fail_directory(log, error)
+            return error
+        finally:
+            partition.flush_ended(self._now_ms())
+            self._wake(partition.tp)
+        return None
+
+    def before_leading(self, partition: Partition) -> None:
+        """Flush what this broker wrote as a follower, or before a crash, and had not flushed when it was elected."""
+        log, now_ms = partition.log, self._clock.wall_ns() // 1_000_000
+        if log is not None and log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):
+            partition.flush_begins(log.high_watermark)
+            ensureDeferred(self.make_durable(partition, log))

@@ -1,0 +1,59 @@
+"""What replication promises of records that are not flushed, when machines lose power (decision 0019). Pure.
+
+A member of an ISR is whole from the moment at which it joins until its machine loses power: it has every acknowledged
+record. The promise: whoever is elected is whole, if a whole member of the ISR can be elected. While it is kept no
+acknowledged record is lost. An election in which no whole member was there excuses the loss of what was sent before.
+Tests: tests/sim/test_power_losses.py.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from kafka_zk.sim.world import SESSION_TIMEOUT_MS
+from kafka_zk.storage.types import TopicPartition
+
+KNOWN_TO_CONTROLLERS_MS = 2 * SESSION_TIMEOUT_MS
+"""A broker that has been registered for so long no controller overlooks: by then what was decided before is written."""
+
+
+class PowerLosses:
+    """Follows the ISRs of partitions and the power of machines."""
+
+    def __init__(self) -> None:
+        self._whole: dict[TopicPartition, frozenset[int]] = {}
+        self._isr: dict[TopicPartition, frozenset[int]] = {}
+        self._lost_ms: dict[int, float] = {}
+        self._excused_until_ms: dict[TopicPartition, float] = {}
+
+    def excused_until_ms(self, tp: TopicPartition) -> float:
+        """What was sent up to then may be lost; -1 if nothing may."""
+        return self._excused_until_ms.get(tp, -1)
+
+    def power_lost(self, time_ms: float, broker_id: int) -> None:
+        """The machine of a broker has lost its power, whether the broker ran or not."""
+        self._lost_ms[broker_id] = time_ms
+        for tp, whole in self._whole.items():
+            self._whole[tp] = whole - {broker_id}
+
+    def written(
+        self, time_ms: float, tp: TopicPartition, leader: int, isr: Sequence[int], registered_ms: Mapping[int, float]
+    ) -> list[str]:
+        """A state was written. ``registered_ms``: since when brokers are registered.
+
+        A dead broker whose session has not ended may be elected: it does not act. Returns violations.
+        """
+        before = self._isr.get(tp, frozenset())
+        whole = self._whole.get(tp, frozenset())
+        joined = frozenset(isr) - before
+        self._isr[tp] = frozenset(isr)
+        self._whole[tp] = (whole & frozenset(isr)) | joined
+        is_back = registered_ms.get(leader, -1) > self._lost_ms.get(leader, -1)
+        if leader in self._whole[tp] or not is_back or not before:
+            return []
+        broken = [
+            f"{time_ms:.3f}: {leader} leads {tp} after a power loss, and {better} has kept what it had"
+            for better in sorted(whole & registered_ms.keys())
+            if time_ms - registered_ms[better] > KNOWN_TO_CONTROLLERS_MS
+        ]
+        self._excused_until_ms[tp] = time_ms
+        self._whole[tp] |= {leader}  # what it has is the truth from now on
+        return broken

@@ -1,0 +1,39 @@
+"""The unclean starts of brokers that no controller has dealt with yet.
+
+The idea is KIP-966's: a broker that was not shut down cleanly may have lost what only its page cache had, so it must
+leave the ISRs. Kafka has this with KRaft only, in the registration itself.
+"""
+
+from collections.abc import Mapping
+
+from kafka_zk.registry.client import Create, Delete, Operation, RegistryClient
+from kafka_zk.registry.errors import NoNode
+from kafka_zk.registry.pipeline import ensure_paths
+from kafka_zk.registry.znodes import unclean_start as znodes
+
+
+async def read_unclean_starts(client: RegistryClient) -> dict[int, list[str]]:
+    """The paths of the znodes by broker id. One request."""
+    try:
+        names, _ = await client.children(znodes.UNCLEAN_STARTS)
+    except NoNode:
+        return {}
+    found: dict[int, list[str]] = {}
+    for name in names:
+        broker_id = znodes.broker_of(name)
+        if broker_id is not None:
+            found.setdefault(broker_id, []).append(f"{znodes.UNCLEAN_STARTS}/{name}")
+    return found
+
+
+async def announcement(client: RegistryClient, broker_id: int, timestamp_ms: int) -> list[Operation]:
+    """What a registration adds to its multi: a new znode in the place of the broker's earlier ones.
+
+    The multi fails with NoNode if a controller deletes one of those meanwhile: then ask again.
+    """
+    await ensure_paths(client, [znodes.UNCLEAN_STARTS])
+    known: Mapping[int, list[str]] = await read_unclean_starts(client)
+    return [
+        *(Delete(path) for path in known.get(broker_id, ())),
+        Create(znodes.path_prefix(broker_id), znodes.encode(timestamp_ms), sequential=True),
+    ]
