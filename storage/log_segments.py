@@ -377,7 +377,7 @@ class LogSegments:
             segment = self._following(segment)
         if newest is not None and newest not in self._segments:  # retention took it between two steps
             return (yield from self.max_timestamp_offset())
-        if newest is None:
+        if newest is None or not newest.size_bytes:  # no records, perhaps not even files
             return None
         span = newest.find(newest.max_timestamp_offset)
         if span is None:

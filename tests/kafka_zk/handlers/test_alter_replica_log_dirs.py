@@ -337,8 +337,7 @@ def test_a_log_whose_last_records_were_compacted_away_ends_where_it_did(
     broker: Harness, dirs: tuple[Path, Path]
 ) -> None:
     log = _log(broker)
-    log.roll(0, 40)
-    log.log_end_offset = 40
+    log.extend_to(40, 0)
     _alter(broker, dirs[1])
     _pump(broker)
     assert _log(broker) is not log

@@ -1,7 +1,6 @@
 """The broker's reactor: events reach transports, and what goes wrong in one ends that one only."""
 
 import socket
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import globalLogPublisher
 
 from kafka_zk.network.reactor import BrokerReactor
+from kafka_zk.system.clock import monotonic_s
 from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
 
 
@@ -64,7 +64,7 @@ def _connected(reactor: _TestedReactor, count: int) -> tuple[list[socket.socket]
 
 def test_setting_the_machines_clock_moves_no_timer() -> None:
     """Twisted's own reactors take the wall clock."""
-    assert BrokerReactor.seconds is time.monotonic
+    assert BrokerReactor.seconds is monotonic_s
 
 
 def test_what_is_written_comes_out(reactor: _TestedReactor) -> None:
