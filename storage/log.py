@@ -27,7 +27,7 @@ from kafka_zk.storage.log_validator import (
 )
 from kafka_zk.storage.partition_metadata import write_topic_id
 from kafka_zk.storage.producer_reload import reload_producers
-from kafka_zk.storage.producer_state import ProducerState, marker_of
+from kafka_zk.storage.producer_state import ProducerState
 from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
@@ -223,7 +223,7 @@ class Log:
         if size_bytes > config.segment_bytes:
             raise RecordBatchTooLarge(f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}")
         if producer_id >= 0 and not from_client:
-            self._check_own(batch, header, guard)
+            self.producers.check_of_broker(batch, header, guard)
         elif producer_id >= 0:
             is_open = attributes & TRANSACTIONAL_FLAG
             known = self.producers.check_transactional(header, guard) if is_open else self.producers.check(header)
@@ -245,14 +245,6 @@ class Log:
             self.producers.update(header, base_offset, max_timestamp_ms)
         info = (base_offset, last_offset, append_time_ms, self.log_start_offset, size_bytes, False)
         return new_tuple(LogAppendInfo, info)
-
-    def _check_own(self, batch: Buffer, header: BatchHeader, guard: VerificationStateEntry | None) -> None:
-        """As ``ProducerState.check``, for a batch of the broker's own: of a producer, or that ends a transaction."""
-        marker = marker_of(batch, header) if header.attributes & CONTROL_FLAG else None
-        if marker is None:
-            self.producers.check_own(header, guard)
-        else:
-            self.producers.check_marker(header, marker)
 
     def append_as_follower(self, batches: memoryview | bytes, *, now_ms: int) -> LogAppendInfo:
         """Append batches as the leader sent them, offsets and epochs included; a partial one at the end is left out.

@@ -1,9 +1,8 @@
 """All logs of a broker in all its log directories: start, look up, create, delete, flush, clean up, shut down.
 
-Single-threaded like ``Log``. What blocks in C goes through ``run_blocking(work, done)``: ``work`` may run anywhere,
-``done(error)`` must then run on the owner's thread; the default runs both at once. When a directory fails (OSError),
-its logs leave the manager and ``on_directory_failure`` is told; in a start, the report tells it. ``observe`` is told of
-every file that could not be used as it was.
+Single-threaded like ``Log``. What blocks in C goes through ``run_blocking``. When a directory fails (OSError), its logs
+leave the manager and ``on_directory_failure`` is called; in a start, the report names it. ``observe`` receives every
+file that could not be used as it was. Logs call the methods of ``LogOwner``.
 Source: LogManager.scala@3.9. Tests: tests/storage/test_log_manager.py.
 """
 
@@ -36,22 +35,10 @@ from kafka_zk.storage.log_start import (
 from kafka_zk.storage.producer_id_budget import ProducerIdBudget
 from kafka_zk.storage.producer_state import DEFAULT_EXPIRATION_MS
 from kafka_zk.storage.recovery import scan_segment
+from kafka_zk.storage.run_blocking import RunBlocking, run_inline
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import sleep
 from kafka_zk.system.randomness import SYSTEM_RANDOM
-
-Done = Callable[[OSError | None], None]
-RunBlocking = Callable[[Callable[[], None], Done], None]
-
-
-def run_inline(work: Callable[[], None], done: Done) -> None:
-    """The simplest ``RunBlocking``: here and now."""
-    try:
-        work()
-    except OSError as error:
-        done(error)
-    else:
-        done(None)
 
 
 class LogManager:
@@ -240,8 +227,6 @@ class LogManager:
         log.owner = self
         if log.is_dirty:
             self.log_became_dirty(tp)
-
-    # What logs ask for; see ``LogOwner``.
 
     def log_became_dirty(self, tp: TopicPartition) -> None:
         """Flush it some time; the logs that have waited longest come first."""

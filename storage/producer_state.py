@@ -199,6 +199,14 @@ class ProducerState:
             )
         return None if follows else self.check(header)
 
+    def check_of_broker(self, batch: Buffer, header: BatchHeader, guard: VerificationStateEntry | None) -> None:
+        """As ``check``, for a batch of the broker's own: of a producer, or one that ends a transaction."""
+        marker = marker_of(batch, header) if header.attributes & CONTROL_FLAG else None
+        if marker is None:
+            self.check_own(header, guard)
+        else:
+            self.check_marker(header, marker)
+
     def check_own(self, header: BatchHeader, guard: VerificationStateEntry | None) -> None:
         """Judge a batch of the broker itself for a producer, which has no sequences; ``guard`` as above.
 

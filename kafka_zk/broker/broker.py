@@ -7,7 +7,6 @@ Source: KafkaServer.startup and shutdown@3.9.
 """
 
 import resource
-import socket
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 from twisted.logger import Logger
 
+from kafka_zk.broker.advertised_host import advertised_host
 from kafka_zk.broker.broker_id import identify
 from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
 from kafka_zk.broker.controller_channel import ControllerChannel
@@ -86,7 +86,6 @@ HIGH_WATERMARK_CHECKPOINT_MS = 5_000  # replica.high.watermark.checkpoint.interv
 DELETION_INTERVAL_MS = 5_000
 """Files go soon after ``file.delete.delay.ms``, as in Kafka: gigabytes that go together cost others their disk."""
 CHANGE_PURGE_INTERVAL_MS = 15 * 60 * 1000
-WILDCARD_HOSTS = ("", "0.0.0.0", "::")
 
 
 class Broker:
@@ -158,9 +157,8 @@ class Broker:
         events = EventSource(f"broker-{self.broker_id}", harmless(self._observe), self._clock.wall_ms)
         observe_session(self._client, events)
         self._configs = ConfigRegistry(self._client, events)
-        config = self._config = await read_broker_config(
-            self._configs, self._dynamic_config, self.broker_id, starting=True
-        )
+        config = await read_broker_config(self._configs, self._dynamic_config, self.broker_id, starting=True)
+        self._config = config
         self._logs = LogManager(
             config.log_directories,
             config.topic_defaults,
@@ -200,12 +198,12 @@ class Broker:
     def _build_services(self, cluster: str, events: EventSource) -> None:
         config = self._config
         self._memory = MemoryPool(config.queued_max_request_bytes)
-        fetch_purgatory = Purgatory(self._clock, end_of_turn(self._reactor))
         metadata = MetadataCache()
-        batch_helpers = BatchHelpers(self._clock, self._run_in_thread)
         clock, in_thread = self._clock, self._run_in_thread
+        fetch_purgatory = Purgatory(clock, end_of_turn(self._reactor))
+        helpers = BatchHelpers(clock, in_thread)
         replicas = ReplicaManager(
-            self.broker_id, self._logs, clock, fetch_purgatory, in_thread, batch_helpers, metadata, events
+            self.broker_id, self._logs, clock, fetch_purgatory, in_thread, helpers, metadata, events
         )
         self._controller = self._new_controller(replicas)
         self._lead_followers(replicas, metadata)
@@ -224,8 +222,8 @@ class Broker:
             topics.missing, events, end_of_turn(self._reactor),
         )  # fmt: skip
         self.log_cleaner = LogCleaner(
-            self._clock, self._run_in_thread, self._when_readable, self._logs, LogCleanerSettings.of(config),
-            replicas.standing_of, self._start_helper,
+            clock, in_thread, self._when_readable, self._logs, LogCleanerSettings.of(config), replicas.standing_of,
+            self._start_helper,
         )  # fmt: skip
         self.services = Services(
             broker_id=self.broker_id,
@@ -251,7 +249,7 @@ class Broker:
             controller_epochs=ControllerEpochs(self._client),
             dynamic_config=self._dynamic_config,
             group_offsets=lambda group: OffsetRegistry(self._client, group),
-            batch_helpers=batch_helpers,
+            batch_helpers=helpers,
             coordinator=coordinator,
             offsets_topic=OffsetsTopic(config, metadata, topics, self._random),
             transactions=self._transactions.coordinator,
@@ -383,7 +381,7 @@ class Broker:
         ports = {listener.name: listener.port for listener in self._listeners}
         endpoints = tuple(
             EndPoint(
-                wanted.name, wanted.security_protocol, _advertised_host(wanted.host), wanted.port or ports[wanted.name]
+                wanted.name, wanted.security_protocol, advertised_host(wanted.host), wanted.port or ports[wanted.name]
             )
             for wanted in self.services.config.advertised_listener_list
         )
@@ -599,8 +597,3 @@ class Broker:
         self.services.batch_helpers.close()
         for listener in self._listeners:
             await listener.stop()
-
-
-def _advertised_host(host: str) -> str:
-    """As Kafka does: a listener on all interfaces is advertised under the machine's name."""
-    return socket.getfqdn() if host in WILDCARD_HOSTS else host

@@ -1,13 +1,11 @@
 """The server side of a connection: frames in, requests one at a time, answers out.
 
-A frame that is complete while its forerunner is being answered waits, and the connection stops reading: never more than
-one frame in work, those that came in one read, and one being collected. An answer that fills the outgoing queue stops
-reading likewise, until the peer has taken half of it; so does a frame for which the broker has no memory, until it has
-(``memory_pool``). A request is a coroutine, stepped by hand: if its handler never
-waits, it is answered before ``dataReceived`` returns and no Deferred is made.
+A connection handles one request at a time and stops reading meanwhile. It also stops while the outgoing queue is full,
+and while the broker has no memory for the frame (``memory_pool``). A request is a coroutine, stepped by hand: if its
+handler never waits, the response leaves before ``dataReceived`` returns and no Deferred is made.
 
-Produce requests are pipelined: one that is appended and only waits for other brokers lets the next request begin, if
-that is a Produce, too (``in_flight``). Answers leave in the order of the requests.
+Produce requests are pipelined: one that only waits for other brokers lets the next Produce begin (``in_flight``).
+Responses leave in the order of the requests.
 
 A connection is in its handshake until that hands over a context; after it every request goes to ``dispatch``. What the
 peer gets wrong ends this connection, with one line in the log. Tests: tests/kafka_zk/network/test_connection.py.
@@ -45,13 +43,12 @@ ResponseHook = Callable[[RequestContext, RequestHeader, Response], int]
 """Sees every answer before it is sent and may change the list (throttle time); returns how many ms to mute the peer."""
 
 REQUESTS_PER_TURN = 64
-"""After so many small requests that came in one read, other connections have their turn."""
+"""Maximum number of small requests from one read that are handled before other connections get a turn."""
 
 BETWEEN_BROKERS = frozenset(
     (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN)
 )
 """Requests that brokers need to get through when clients have used up the memory."""
-
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")  # as a frame begins
 _log = Logger()  # not a class's: its events would hold on to the connection
@@ -72,10 +69,9 @@ class ConnectionSettings:
 
     Args:
         clock: the reactor, as IReactorTime.
-        dispatch: answers a request. It turns what goes wrong into Kafka's error codes itself; an exception that comes
-            out of it is logged with its traceback and ends the connection.
-        versions: API key to lowest and highest version offered; anything else ends the connection, but an unknown
-            version of ApiVersions is answered here.
+        dispatch: answers a request, errors included. An exception is logged with its traceback and ends the connection.
+        versions: API key to lowest and highest version offered. Any other version ends the connection, except one of
+            ApiVersions.
         max_request_size_bytes: socket.request.max.bytes.
         handshake: makes the handshake of a new connection; None for none.
         on_response: see ``ResponseHook``.
@@ -162,9 +158,7 @@ class BrokerConnection(TwistedProtocol):
         number, received_bytes = self._frame_number, self._received_bytes
         self._frame_number, self._received_bytes = decoder.begun_count, decoder.buffered_size_bytes
         is_slow = (
-            self.is_stalled
-            and self._frame_number == number
-            and self._received_bytes - received_bytes < least_bytes
+            self.is_stalled and self._frame_number == number and self._received_bytes - received_bytes < least_bytes
         )
         got_on = self.active and not is_slow
         self.active = False

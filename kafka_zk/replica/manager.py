@@ -88,12 +88,11 @@ class LeaderState(NamedTuple):
 class ReplicaManager:
     """Partitions by topic and number; created and led as LeaderAndIsr says, stopped as StopReplica says.
 
-    Changes to many partitions are made step by step, with other work in between. Whoever makes them holds
-    ``state_changes`` from before it reads what it applies until it is done, so that nothing older overwrites it.
+    Changes to many partitions are made step by step, with other work in between. Hold ``state_changes`` from before you
+    read what you apply until you are done, so that nothing older overwrites it.
     ``role_changes`` is held while a portion of LeaderAndIsr is carried out; that takes as long as there is to do.
 
-    ``purgatory`` holds those who wait for what happens to a partition: fetches for records, appends for the high
-    watermark.
+    ``purgatory`` holds delayed requests: fetches that wait for records, appends that wait for the high watermark.
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class ReplicaManager:
         self.changes = PartitionChanges()
         """Of partitions with followers, for these; noted before somebody who waits is told."""
         self.isr_updates = IsrUpdates(clock, self._isr_changed, events)
-        self._flushes = Flushes(logs, clock, run_in_thread, self.isr_updates.now_ms, self._wake)
+        self._flushes = Flushes(logs, clock, lambda work: self.run_in_thread(work), self.isr_updates.now_ms, self._wake)
         self.follower_waits = FollowerWaits(self.isr_updates.now_ms, purgatory.check)
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
         self.quotas = ReplicationQuotas()
@@ -572,8 +571,7 @@ class ReplicaManager:
         self._wake(tp)
         return ErrorCode.NONE
 
-    def log_replaced(self, tp: TopicPartition) -> None:
-        """The log of a partition lies in another directory now: whoever waits for it looks again."""
+    def log_replaced(self, tp: TopicPartition) -> None:  # the log lies in another directory: evaluate requests again
         self._wake(tp)
 
     def standing_of(self, tp: TopicPartition) -> object:
@@ -588,9 +586,7 @@ class ReplicaManager:
     def update_topic_configs(self, changed: Mapping[str, Mapping[str, str]]) -> Iterator[TopicPartition]:
         """Topics' configurations changed: apply them to their logs, one at a step. Hold ``state_changes``."""
         for tp, partition in list(self.partitions.items()):
-            is_beyond_help = (
-                partition.role is Role.OFFLINE or partition.refusal is ErrorCode.INCONSISTENT_TOPIC_ID
-            )
+            is_beyond_help = partition.role is Role.OFFLINE or partition.refusal is ErrorCode.INCONSISTENT_TOPIC_ID
             if tp.topic in changed and not is_beyond_help:
                 self._reopen(partition, changed[tp.topic], "the topic's configuration")
                 yield tp
