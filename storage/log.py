@@ -185,26 +185,21 @@ class Log:
         """Assign offsets to one batch and make it readable up to the log end offset.
 
         Args:
-            batch: exactly one magic-2 batch, writable; offset and epoch (and, with LogAppendTime, timestamp and CRC)
-                are patched in place.
+            batch: exactly one magic-2 batch, writable: offset, epoch, timestamp and CRC are patched in place.
             header: what ``validate_batch`` returned for it (that is where the CRC is checked).
-            now_ms: wall clock, ms since the epoch.
             from_client: False lets the broker itself write control batches, and a producer's without sequences.
             conforms_to: the configuration for which ``log_validator.conform`` gave the batch.
             guard: of a transactional batch, as in ``ProducerState.check_transactional``.
             check: checks the records of a client's batch, unless ``conform`` does.
-        Returns: the offsets given; for a duplicate of an idempotent producer those of the first time, and as log
-            append time the largest timestamp that the batch has in the log, whichever kind it is, as Kafka does.
+        Returns: the offsets given; for a duplicate of an idempotent producer those of the first time, with the largest
+            timestamp that the batch has in the log as log append time, as in Kafka.
         Raises: RecordTooLarge, RecordBatchTooLarge, InvalidRecord, InvalidTimestamp, OutOfOrderSequence,
-            InvalidProducerEpoch, InvalidTransactionState, TransactionCoordinatorFenced; NotConformed if the batch must
-            be taken apart first, which may take long and is therefore the caller's to do. Nothing was written then.
-        Durable only after a flush: call ``flush_due`` afterwards if the topic asks for flushes.
+            InvalidProducerEpoch, InvalidTransactionState, TransactionCoordinatorFenced; NotConformed if the caller must
+            conform the batch first, which may take long. Nothing was written then.
         """
         config = self.config
         size_bytes = header.batch_length + 12
-        delta = header.last_offset_delta
-        attributes = header.attributes
-        producer_id = header.producer_id
+        delta, attributes, producer_id = header.last_offset_delta, header.attributes, header.producer_id
         if size_bytes > config.max_message_bytes and (from_client or not attributes & CONTROL_FLAG):
             raise RecordTooLarge(f"a batch of {size_bytes} bytes, max.message.bytes is {config.max_message_bytes}")
         if (

@@ -124,11 +124,9 @@ def load_log_steps(
 
     Args:
         recovery_point, log_start_offset: from the checkpoint files, 0 if they do not mention the partition.
-        clean_shutdown: ``.kafka_cleanshutdown`` was there: nothing is scanned.
-        cleaned_offset: up to where the log has been compacted, None if never.
-        is_contiguous: it is certain that beyond the recovery point each segment began where the one before ended, so a
-            gap between two of them is lost data (docs/decisions/0018). Without that certainty a gap is kept, as Kafka
-            does, and made durable.
+        clean_shutdown: ``.kafka_cleanshutdown`` was there: nothing is scanned. cleaned_offset: None if never compacted.
+        is_contiguous: beyond the recovery point each segment began where the one before ended, so a gap between two of
+            them is lost data (docs/decisions/0018). If that is uncertain, a gap is kept, as in Kafka, and made durable.
         scan: what scans a segment here, unless the work that was offered came back done.
         observe: told of every file that cannot be used as it is, for as long as the log lives.
         random: of ``segment.jitter.ms``.
@@ -139,10 +137,7 @@ def load_log_steps(
         open_segment(directory, base_offset, config, pool, now_ms, size_bytes=size_bytes, random=random)
         for base_offset, size_bytes in _segment_offsets(directory, names, observe)
     ]
-    if segments and recovery_point > segments[-1].base_offset + MAX_RELATIVE_OFFSET + 1:
-        problem = f"cannot have been flushed up to offset {recovery_point}, as the recovery point says"
-        observe(Finding(segments[-1].path, problem, "the log is checked from its first record on"))
-        recovery_point = 0
+    recovery_point = _possible_recovery_point(segments, recovery_point, observe)
     epochs, is_afresh = _load_epochs(directory, segments, MAX_OFFSET if clean_shutdown else recovery_point, observe)
     recovered = yield from _Recovery(
         tp, segments, epochs, recovery_point, clean_shutdown, is_contiguous, scan, observe
@@ -179,6 +174,15 @@ def load_log_steps(
     for segment in segments:
         segment.rest()
     return log, recovered.dropped
+
+
+def _possible_recovery_point(segments: Sequence[Segment], recovery_point: int, observe: Observe) -> int:
+    """0 if the last segment cannot reach up to the recovery point."""
+    if not segments or recovery_point <= segments[-1].base_offset + MAX_RELATIVE_OFFSET + 1:
+        return recovery_point
+    problem = f"cannot have been flushed up to offset {recovery_point}, as the recovery point says"
+    observe(Finding(segments[-1].path, problem, "the log is checked from its first record on"))
+    return 0
 
 
 def _believed(log: Log, cleaned_offset: int, observe: Observe) -> int | None:
