@@ -144,7 +144,7 @@ class World:
                 request = codec.request(ApiKey.METADATA)(topics=[] if version == 0 else None)
                 header: Any = SimpleNamespace(api_version=version)
                 answer = self.cluster.scheduler.run(metadata.handle(services, context, header, request))
-                told = codec.decode_response(ApiKey.METADATA, version, memoryview(answer))
+                told = codec.decode_response(ApiKey.METADATA, version, memoryview(b"".join(answer)))
                 assert set(OLD) <= {topic.name for topic in told.topics}
 
 

@@ -96,7 +96,7 @@ def test_a_start_does_not_wait_for_a_word_that_is_never_answered(
 ) -> None:
     """One that comes before ZooKeeper's database is there: the server fails and leaves the connection open. It used to
     cost 2 s."""
-    server = EmbeddedZooKeeper(tmp_path)
+    server = EmbeddedZooKeeper(tmp_path, force_sync=False)
 
     def command(zoo_cfg: Path, **_: object) -> list[str]:
         return [sys.executable, "-c", FIRST_UNANSWERED, str(server.port)]

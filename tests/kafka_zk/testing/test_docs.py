@@ -67,7 +67,8 @@ def test_the_tests_that_are_shown_pass(tmp_path: Path) -> None:
     shown = [text for text in EXAMPLES if "def test_" in text]
     for number, text in enumerate(shown):
         (tmp_path / f"test_{number}.py").write_text(text)
-    said = run_pytest(tmp_path, "-o", "kafka_zk_brokers=1")
+    kafka_python = ("-W", "ignore::DeprecationWarning")  # its loader, on Python 3.11 and 3.12
+    said = run_pytest(tmp_path, "-o", "kafka_zk_brokers=1", *kafka_python)
     assert f"{len(shown)} passed" in said, said
 
 

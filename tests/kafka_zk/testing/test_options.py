@@ -32,7 +32,7 @@ def test_own(make_cluster):
 def test_brokers_have_the_count_and_the_keys_of_the_ini_file(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text(INI)
     (tmp_path / "test_it.py").write_text(TESTS)
-    shown = run_pytest(tmp_path)
+    shown = run_pytest(tmp_path, "-W", "default::pytest.PytestConfigWarning")
     assert "2 passed" in shown, shown
     assert "kafka_zk_properties: log.retentoin.hours: unknown configuration key, ignored" in shown
 
