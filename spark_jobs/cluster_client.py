@@ -147,7 +147,11 @@ class ClusterClient:
 
     def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Up to where each log has records, those of open transactions, which LATEST may leave out, included."""
-        return self._offsets(dict.fromkeys(tps, LATEST), False)
+        return self.log_offsets(dict.fromkeys(tps, LATEST))
+
+    def log_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """As ``offsets``, with the records of open transactions."""
+        return self._offsets(wanted, False)
 
     def _offsets(self, wanted: Mapping[TopicPartition, int], read_committed: bool) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
