@@ -6,10 +6,11 @@ over: brokers restart, leaders move.
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from kafka_zk.client.config import parse_bootstrap_servers
 from kafka_zk.client.errors import ConfigError
-from kafka_zk.client.metadata import ClusterMetadata
+from kafka_zk.client.metadata import NO_TOPIC_ID, ClusterMetadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
@@ -139,6 +140,14 @@ class ClusterClient:
         """Of all topics that any broker that answers knows. Raises: FetchFailed."""
         self.refresh(None)
         return sorted(name for name, topic in self._metadata.topics.items() if not topic.is_internal)
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, UUID]:
+        """Those of now, without topics that are not there or have no id (before 2.8). Raises: FetchFailed."""
+        wanted = sorted(set(topics))
+        if wanted:
+            self.refresh(wanted)
+        known = {name: self._metadata.topics[name].topic_id for name in wanted if name in self._metadata.topics}
+        return {name: each for name, each in known.items() if each != NO_TOPIC_ID}
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """One offset for each partition: EARLIEST, LATEST (what may be read up to), or the first one at or after a time

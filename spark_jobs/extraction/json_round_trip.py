@@ -11,6 +11,7 @@ import json
 import operator
 import re
 import struct
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
 from decimal import Context, Decimal
@@ -84,8 +85,7 @@ def _changed(written: _Object, found: dict[str, Any], same: dict[str, _Same]) ->
     given = dict(written)
     repeated = set()
     if len(given) < len(written):
-        seen: set[str] = set()
-        repeated = {name for name, _ in written if name in seen or seen.add(name)}
+        repeated = {name for name, count in Counter(name for name, _ in written).items() if count > 1}
     return [
         name
         for name, is_same in same.items()
@@ -178,7 +178,7 @@ def _same_json(written: Any, found: Any) -> bool:
 
 
 def _same_bytes(written: Any, found: Any) -> bool:
-    return "".join(written.split()) == found
+    return bool("".join(written.split()) == found)
 
 
 def _same_date(written: Any, found: Any) -> bool:
@@ -202,7 +202,7 @@ def _same_local_time(written: Any, found: Any) -> bool:
 
 
 def _same_time(written: Any, found: Any) -> bool:
-    return written == found or time.fromisoformat(written) == time.fromisoformat(found)
+    return bool(written == found) or time.fromisoformat(written) == time.fromisoformat(found)
 
 
 def _trusted(written: Any, found: Any) -> bool:
