@@ -415,9 +415,9 @@ class ExtractionRun:
 
     async def _drop(self, manifest: Manifest) -> bool:
         """Forget an attempt that has not been committed, so that the next run plans anew; True if a table has it."""
+        self._lake.discard(manifest)  # first: a disk may be full, and a table's fence is a file, too
         if self._lake.fence(manifest):
             return True
-        self._lake.discard(manifest)
         await self._hold.record(manifest.to(State.DROPPED))
         return False
 

@@ -145,9 +145,10 @@ def _same_number(written: Any, found: Any) -> bool:
     return bool(written == found and isinstance(written, _Number)) or _number(written) == _number(found)
 
 
-def _same_float(written: Any, found: Any, digits: int = _DOUBLE_DIGITS) -> bool:
+def same_float(written: Any, found: Any, digits: int = _DOUBLE_DIGITS) -> bool:
+    """Whether a float, as text, gives back the digits that were written. Raises: ValueError, ArithmeticError."""
     if found in _NOT_FINITE:
-        return _NOT_FINITE.get(written) == found
+        return bool(_NOT_FINITE.get(written) == found)
     if written == found:
         return True
     given = _number(written)
@@ -212,8 +213,8 @@ def _trusted(written: Any, found: Any) -> bool:
 
 _ATOMIC: dict[str, _Same] = {
     **dict.fromkeys(("ByteType", "ShortType", "IntegerType", "LongType", "DecimalType"), _same_number),
-    "FloatType": partial(_same_float, digits=_FLOAT_DIGITS),
-    "DoubleType": _same_float,
+    "FloatType": partial(same_float, digits=_FLOAT_DIGITS),
+    "DoubleType": same_float,
     "BooleanType": operator.is_,
     "BinaryType": _same_bytes,
     "StringType": _same_text,

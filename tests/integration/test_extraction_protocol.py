@@ -333,14 +333,22 @@ def test_a_plan_that_was_dropped_cannot_be_committed_by_who_sleeps(table: World)
     assert table.offsets() == table.log.ends
 
 
-def test_a_plan_that_was_fenced_by_a_run_that_died_then_is_planned_anew(table: World) -> None:
+@pytest.mark.parametrize("is_looked_for", [True, False])
+def test_a_plan_that_was_fenced_by_a_run_that_died_then_is_planned_anew(
+    table: World, is_looked_for: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its name is used up, and the manifest does not say so yet: under that name the table takes nothing."""
     table.killed_at((Step.STAGE, Phase.END))
     manifest = run_blocking(GroupHold(table.client, table.group, "").read_manifest())
     assert manifest is not None and not table.disk.fence(manifest)
+    if not is_looked_for:
+        monkeypatch.setattr(Disk, "is_fenced", lambda disk, manifest: False)
     report = table.run()
-    assert report.recovered == "its attempt is forgotten"
-    table.check()
+    if is_looked_for:
+        assert report.recovered == "its attempt is forgotten"
+        table.check()
+    else:
+        assert not table.disk.records(), "why it is looked for"
 
 
 def test_offsets_that_somebody_has_set_since_are_left_as_they_are(table: World) -> None:

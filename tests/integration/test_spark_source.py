@@ -14,6 +14,7 @@ from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.spark_jobs.cluster_client import ClusterClient
 from kafka_zk.spark_jobs.driver import Driver
 from kafka_zk.spark_jobs.options import parse
@@ -176,7 +177,8 @@ def test_a_stream_reads_what_is_available_and_goes_on_from_its_checkpoint(
 def create_again(cluster: EmbeddedCluster, topic: str) -> None:
     with BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:
         admin.delete_topics([topic])
-        wait_for(lambda: topic not in admin.list_topics(), "the topic's deletion", STREAM_TIMEOUT_S)
+    with KazooBlockingClient(cluster.zookeeper_connect) as client:
+        wait_for(lambda: not run_blocking(TopicRegistry(client).exists(topic)), "the deletion", STREAM_TIMEOUT_S)
     create_topic(cluster.bootstrap, topic, 2, {"retention.ms": "-1"})
 
 
