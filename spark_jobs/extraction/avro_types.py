@@ -48,32 +48,36 @@ _AVRO_LOGICAL_TYPES = {
 }
 
 
-def avro_type(schema: Any) -> Any:
-    """An Avro schema as a Spark type. Raises: WronglyAsked for unions of several types and unknown ones."""
+def avro_type(schema: Any, field: str = "") -> Any:
+    """The schema of a field as a Spark type. Raises: WronglyAsked for unions of several types and unknown ones."""
     from pyspark.sql import types
 
     if isinstance(schema, list):
         kinds = [each for each in schema if each != "null"]
         if len(kinds) != 1:
             raise WronglyAsked("--schema: an Avro union of more than one type beside null has no Spark type")
-        return avro_type(kinds[0])
+        return avro_type(kinds[0], field)
     if isinstance(schema, str):
         schema = {"type": schema}
     kind, logical = schema["type"], _logical_type(schema)
     if logical == "decimal":
         if (scale := schema.get("scale", 0)) > DECIMAL_DIGITS:
-            raise WronglyAsked(f"--schema: a decimal has {scale} digits behind the point, Spark's {DECIMAL_DIGITS}")
+            raise WronglyAsked(
+                f"--schema: the decimal {field} has {scale} digits behind the point, "
+                f"Spark's have {DECIMAL_DIGITS} at most"
+            )
         return types.DecimalType(min(schema["precision"], DECIMAL_DIGITS), scale)
     if logical in _AVRO_LOGICAL_TYPES:
         return getattr(types, _AVRO_LOGICAL_TYPES[logical])()
     if kind == "record":
-        return types.StructType([types.StructField(each["name"], avro_type(each["type"])) for each in schema["fields"]])
+        fields = [(each["name"], avro_type(each["type"], each["name"])) for each in schema["fields"]]
+        return types.StructType([types.StructField(name, each) for name, each in fields])
     if kind == "array":
-        return types.ArrayType(avro_type(schema["items"]))
+        return types.ArrayType(avro_type(schema["items"], field))
     if kind == "map":
-        return types.MapType(types.StringType(), avro_type(schema["values"]))
+        return types.MapType(types.StringType(), avro_type(schema["values"], field))
     if not isinstance(kind, str):
-        return avro_type(kind)
+        return avro_type(kind, field)
     if kind not in _AVRO_TYPES:
         raise WronglyAsked(f"--schema: the Avro type {kind!r} is not known here")
     return getattr(types, _AVRO_TYPES[kind])()
