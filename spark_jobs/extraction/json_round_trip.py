@@ -68,6 +68,8 @@ class ChangedFields:
     def __call__(self, value: bytes | None, came_back: str | None) -> list[str]:
         if value is None or came_back is None:
             return []
+        if value == came_back.encode():
+            return []
         try:
             written = _DECODER.raw_decode(bytes(value).decode().lstrip(_SPACE))[0]
             found = dict(_DECODER.decode(came_back))
