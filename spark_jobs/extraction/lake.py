@@ -24,7 +24,7 @@ from kafka_zk.spark_jobs.extraction.table_formats import is_table
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
 
 _TO_MICROS = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS[XXX]",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS[XXXXX]",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 _TEXT_OPTIONS = {
