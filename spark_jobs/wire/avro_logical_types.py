@@ -33,7 +33,7 @@ _UNITS = {
 _DECIMAL, _DATE, _UUID = "decimal", "date", "uuid"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXACT_BITS = {"float": 24, "double": 53}
-"""Integers of so many bits are all exact."""
+"""The bits up to which every integer is exact."""
 _PROMOTIONS = {
     "int": ("long", "float", "double"),
     "long": ("float", "double"),
