@@ -10,8 +10,8 @@ whoever has to rename the finished staging folder. Before it nothing is decided 
 A plan binds no later run: one that is asked for other ranges, because more has come or a limit was given, drops what
 was killed before COMMIT and plans its own. At no moment are records in the target whose offsets have not moved, or in
 it twice. Against others: a commit of the group's offsets by anyone else changes their versions, on which COMMIT
-depends; it is refused then and the staging folder dropped. A claim changes them too, so of two jobs that each believe to own a
-partition one commits.
+depends; it is refused then and the staging folder dropped. A claim changes them too, so of two jobs that each believe
+to own a partition one commits.
 
 A table (Delta, Iceberg) shows records by a commit of its own, which may be refused: there the table leads and the
 offsets follow. PUBLISH comes before COMMIT, and the table's commit names the plan (writer and sequence), so
