@@ -6,10 +6,11 @@ over: brokers restart, leaders move.
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from kafka_zk.client.config import parse_bootstrap_servers
 from kafka_zk.client.errors import ConfigError
-from kafka_zk.client.metadata import ClusterMetadata
+from kafka_zk.client.metadata import NO_TOPIC_ID, ClusterMetadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
@@ -140,6 +141,14 @@ class ClusterClient:
         self.refresh(None)
         return sorted(name for name, topic in self._metadata.topics.items() if not topic.is_internal)
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, UUID]:
+        """Those of now, without topics that are not there or have no id (before 2.8). Raises: FetchFailed."""
+        wanted = sorted(set(topics))
+        if wanted:
+            self.refresh(wanted)
+        known = {name: self._metadata.topics[name].topic_id for name in wanted if name in self._metadata.topics}
+        return {name: each for name, each in known.items() if each != NO_TOPIC_ID}
+
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """One offset for each partition: EARLIEST, LATEST (what may be read up to), or the first one at or after a time
         in ms, which is NO_OFFSET when there is none."""
@@ -147,7 +156,11 @@ class ClusterClient:
 
     def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Up to where each log has records, those of open transactions, which LATEST may leave out, included."""
-        return self._offsets(dict.fromkeys(tps, LATEST), False)
+        return self.log_offsets(dict.fromkeys(tps, LATEST))
+
+    def log_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """As ``offsets``, with the records of open transactions."""
+        return self._offsets(wanted, False)
 
     def _offsets(self, wanted: Mapping[TopicPartition, int], read_committed: bool) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.pipeline import results
 from kafka_zk.registry.znodes.consumers import group_id_fault
+from kafka_zk.registry.znodes.topics import topic_path
 from kafka_zk.spark_jobs import planner
 from kafka_zk.spark_jobs.cluster_client import ClusterClient
 from kafka_zk.spark_jobs.errors import OptionError
@@ -26,8 +28,7 @@ class Driver:
         if options.zookeeper and options.group_id and (fault := group_id_fault(options.group_id)) is not None:
             raise OptionError(f"group.id: {fault}")
         if options.zookeeper and (options.bootstrap_servers is None or options.group_id):
-            self._zookeeper = KazooBlockingClient(options.zookeeper)
-            self._zookeeper.start()
+            self._connect(options.zookeeper)
         client = planner.client_settings(
             options.kafka, options.bootstrap_servers or self._registered_brokers(), client_id=options.client_id,
             retry_interval_ms=options.retry_interval_ms, patience_ms=options.poll_timeout_ms,
@@ -45,6 +46,25 @@ class Driver:
         self.brokers.close()
         if self._zookeeper is not None:
             self._zookeeper.close()
+
+    def _connect(self, connect_string: str) -> KazooBlockingClient:
+        if self._zookeeper is None:
+            self._zookeeper = KazooBlockingClient(connect_string)
+            self._zookeeper.start()
+        return self._zookeeper
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Which topic of its name each is (``stream_offsets.py``); without those of which it cannot be known."""
+        wanted = set(topics)
+        found = {name: f"id:{each.hex}" for name, each in self.brokers.topic_ids(wanted).items()}
+        without = sorted(wanted - found.keys())
+        if not without or self._options.zookeeper is None:
+            return found
+        client = self._connect(self._options.zookeeper)
+        stats = run_blocking(results(client.exists(topic_path(name)) for name in without))
+        return found | {
+            name: f"czxid:{stat.czxid}" for name, stat in zip(without, stats, strict=True) if stat is not None
+        }
 
     def partitions(self) -> list[TopicPartition]:
         return planner.partitions(self._options, self.brokers)

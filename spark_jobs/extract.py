@@ -1,7 +1,8 @@
 """``kafka-zk extract``, and the same for ``spark-submit``: what is new of topics into a folder, exactly once.
 
-Exit codes: 0 extracted, or nothing was new; 1 failed; 2 used wrongly; 3 the group has another live member; 4 somebody
-else moved the group's offsets meanwhile, nothing was published. After any of them the next run goes on correctly.
+Exit codes: 0 everything that was asked for is extracted; 1 failed; 2 used wrongly; 3 the group has another live member;
+4 others moved the group's offsets meanwhile, nothing was published; 5 extracted, but short of what was asked for. After
+any of them the next run continues correctly.
 """
 
 import sys
@@ -39,6 +40,10 @@ class _GroupIsBusy(CommandFailed):
 
 class _Overtaken(CommandFailed):
     exit_code = 4
+
+
+class _Short(CommandFailed):
+    exit_code = 5
 
 
 def _schema(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
@@ -97,10 +102,10 @@ def command(
     """Extract the new records of topics with Spark, from the group's offsets in ZooKeeper on, each exactly once.
 
     Every run adds one folder range=... to DIR, named by its offsets, or none if nothing is new. If a run is killed, the
-    next one finishes or repeats the range.
+    next one publishes what was committed, and extracts what it is asked for itself.
 
-    Exit codes: 0 extracted, or nothing was new; 1 failed; 2 wrong usage; 3 the group has another live member;
-    4 someone else changed the group's offsets meanwhile.
+    Exit codes: 0 everything that was asked for is extracted; 1 failed; 2 wrong usage; 3 the group has another live
+    member; 4 someone else changed the group's offsets meanwhile; 5 extracted, but short of the ends or of --until.
 
     \b
     kafka-zk extract --zookeeper 127.0.0.1:2181 --group lake --topic flights --to ./lake
@@ -141,6 +146,11 @@ def command(
     except ForeignCommit as error:
         raise _Overtaken(str(error)) from error
     _show(replace(report, seconds=monotonic_s() - started_s), as_json, dry_run, extraction)
+    if report.short and not dry_run:
+        raise _Short(
+            f"{report.short:,} offsets of what was asked for are not extracted, because transactions are open: "
+            "run it again"
+        )
 
 
 def _check_every(until: str, dry_run: bool) -> None:

@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from kafka_zk.spark_jobs import offset_specs as specs
@@ -93,7 +94,7 @@ class SourceOptions:
     def wants(self, topic: str) -> bool:
         """Whether a topic matches the subscription."""
         if self.pattern is not None:
-            return re.fullmatch(self.pattern, topic) is not None
+            return _java_pattern(self.pattern).fullmatch(topic) is not None
         return topic in self.topics or any(tp.topic == topic for tp in self.partitions)
 
 
@@ -222,14 +223,22 @@ def _subscription(options: _Options) -> dict[str, Any]:
     elif name == "subscribe":
         found["topics"] = tuple(sorted({topic.strip() for topic in text.split(",") if topic.strip()}))
     else:
-        try:
-            re.compile(text)
-        except re.error as error:
-            raise OptionError(f"subscribePattern: {text!r}: {error}") from None
+        _java_pattern(text.strip())
         found["pattern"] = text.strip()
     if not any(found.values()):
         raise OptionError(f"{name}: no topic is named")
     return found
+
+
+@cache
+def _java_pattern(text: str) -> re.Pattern[str]:
+    """A regular expression of Java, as for Spark's own source. Raises: OptionError."""
+    from kafka_zk.rebalance.topic_filter import InvalidTopicFilter, java_pattern
+
+    try:
+        return java_pattern(text)
+    except InvalidTopicFilter as error:
+        raise OptionError(f"subscribePattern: {text!r}: {error}") from None
 
 
 def _bounds(options: _Options, streaming: bool) -> tuple[OffsetSpec, OffsetSpec]:

@@ -4,9 +4,14 @@ Spark's checkpoint is the truth about what was processed. With ``group.id`` and 
 offsets in ZooKeeper are its mirror, so that lag tools see the stream; they are written when Spark asks for the batch
 after, since then everything before is done. ``Trigger.AvailableNow`` reads up to the ends that the partitions have when
 it starts.
+
+The checkpoint also says which topic of its name an offset belongs to (``stream_offsets.py``). A topic that was deleted
+and created again is data loss, however long it is: its first records would be skipped. With failOnDataLoss=false the
+stream starts at the beginning of the new one.
+Tests: tests/spark_jobs/test_stream_reader.py.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -15,9 +20,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from kafka_zk.spark_jobs import offset_ranges
 from kafka_zk.spark_jobs.cluster_client import EARLIEST, LATEST
 from kafka_zk.spark_jobs.errors import DataLoss
-from kafka_zk.spark_jobs.offset_specs import format_offsets, offsets_of
 from kafka_zk.spark_jobs.options import SourceOptions
 from kafka_zk.spark_jobs.range_partition import RangePartition, read_range
+from kafka_zk.spark_jobs.stream_offsets import StreamOffsets
 from kafka_zk.storage.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -32,47 +37,55 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._driver: Driver | None = None
-        self._last_ends: Offsets | None = None  # where Trigger.AvailableNow stops
+        self._last_ends: StreamOffsets | None = None  # where Trigger.AvailableNow stops
+        self._ids: dict[str, str] = {}  # as they were when offsets were asked for
         self._mirrored: Offsets = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_driver": None}
 
     def initialOffset(self) -> dict[str, Any]:
-        return format_offsets(self._connected().starting_offsets())
+        driver = self._connected()
+        return self._with_ids(driver.starting_offsets).document()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         limit = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        starts = offsets_of(start)
-        self._mirror(starts)
-        ends = dict(self._latest() if self._last_ends is None else self._last_ends)
-        self._check_loss(starts, ends)
-        begun = self._with_new_partitions(starts, ends)
+        starts = StreamOffsets.of(start)
+        self._mirror(starts.offsets)
+        latest = self._latest() if self._last_ends is None else self._last_ends
+        ends = dict(latest.offsets)
+        recreated = self._recreated(starts, latest.ids)
+        self._check_loss({tp: each for tp, each in starts.offsets.items() if tp.topic not in recreated}, ends)
+        begun = self._with_new_partitions(starts, latest._replace(offsets=ends))
         if isinstance(limit, ReadMaxRows):
             ranges = offset_ranges.limited(offset_ranges.between(begun, ends), limit.max_rows)
             ends = {**begun, **{each.tp: each.until_offset for each in ranges}}
-        return format_offsets(ends)
+        return StreamOffsets(ends, latest.ids).document()
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._last_ends = self._latest()
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        return format_offsets(self._latest())
+        return self._latest().document()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """A batch that was planned before a topic was created again has nothing to read of the new one."""
         driver = self._connected()
-        ends = offsets_of(end)
-        ranges = offset_ranges.between(self._with_new_partitions(offsets_of(start), ends), ends)
+        ends = StreamOffsets.of(end)
+        gone = self._recreated(ends, driver.topic_ids(ends.ids))
+        there = {tp: offset for tp, offset in ends.offsets.items() if tp.topic not in gone}
+        begun = self._with_new_partitions(StreamOffsets.of(start), ends._replace(offsets=there))
+        ranges = offset_ranges.between(begun, there)
         return [RangePartition(each, driver.fetch_settings) for each in driver.tasks(ranges)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_range(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        self._mirror(offsets_of(end))
+        self._mirror(StreamOffsets.of(end).offsets)
 
     def stop(self) -> None:
         if self._driver is not None:
@@ -86,15 +99,35 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._driver = Driver(self._options)
         return self._driver
 
-    def _latest(self) -> Offsets:
+    def _latest(self) -> StreamOffsets:
         driver = self._connected()
-        return driver.brokers.offsets(dict.fromkeys(driver.partitions(), LATEST))
+        return self._with_ids(lambda: driver.brokers.offsets(dict.fromkeys(driver.partitions(), LATEST)))
 
-    def _with_new_partitions(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
-        """A start for every partition that has an end; one that is new is read from its beginning."""
-        new = [tp for tp in ends if tp not in starts]
-        begun = self._connected().brokers.offsets(dict.fromkeys(new, EARLIEST)) if new else {}
-        return {**{tp: offset for tp, offset in starts.items() if tp in ends}, **begun}
+    def _with_ids(self, ask: Callable[[], Offsets]) -> StreamOffsets:
+        """Offsets, and the topics that they are of: asked again if a topic was created again meanwhile."""
+        while True:
+            offsets = ask()
+            ids = self._connected().topic_ids({tp.topic for tp in offsets})
+            if ids == self._ids:
+                return StreamOffsets(offsets, ids)
+            self._ids = ids
+
+    def _recreated(self, read: StreamOffsets, ids: Mapping[str, str]) -> set[str]:
+        """Raises: DataLoss."""
+        found = read.recreated(ids)
+        if found and self._options.fail_on_data_loss:
+            raise DataLoss(
+                f"topic {min(found)} was deleted and created again since the stream read it "
+                "(failOnDataLoss=false starts at its beginning)"
+            )
+        return found
+
+    def _with_new_partitions(self, starts: StreamOffsets, ends: StreamOffsets) -> Offsets:
+        """A start for every partition that has an end: its beginning if it is new, or of a new topic."""
+        recreated = starts.recreated(ends.ids)
+        kept = {tp: offset for tp, offset in starts.offsets.items() if tp in ends.offsets and tp.topic not in recreated}
+        new = [tp for tp in ends.offsets if tp not in kept]
+        return {**kept, **(self._connected().brokers.offsets(dict.fromkeys(new, EARLIEST)) if new else {})}
 
     def _check_loss(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> None:
         """A partition that is gone or shorter than what was read is loss: an error, or it stays where it is."""

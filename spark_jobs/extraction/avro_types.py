@@ -5,6 +5,7 @@ Tests: tests/spark_jobs/extraction/test_decoding.py.
 
 import json
 import struct
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -25,6 +26,18 @@ _AVRO_TYPES = {
     "enum": "StringType",
     "fixed": "BinaryType",
 }
+LOGICAL_KINDS = {
+    **dict.fromkeys(("timestamp-millis", "timestamp-micros", "timestamp-nanos"), ("long",)),
+    **dict.fromkeys(("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"), ("long",)),
+    "date": ("int",),
+    "time-millis": ("int",),
+    "time-micros": ("long",),
+    "decimal": ("bytes", "fixed"),
+    "uuid": ("string", "fixed"),
+}
+"""The types that may have a logical type; on others it is ignored, as Avro's specification says."""
+DECIMAL_DIGITS = 38
+"""The most that Spark has; Connect's decimals all say 64."""
 _AVRO_LOGICAL_TYPES = {
     "timestamp-millis": "TimestampType",
     "timestamp-micros": "TimestampType",
@@ -35,33 +48,47 @@ _AVRO_LOGICAL_TYPES = {
 }
 
 
-def avro_type(schema: Any) -> Any:
-    """An Avro schema as a Spark type. Raises: WronglyAsked for unions of several types and unknown ones."""
+def avro_type(schema: Any, field: str = "") -> Any:
+    """The schema of a field as a Spark type. Raises: WronglyAsked for unions of several types and unknown ones."""
     from pyspark.sql import types
 
     if isinstance(schema, list):
         kinds = [each for each in schema if each != "null"]
         if len(kinds) != 1:
             raise WronglyAsked("--schema: an Avro union of more than one type beside null has no Spark type")
-        return avro_type(kinds[0])
+        return avro_type(kinds[0], field)
     if isinstance(schema, str):
         schema = {"type": schema}
-    kind, logical = schema["type"], schema.get("logicalType")
+    kind, logical = schema["type"], _logical_type(schema)
     if logical == "decimal":
-        return types.DecimalType(schema["precision"], schema.get("scale", 0))
+        if (scale := schema.get("scale", 0)) > DECIMAL_DIGITS:
+            raise WronglyAsked(
+                f"--schema: the decimal {field} has {scale} digits behind the point, "
+                f"Spark's have {DECIMAL_DIGITS} at most"
+            )
+        return types.DecimalType(min(schema["precision"], DECIMAL_DIGITS), scale)
     if logical in _AVRO_LOGICAL_TYPES:
         return getattr(types, _AVRO_LOGICAL_TYPES[logical])()
     if kind == "record":
-        return types.StructType([types.StructField(each["name"], avro_type(each["type"])) for each in schema["fields"]])
+        fields = [(each["name"], avro_type(each["type"], each["name"])) for each in schema["fields"]]
+        return types.StructType([types.StructField(name, each) for name, each in fields])
     if kind == "array":
-        return types.ArrayType(avro_type(schema["items"]))
+        return types.ArrayType(avro_type(schema["items"], field))
     if kind == "map":
-        return types.MapType(types.StringType(), avro_type(schema["values"]))
+        return types.MapType(types.StringType(), avro_type(schema["values"], field))
     if not isinstance(kind, str):
-        return avro_type(kind)
+        return avro_type(kind, field)
     if kind not in _AVRO_TYPES:
         raise WronglyAsked(f"--schema: the Avro type {kind!r} is not known here")
     return getattr(types, _AVRO_TYPES[kind])()
+
+
+def _logical_type(schema: dict[str, Any]) -> str | None:
+    """None for one that the type cannot have."""
+    logical = schema.get("logicalType")
+    if not isinstance(logical, str) or schema.get("type") not in LOGICAL_KINDS.get(logical, ()):
+        return None
+    return logical
 
 
 def parse_avro_schema(text: str) -> tuple[Any, Any]:
@@ -82,14 +109,23 @@ def parse_avro_schema(text: str) -> tuple[Any, Any]:
 
 def plain(schema: Any) -> Any:
     """Without the logical types that Spark has none for: uuid and times of day stay the text and numbers they are."""
+    return _without(schema, lambda each: _logical_type(each) not in _AVRO_LOGICAL_TYPES)
+
+
+def physical(schema: Any) -> Any:
+    """Without logical types."""
+    return _without(schema, lambda _: True)
+
+
+def _without(schema: Any, is_dropped: Callable[[dict[str, Any]], bool]) -> Any:
     if isinstance(schema, list):
-        return [plain(each) for each in schema]
+        return [_without(each, is_dropped) for each in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        name: plain(each)
+        name: _without(each, is_dropped)
         for name, each in schema.items()
-        if name != "logicalType" or each in _AVRO_LOGICAL_TYPES
+        if name != "logicalType" or not is_dropped(schema)
     }
 
 
@@ -124,8 +160,8 @@ def decimals_fit(value: Any, schema: Any) -> bool:
     if value is None or not isinstance(schema, dict):
         return True
     if isinstance(value, Decimal):
-        exponent = value.as_tuple().exponent
-        return isinstance(exponent, int) and value.adjusted() < schema["precision"] - schema.get("scale", 0)
+        exponent, digits = value.as_tuple().exponent, min(schema["precision"], DECIMAL_DIGITS)
+        return isinstance(exponent, int) and value.adjusted() < digits - schema.get("scale", 0)
     if schema["type"] == "record":
         return all(decimals_fit(value[each["name"]], each["type"]) for each in schema["fields"])
     if schema["type"] == "array":

@@ -9,6 +9,7 @@ from typing import Any
 from kafka_zk.spark_jobs.errors import reason_only
 from kafka_zk.spark_jobs.extraction.avro_types import decode_avro, parse_avro_schema
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.extraction.json_round_trip import TO_JSON, ChangedFields
 from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
 from kafka_zk.spark_jobs.schema import COLUMNS
 from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
@@ -21,7 +22,11 @@ FITS = "_kafka_zk_fits"
 """The column that says whether the value was decoded; null if there is no value."""
 REASON = "_kafka_zk_reason"
 """The column that says why it was not; null where only that is known."""
+_CHANGED = "_kafka_zk_changed"
+"""The column of the fields of a JSON value that would be other ones in the table."""
 _CORRUPT = "_kafka_zk_corrupt"
+_NOT_BACK = "does not come back as it was written: "
+_JSON_SPACE = " \t\r\n"
 _CORRUPT_OPTION = "columnNameOfCorruptRecord"
 
 
@@ -144,6 +149,7 @@ def decoded(
     from pyspark.sql import functions as f
 
     reason = f.lit(None).cast("string")
+    changed = None
     if decode == "string":
         value, fits = f.try_validate_utf8(f.col("value").cast("string")), f.col("_value").isNotNull()
         columns = [name if name != "value" else f.col("_value").alias("value") for name in frame.columns]
@@ -155,14 +161,38 @@ def decoded(
         else:
             assert schema is not None, "checked before"
             fields, value, fits = _json(schema) if decode == "json" else _avro(schema)
+        if decode == "json":
+            changed, told = _changed(fields), f.concat(f.lit(_NOT_BACK), f.array_join(_CHANGED, ", "))
+            reason = f.when((f.size(_CHANGED) > 0) & record.getField(_CORRUPT).isNull(), told)
         check_fields(fields, on_undecodable, included)
-        columns = [*KEPT, *included, *(record.getField(name).alias(name) for name in fields.fieldNames())]
+        columns = [*KEPT, *included, *(_field(record, name, changed) for name in fields.fieldNames())]
     judged = frame.withColumn("key", f.col("key").cast("string")).withColumn("_value", value)
+    if changed is not None:
+        judged = judged.withColumn(_CHANGED, changed)
     judged = judged.withColumn(FITS, f.when(f.col("value").isNotNull(), fits)).withColumn(REASON, reason)
     if on_undecodable == KEEP:
         raw = f.base64("value") if format == "csv" else f.col("value")
         columns.append(f.when(~f.col(FITS), raw).alias(RAW_VALUE))
     return judged.select(*columns, FITS, REASON)
+
+
+def _field(record: Any, name: str, changed: Any) -> Any:
+    """The column of a field; null where the field would be another one."""
+    from pyspark.sql import functions as f
+
+    field = record.getField(name)
+    return (field if changed is None else f.when(~f.array_contains(_CHANGED, name), field)).alias(name)
+
+
+def _changed(fields: Any) -> Any:
+    """The column _CHANGED, for a frame with the bytes in ``value`` and what ``_json`` makes of them in ``_value``."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import ArrayType, StringType
+
+    compare = ChangedFields(fields)
+    changed = f.udf(lambda value, came_back: compare(value, came_back), ArrayType(StringType()))
+    record = f.struct(*(f.col("_value").getField(name).alias(name) for name in fields.fieldNames()))
+    return changed(f.col("value"), f.to_json(record, TO_JSON))
 
 
 def _framed(decoder: ValueDecoder) -> tuple[Any, Any, Any]:
@@ -190,7 +220,7 @@ def _json(schema: str) -> tuple[Any, Any, Any]:
     """The fields, the column of a struct of them, and the condition on it that the value is an object that fits.
 
     Spark's parser says of a value that does not fit what it is. It says nothing of one that has none of the fields, of
-    an empty one, and of bytes that are no text. JSON's null is no value.
+    an empty one, of bytes that are no text, and of fields that it changes (``_changed``). JSON's null is no value.
     """
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
@@ -205,7 +235,8 @@ def _json(schema: str) -> tuple[Any, Any, Any]:
         is_empty = is_empty & found.getField(name).isNull()
     is_foreign = f.coalesce(is_empty & (f.size(keys) > 0) & ~f.arrays_overlap(keys, names), f.lit(False))
     fits = found.isNotNull() & found.getField(_CORRUPT).isNull() & f.is_valid_utf8(text) & ~is_foreign
-    return fields, value, fits | (f.trim(text) == "null")
+    fits = fits & (f.size(_CHANGED) == 0)
+    return fields, value, fits | (f.btrim(text, f.lit(_JSON_SPACE)) == "null")
 
 
 def _avro(schema: str) -> tuple[Any, Any, Any]:

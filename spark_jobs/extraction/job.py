@@ -274,13 +274,13 @@ class ExtractionRun:
         try:
             await self._step(Step.JOIN, self._join)
             offsets = await self._step(Step.CLAIM, self._claim)
-            found, left = await self._step(Step.SETTLE, lambda: self._settle(offsets))
-            if left is Leftover.FOLLOW:
-                offsets = await self._follow(found, offsets)
             planning = Planning(self._extraction, self._cluster.brokers, offsets)
-            ranges = list(found.ranges) if left is Leftover.REPEAT else planning.new_ranges()
+            found, left = await self._step(Step.SETTLE, lambda: self._settle(planning))
+            if left is Leftover.FOLLOW:
+                planning = planning.at(await self._follow(found, offsets))
+            ranges = planning.new_ranges()
             if ranges:
-                manifest = await self._step(Step.PLAN, lambda: self._plan(ranges, offsets, found, left))
+                manifest = await self._step(Step.PLAN, lambda: self._plan(ranges, planning.offsets, found, left))
                 await self._step(Step.STAGE, lambda: self._stage(manifest))
                 await self._make_visible(manifest)
         finally:
@@ -332,12 +332,15 @@ class ExtractionRun:
             self._note(f"{told}: goes on at its beginning")
         return await self._hold.claim(partitions)
 
-    async def _settle(self, offsets: Mapping[TopicPartition, int]) -> tuple[Manifest | None, Leftover]:
+    async def _settle(self, planning: Planning) -> tuple[Manifest | None, Leftover]:
+        """Raises: DataLoss."""
         manifest = await self._hold.read_manifest()
         in_table = manifest is not None and manifest.state is State.PLANNED and self._lake.in_table(manifest)
-        left = leftover(manifest, offsets, self._target, self._extraction.format, in_table)
-        if manifest is not None and left is Leftover.REPEAT and self._lake.is_fenced(manifest):
-            left = Leftover.DROP  # the run that fenced it died then
+        left = leftover(manifest, planning.offsets, self._target, self._extraction.format, in_table)
+        if manifest is not None and left is Leftover.REPEAT:
+            is_asked_for = list(manifest.ranges) == planning.new_ranges()
+            if not is_asked_for or self._lake.is_fenced(manifest):  # the run that fenced it died then
+                left = Leftover.DROP
         if manifest is None or left in (Leftover.NOTHING, Leftover.FOLLOW):
             return manifest, left
         if left is Leftover.PUBLISH:
@@ -412,9 +415,9 @@ class ExtractionRun:
 
     async def _drop(self, manifest: Manifest) -> bool:
         """Forget an attempt that has not been committed, so that the next run plans anew; True if a table has it."""
+        self._lake.discard(manifest)  # first: a disk may be full, and a table's fence is a file, too
         if self._lake.fence(manifest):
             return True
-        self._lake.discard(manifest)
         await self._hold.record(manifest.to(State.DROPPED))
         return False
 

@@ -23,6 +23,15 @@ from kafka_zk.spark_jobs.extraction.stores import Publication, missing_module, p
 from kafka_zk.spark_jobs.extraction.table_formats import is_table
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
 
+_TO_MICROS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS[XXXXX]",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+_TEXT_OPTIONS = {
+    "json": _TO_MICROS,
+    "csv": {**_TO_MICROS, "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"},
+}
+"""By Spark's defaults these files hold milliseconds, and CSV no spaces round a text."""
 _COMMITTER = "mapreduce.fileoutputcommitter.algorithm.version"
 
 
@@ -78,7 +87,7 @@ class SparkLake:
         self._progress(0, sum(tasks.sizes))  # Spark takes seconds before its first task begins
         frame, counted = self._frames.to_write(tasks, bootstrap_servers)
         terms = () if is_table(self._extraction.format) else self._extraction.partition_by
-        writer = frame.write.format(manifest.format)
+        writer = frame.write.format(manifest.format).options(**_TEXT_OPTIONS.get(manifest.format, {}))
         if terms:
             writer = writer.partitionBy(*partitioning.columns(terms))
         if publication(manifest.target) is Publication.COPY:  # where a rename is a copy, one less

@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.table_formats import ICEBERG
 
-_TIMES = {"years": "yyyy", "months": "yyyy-MM", "days": "yyyy-MM-dd", "hours": "yyyy-MM-dd-HH"}
+_TIMES = {
+    "years": r"^[+-]?\d+",
+    "months": r"^[+-]?\d+-\d\d",
+    "days": r"^[+-]?\d+-\d\d-\d\d",
+    "hours": r"^[+-]?\d+-\d\d-\d\d-\d\d",
+}
+"""How much of a time in UTC, as text."""
+_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 _TERM = re.compile(r"(?P<name>[a-z]+)\((?:(?P<buckets>[1-9][0-9]*)\s*,\s*)?(?P<column>[^(),]+)\)")
 
 
@@ -85,9 +92,11 @@ def with_columns(frame: Any, terms: Sequence[str]) -> Any:
     types = {field.name: field.dataType.typeName() for field in frame.schema}
     for asked in filter(None, map(transform, terms)):
         time = f.col(f"`{asked.column}`")
-        if types[asked.column] == "timestamp":
-            time = f.to_utc_timestamp(time, f.current_timezone())
-        frame = frame.withColumn(asked.derived, f.date_format(time, _TIMES[asked.name]))
+        if types[asked.column] == "timestamp":  # not through the session's zone, which leaves out hours
+            seconds = f.unix_micros(time).cast("decimal(20,0)") / 1_000_000
+            time = f.expr(_EPOCH) + f.make_dt_interval(f.lit(0), f.lit(0), f.lit(0), seconds)
+        text = f.replace(time.cast("timestamp_ntz").cast("string"), f.lit(" "), f.lit("-"))
+        frame = frame.withColumn(asked.derived, f.regexp_extract(text, _TIMES[asked.name], 0))
     return frame
 
 

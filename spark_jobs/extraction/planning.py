@@ -4,6 +4,7 @@ Tests: tests/spark_jobs/extraction/test_planning.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -27,6 +28,8 @@ class Brokers(Protocol):
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]: ...
 
     def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
+
+    def log_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +116,8 @@ class Report:
     """What a run did, or would do. ``published`` are the folders that appeared in the target, those of an earlier run
     first; ``lag_after`` counts from the ends of the ranges to those of the partitions when the run was planned.
     ``undecodable`` of the records have a value that was not decoded. ``seconds`` is the whole run,
-    ``spark_start_seconds`` the part of it in which Spark started."""
+    ``spark_start_seconds`` the part of it in which Spark started. ``short``: offsets that were asked for and are not
+    extracted, none of them left out by ``max_records``."""
 
     partitions: tuple[PartitionReport, ...]
     records: int
@@ -122,6 +126,7 @@ class Report:
     recovered: str
     seconds: float = 0.0
     spark_start_seconds: float = 0.0
+    short: int = 0
 
     @property
     def lag_before(self) -> int:
@@ -147,6 +152,7 @@ class Report:
             "records_per_second": round(self.records_per_second),
             "lag_before": self.lag_before,
             "lag_after": self.lag_after,
+            "short": self.short,
             "published": list(self.published),
             "recovered": self.recovered,
             "partitions": [asdict(each) for each in self.partitions],
@@ -163,10 +169,18 @@ class Planning:
         self.latest = brokers.offsets(dict.fromkeys(offsets, LATEST))
         beyond = [tp for tp, offset in offsets.items() if offset > self.latest[tp]]
         self._log_ends = {**self.latest, **(brokers.log_ends(beyond) if beyond else {})}
-        self._ends = self.latest
+        self._ends = self._asked = self.latest
         if extraction.until_ms is not None:
-            at = brokers.offsets(dict.fromkeys(offsets, extraction.until_ms))
-            self._ends = {tp: offset if offset >= 0 else self.latest[tp] for tp, offset in at.items()}
+            times = dict.fromkeys(offsets, extraction.until_ms)
+            self._ends = _first_at(brokers.offsets(times), self.latest)
+            # Transactions that are open may hide records of before that time.
+            self._asked = _first_at(brokers.log_offsets(times), brokers.log_ends(offsets))
+
+    def at(self, offsets: Mapping[TopicPartition, int]) -> "Planning":
+        """The same ends, for a group that is at other offsets now."""
+        moved = copy(self)
+        moved.offsets = dict(offsets)
+        return moved
 
     def new_ranges(self) -> list[OffsetRange]:
         """Raises: DataLoss."""
@@ -200,7 +214,20 @@ class Planning:
             end = by_tp[tp].until_offset if tp in by_tp else start
             before = self.latest[tp] - start
             rows.append(PartitionReport(*tp, start, end, before, self.latest[tp] - end))
-        return Report(tuple(rows), staged.records, staged.undecodable, published, recovered.value)
+        return Report(
+            tuple(rows), staged.records, staged.undecodable, published, recovered.value, short=self._short(rows)
+        )
+
+    def _short(self, rows: Sequence[PartitionReport]) -> int:
+        most = self._extraction.max_records
+        if most is not None and sum(each.until_offset - each.from_offset for each in rows) >= most:
+            return 0
+        return sum(max(0, self._asked[TopicPartition(each.topic, each.partition)] - each.until_offset) for each in rows)
 
     def _position(self, tp: TopicPartition) -> int:
         return self.offsets[tp] if self.offsets[tp] >= 0 else self.earliest[tp]
+
+
+def _first_at(found: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Offsets by time; the end where no record is as late."""
+    return {tp: offset if offset >= 0 else ends[tp] for tp, offset in found.items()}

@@ -7,9 +7,11 @@ whoever has to rename the finished staging folder. Before it nothing is decided 
     killed before COMMIT   nothing moved: the next run extracts the same ranges again, into a folder of its own
     killed after COMMIT    the next run publishes the folder that the manifest names, then goes on
 
-and at no moment are records in the target whose offsets have not moved, or in it twice. Against others: whoever commits
-the group's offsets meanwhile changes their versions, on which COMMIT depends; it is refused then and the staging folder
-dropped. A claim changes them too, so of two jobs that each believe to own a partition one commits.
+A plan binds no later run: one that is asked for other ranges, because more has come or a limit was given, drops what
+was killed before COMMIT and plans its own. At no moment are records in the target whose offsets have not moved, or in
+it twice. Against others: a commit of the group's offsets by anyone else changes their versions, on which COMMIT
+depends; it is refused then and the staging folder dropped. A claim changes them too, so of two jobs that each believe
+to own a partition one commits.
 
 A table (Delta, Iceberg) shows records by a commit of its own, which may be refused: there the table leads and the
 offsets follow. PUBLISH comes before COMMIT, and the table's commit names the plan (writer and sequence), so
@@ -67,7 +69,8 @@ def leftover(
 ) -> Leftover:
     """Judge by the manifest and by the group's offsets now (-1: none), which are held by this run's claims.
 
-    ``in_table``: the manifest is of a table, which has its commit."""
+    REPEAT is for a run that is asked for the same ranges; another one drops them. ``in_table``: the manifest is of a
+    table, which has its commit."""
     if manifest is None or not manifest.unfinished:
         return Leftover.NOTHING
     if manifest.state is State.COMMITTED:

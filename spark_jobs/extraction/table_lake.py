@@ -105,9 +105,12 @@ class TableLake:
         return self._tables.commit_of(manifest) == FENCE
 
     def fence(self, manifest: Manifest) -> bool:
-        """Use up the plan's name; True if the table has its records already."""
+        """Use up the plan's name; True if the table has its records already. A table that is not there yet is made: the
+        run that sleeps would make it."""
         if self._tables.location(manifest.target) is None:
-            return False
+            if manifest.target != self.qualified(self._extraction.target):
+                return False
+            self._tables.prepare(manifest.target, self._folders.empty(), self._extraction.partition_by)
         if self._tables.commit_of(manifest) is None:
             self._tables.append(None, manifest, FENCE, self._extraction)
         return self.in_table(manifest)

@@ -5,7 +5,7 @@ Tests: tests/spark_jobs/wire/test_value_decoder.py.
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 _DEFAULT = "default"
@@ -40,7 +40,7 @@ def _value(given: Any, schema: Any, named: Mapping[str, Any]) -> Any:
         return date(1970, 1, 1) + timedelta(days=given)
     if logical == "decimal":
         unscaled = int.from_bytes(given.encode("latin-1"), signed=True)
-        return Decimal(unscaled).scaleb(-schema.get("scale", 0))
+        return Decimal(unscaled).scaleb(-schema.get("scale", 0), Context(prec=max(1, schema["precision"])))
     if kind == "record":
         return {each["name"]: _value(given[each["name"]], each["type"], named) if each["name"] in given
                 else each[_DEFAULT] for each in schema["fields"]}  # fmt: skip

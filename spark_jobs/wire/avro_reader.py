@@ -5,22 +5,33 @@ Tests: tests/spark_jobs/wire/test_value_decoder.py.
 
 import io
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import fastavro
 from fastavro import _read_py
 from fastavro.schema import SchemaParseException, expand_schema
 
-from kafka_zk.spark_jobs.extraction.avro_types import MALFORMED, avro_type, decimals_fit, plain
+from kafka_zk.spark_jobs.extraction.avro_types import MALFORMED, avro_type, decimals_fit, physical, plain
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.wire.avro_defaults import set_defaults
 from kafka_zk.spark_jobs.wire.avro_limits import contains_itself, needs_no_bytes_in_array
+from kafka_zk.spark_jobs.wire.avro_logical_types import conversion, converted
 from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
 from kafka_zk.spark_jobs.wire.schema_registry import Schema
 
 _NO_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SchemaParseException)
 _SAFE_DEPTH = 1024
 """A value of so many bytes cannot be nested too deeply."""
+
+
+class _Writer(NamedTuple):
+    """What ``read`` needs to know of a writer's schema. ``how``: None if its logical types are the reader's, so that
+    fastavro can read them, in C; else what makes them of the values of ``schema``, which has none."""
+
+    schema: Any
+    how: Any
+    is_recursive: bool
 
 
 class AvroReader:
@@ -30,37 +41,49 @@ class AvroReader:
         from pyspark.sql.types import StructType
 
         try:
-            self._schema, named = _parsed(schema)
+            self._schema, named = _parsed(schema, plain)
             expanded = expand_schema(self._schema)
             columns = avro_type(expanded)
             set_defaults(self._schema, named)
+            self._physical, named = _parsed(schema, physical)
+            set_defaults(self._physical, named)
+            self._logical = expand_schema(_parsed(schema)[0])
         except _NO_SCHEMA as error:
             raise WronglyAsked(f"no Avro schema: {error}") from error
         if not isinstance(columns, StructType):
             raise WronglyAsked("an Avro record is needed as the reader's schema")
         self.columns = columns
         self._expanded = expanded if "decimal" in json.dumps(expanded, default=str) else None
+        self._unchanged = conversion(self._logical, self._logical, {})
 
-    def prepared(self, writer: Schema) -> Any:
-        """What ``read`` needs to know of a writer's schema. Raises: ValueUndecodable."""
+    def prepared(self, writer: Schema) -> _Writer:
+        """Raises: ValueUndecodable."""
         try:
-            parsed, named = _parsed(writer)
+            parsed, named = _parsed(writer, plain)
             is_endless, is_recursive = needs_no_bytes_in_array(parsed, named), contains_itself(parsed, named)
+            how = conversion(*self._with_logical_types(writer))
+            if how != self._unchanged:
+                parsed = _parsed(writer, physical)[0]
         except _NO_SCHEMA as error:
             raise ValueUndecodable(f"its schema is no Avro schema: {error}") from error
         if is_endless:
             raise ValueUndecodable("its schema has an array whose items need no bytes")
-        return parsed, is_recursive
+        return _Writer(parsed, None if how == self._unchanged else how, is_recursive)
 
-    def read(self, writer: Any, payload: bytes) -> Any:
+    def _with_logical_types(self, writer: Schema) -> tuple[Any, Any, dict[str, Any]]:
+        """The arguments of ``conversion``."""
+        parsed, named = _parsed(writer)
+        return parsed, self._logical, named
+
+    def read(self, writer: _Writer, payload: bytes) -> Any:
         """Raises: ValueUndecodable."""
-        schema, is_recursive = writer
         stream = io.BytesIO(payload)
+        reader = self._schema if writer.how is None else self._physical
         # In C the depth of a value is bounded by nothing but the stack, which ends the process.
-        may_be_deep = is_recursive and len(payload) > _SAFE_DEPTH
+        may_be_deep = writer.is_recursive and len(payload) > _SAFE_DEPTH
         read = _read_py.schemaless_reader if may_be_deep else fastavro.schemaless_reader
         try:
-            record = read(stream, schema, self._schema)
+            record = converted(read(stream, writer.schema, reader), writer.how)
         except RecursionError as error:
             raise ValueUndecodable("no Avro record of its schema: nested too deeply") from error
         except fastavro.read.SchemaResolutionError as error:
@@ -74,10 +97,10 @@ class AvroReader:
         return record
 
 
-def _parsed(schema: Schema) -> tuple[Any, dict[str, Any]]:
-    """The schema, and those that have names."""
+def _parsed(schema: Schema, wanted: Callable[[Any], Any] = lambda each: each) -> tuple[Any, dict[str, Any]]:
+    """The schema, and those that have names, as ``wanted`` makes each of them."""
     named: dict[str, Any] = {}
     for name, referenced in schema.referenced().items():
         if name not in named:
-            fastavro.parse_schema(plain(json.loads(referenced.text)), named_schemas=named)
-    return fastavro.parse_schema(plain(json.loads(schema.text)), named_schemas=named), named
+            fastavro.parse_schema(wanted(json.loads(referenced.text)), named_schemas=named)
+    return fastavro.parse_schema(wanted(json.loads(schema.text)), named_schemas=named), named

@@ -5,6 +5,7 @@ type beside null is that type. What has no Spark type is refused. Tests: tests/s
 """
 
 import json
+import math
 import re
 import sys
 from typing import Any
@@ -15,6 +16,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT7
 
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.extraction.json_round_trip import same_float
 from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
 from kafka_zk.spark_jobs.wire.schema_registry import Schema
 from kafka_zk.system.integers import INT64
@@ -51,7 +53,7 @@ class JsonSchemaReader:
     def read(self, writer: Any, payload: bytes) -> Any:
         """Raises: ValueUndecodable."""
         try:
-            value = json.loads(payload)
+            value = json.loads(payload, parse_float=_float, object_pairs_hook=_object)
         except (ValueError, RecursionError) as error:
             raise ValueUndecodable(f"no JSON: {error}") from error
         try:
@@ -132,6 +134,24 @@ class _Columns:
         return MapType(StringType(), values)
 
 
+class _Inexact(float):
+    """A number whose digits a double does not give back; for the validator it is a number like others."""
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    is_exact = math.isinf(number) or same_float(text, repr(number))  # what is beyond floats fits nothing
+    return number if is_exact else _Inexact(number)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises: ValueError."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is twice in an object")
+    return found
+
+
 def _fitted(value: Any, kind: Any, where: str) -> Any:
     """The value as a Python worker hands over a value of this Spark type. Raises: ValueUndecodable."""
     from pyspark.sql import types
@@ -149,8 +169,12 @@ def _fitted(value: Any, kind: Any, where: str) -> Any:
             return _text(value, where)
         case types.BooleanType() if isinstance(value, bool):
             return value
+        case types.DoubleType() | types.LongType() if isinstance(value, _Inexact):
+            raise ValueUndecodable(f"{where} has more digits than a double gives back")
         case types.DoubleType() if _is_number(value) and abs(value) <= sys.float_info.max:
-            return float(value)
+            if (number := float(value)) != value:
+                raise ValueUndecodable(f"{where} has more digits than a double gives back")
+            return number
         case types.LongType() if _is_integer(value) and int(value) in INT64:
             return int(value)
     raise ValueUndecodable(f"{where} does not fit the reader's schema, where it is {kind.simpleString()}")

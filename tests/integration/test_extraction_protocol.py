@@ -219,12 +219,39 @@ def test_killed_in_the_middle_of_writing(world: World) -> None:
     world.check()
 
 
-def test_the_same_ranges_are_repeated_although_more_has_come(world: World) -> None:
-    world.killed_at((Step.STAGE, Phase.END))
+PLANNED = ((Step.PLAN, Phase.END), (Step.STAGE, Phase.END))
+
+
+@pytest.mark.parametrize("point", PLANNED, ids=lambda point: point[0].name)
+@pytest.mark.parametrize("format", ["parquet", DELTA])
+def test_a_run_after_a_killed_one_comes_to_its_own_end(make_zk_client: MakeZkClient, format: str, point: Point) -> None:
+    world = World(make_zk_client, format)
+    world.killed_at(point, max_records=10)
     world.log.ends[T0] += 100
     report = world.run()
-    assert [each.until_offset for each in report.partitions] == [30, 20]
-    assert report.partitions[0].lag_after == 100
+    assert ([each.until_offset for each in report.partitions], report.lag_after, report.short) == ([130, 20], 0, 0)
+    world.check()
+
+
+@pytest.mark.parametrize("point", PLANNED, ids=lambda point: point[0].name)
+@pytest.mark.parametrize("format", ["parquet", DELTA])
+def test_a_plan_can_be_made_smaller(make_zk_client: MakeZkClient, format: str, point: Point) -> None:
+    world = World(make_zk_client, format)
+    world.killed_at(point)
+    report = world.run(max_records=10)
+    assert (report.records, report.lag_after, report.recovered) == (10, 40, "its attempt is forgotten")
+    world.check(complete=False)
+    assert not [name for name in world.disk.folders if name.startswith("_")], "no staging folder is left"
+    world.run()
+    world.check()
+
+
+def test_what_was_committed_is_published_whatever_is_asked_for_now(world: World) -> None:
+    world.killed_at((Step.COMMIT, Phase.END))
+    world.log.ends[T0] += 100
+    report = world.run(max_records=10)
+    assert (report.records, len(report.published), report.lag_after) == (10, 2, 90)
+    world.check(complete=False)
 
 
 def test_any_sequence_of_deaths_appends_and_foreign_commits(world: World, campaign_seed: int) -> None:
@@ -306,14 +333,22 @@ def test_a_plan_that_was_dropped_cannot_be_committed_by_who_sleeps(table: World)
     assert table.offsets() == table.log.ends
 
 
-def test_a_plan_that_was_fenced_by_a_run_that_died_then_is_planned_anew(table: World) -> None:
+@pytest.mark.parametrize("is_looked_for", [True, False])
+def test_a_plan_that_was_fenced_by_a_run_that_died_then_is_planned_anew(
+    table: World, is_looked_for: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its name is used up, and the manifest does not say so yet: under that name the table takes nothing."""
     table.killed_at((Step.STAGE, Phase.END))
     manifest = run_blocking(GroupHold(table.client, table.group, "").read_manifest())
     assert manifest is not None and not table.disk.fence(manifest)
+    if not is_looked_for:
+        monkeypatch.setattr(Disk, "is_fenced", lambda disk, manifest: False)
     report = table.run()
-    assert report.recovered == "its attempt is forgotten"
-    table.check()
+    if is_looked_for:
+        assert report.recovered == "its attempt is forgotten"
+        table.check()
+    else:
+        assert not table.disk.records(), "why it is looked for"
 
 
 def test_offsets_that_somebody_has_set_since_are_left_as_they_are(table: World) -> None:

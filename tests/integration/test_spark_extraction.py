@@ -22,6 +22,7 @@ from kafka_zk.spark_jobs.extraction import decoding
 from kafka_zk.spark_jobs.extraction.errors import Undecodable, WronglyAsked
 from kafka_zk.spark_jobs.extraction.job import extract, plan
 from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from kafka_zk.spark_jobs.schema import COLUMNS
 from kafka_zk.spark_jobs.session import prepare_environment
 from kafka_zk.testing.plugin import MakeTopic
@@ -181,6 +182,45 @@ def test_which_values_are_json_of_a_schema(spark: Any, ddl: str) -> None:  # noq
     assert [row.raw_value for row in rows] == [None] * len(FITTING) + MISFITS + [None]
     assert [(row.a, row.b) for row in rows[:3]] == [(1, "x"), (None, "y"), (None, None)]
     assert rows[len(FITTING) + 7].b == "x", "what fits is not lost"
+
+
+def test_after_a_run_that_died_the_next_extracts_what_it_is_asked_for(
+    spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path  # noqa: F811
+) -> None:
+    """Less than the dead run had planned, then all that is there; up to a time only if no transaction is open."""
+    topic = make_topic(partitions=2)
+    write(kafka_zk_cluster, topic, [b"%d" % number for number in range(40)])
+    wanted = Extraction(
+        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=topic, target=str(tmp_path / "lake")
+    )
+
+    def dies(step: Step, phase: Phase) -> None:
+        if (step, phase) == (Step.STAGE, Phase.END):
+            raise OSError("no space left on device")
+
+    with pytest.raises(OSError, match="no space"):
+        extract(spark, wanted, observe=dies)
+    small = replace(wanted, max_records=10)
+    promised, done = plan(small), extract(spark, small)
+    assert promised.partitions == done.partitions and (done.records, done.lag_after) == (10, 30)
+    with pytest.raises(OSError, match="no space"):
+        extract(spark, small, observe=dies)
+    write(kafka_zk_cluster, topic, [b"a", b"b"])
+    until = replace(wanted, until_ms=2**52)
+    with BlockingProducer(
+        None, bootstrap_servers=kafka_zk_cluster.bootstrap, transactional_id=f"open-{topic}"
+    ) as producer:  # fmt: skip
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"open", partition=0)
+        producer.flush()
+        report = extract(spark, until)
+        assert (report.records, report.lag_after, report.short) == (32, 0, 1)
+        assert plan(wanted).short == 0, "it ends where committed records do"
+        producer.commit_transaction()
+    report = extract(spark, until)
+    assert (report.records, report.short) == (1, 0)
+    assert spark.read.parquet(wanted.target).count() == 43
 
 
 def test_text_is_utf8(spark: Any) -> None:  # noqa: F811

@@ -7,12 +7,20 @@ from typing import Any
 import confluent_kafka
 import confluent_kafka.admin
 import pytest
+from pyspark.errors import StreamingQueryException
 
+from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.spark_jobs.cluster_client import ClusterClient
+from kafka_zk.spark_jobs.driver import Driver
+from kafka_zk.spark_jobs.options import parse
+from kafka_zk.spark_jobs.stream_offsets import StreamOffsets
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.processes import wait_for
 from tests.integration.spark import spark  # noqa: F401
@@ -119,12 +127,13 @@ class Stream:
         self._topic = topic
         self._folder = folder
         self._group = f"stream-{topic}"
+        self.options: dict[str, str] = {}
         self._both = [TopicPartition(topic, partition) for partition in (0, 1)]
 
     def start(self, **trigger: Any) -> Any:
         reader = self._spark.readStream.format("kafka_zk").option("zookeeper.connect", self._zookeeper)
         for name, value in {"subscribe": self._topic, "startingOffsets": "earliest", "group.id": self._group,
-                            "maxOffsetsPerTrigger": "60"}.items():  # fmt: skip
+                            "maxOffsetsPerTrigger": "60", **self.options}.items():  # fmt: skip
             reader = reader.option(name, value)
         writer = reader.load().writeStream.format("parquet").option("path", str(self._folder / "out"))
         return writer.option("checkpointLocation", str(self._folder / "checkpoint")).trigger(**trigger).start()
@@ -163,6 +172,45 @@ def test_a_stream_reads_what_is_available_and_goes_on_from_its_checkpoint(
     assert stream.run() == [10]
     assert stream.rows_and_offsets() == (110, 110)
     assert stream.mirrored() == [55, 55]
+
+
+def create_again(cluster: EmbeddedCluster, topic: str) -> None:
+    with BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:
+        admin.delete_topics([topic])
+    with KazooBlockingClient(cluster.zookeeper_connect) as client:
+        wait_for(lambda: not run_blocking(TopicRegistry(client).exists(topic)), "the deletion", STREAM_TIMEOUT_S)
+    create_topic(cluster.bootstrap, topic, 2, {"retention.ms": "-1"})
+
+
+def test_a_stream_whose_topic_was_created_again_fails_or_starts_at_its_beginning(
+    spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path  # noqa: F811
+) -> None:
+    """The new topic is longer, so that the stream's offsets are inside it."""
+    stream = Stream(spark, kafka_zk_cluster, topic, tmp_path)
+    assert sum(stream.run()) == 100
+    create_again(kafka_zk_cluster, topic)
+    write(kafka_zk_cluster, topic, 150)
+    with pytest.raises(StreamingQueryException, match=f"topic {topic} was deleted and created again"):
+        stream.run()
+    assert stream.rows_and_offsets() == (100, 100), "nothing of the new one"
+    stream.options = {"failOnDataLoss": "false"}
+    assert sum(stream.run()) == 150
+    assert stream.rows_and_offsets() == (250, 150)
+
+
+def test_where_brokers_have_no_ids_the_creation_of_the_znode_counts(
+    kafka_zk_cluster: EmbeddedCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As before 2.8; ZooKeeper is connected to for it, although the brokers' addresses are given."""
+    monkeypatch.setattr(ClusterClient, "topic_ids", lambda client, topics: {})
+    given = {"subscribe": topic, "kafka.bootstrap.servers": kafka_zk_cluster.bootstrap}
+    with Driver(parse(given, streaming=True)) as driver:
+        assert driver.topic_ids([topic]) == {}, "it cannot be known"
+    with Driver(parse({**given, "zookeeper.connect": kafka_zk_cluster.zookeeper_connect}, streaming=True)) as driver:
+        before = driver.topic_ids([topic])
+        assert before == driver.topic_ids([topic, "nowhere"]) and before[topic].startswith("czxid:")
+        create_again(kafka_zk_cluster, topic)
+        assert StreamOffsets({}, before).recreated(driver.topic_ids([topic])) == {topic}
 
 
 def test_a_stream_by_processing_time_follows_the_topic_and_is_started_anew(

@@ -1,11 +1,15 @@
 """Extractions of values of Confluent's serializers, with a schema registry; dead letters; SQL before writing."""
 
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
@@ -105,6 +109,46 @@ def test_each_record_by_its_own_schema_in_the_columns_of_the_newest(spark: Any, 
     assert (report.records, report.undecodable) == (2, 1)
     kept = spark.read.option("mergeSchema", "true").parquet(orders.extraction.target).where("raw_value IS NOT NULL")
     assert [(row.offset, bytes(row.raw_value)) for row in kept.collect()] == [(4, UNKNOWN_ID)]
+
+
+@pytest.mark.parametrize("arrow", ["true", "false"])
+def test_avro_whose_logical_types_changed(spark: Any, orders: Orders, arrow: str) -> None:  # noqa: F811
+    """Both ways in one batch. Runs used to fail, or published numbers times 1,000, and nulls without Arrow."""
+    logical = {
+        "at": {"type": "long", "logicalType": "timestamp-millis"},
+        "price": {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2},
+        "day": {"type": "int", "logicalType": "date"},
+    }
+    plain, at = {"at": "long", "price": "bytes", "day": "int"}, 1_700_000_000_123
+
+    def fields(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+        return {f"{side}_{name}": each for side, kinds in (("a", a), ("b", b)) for name, each in kinds.items()}
+
+    first, second = fields(logical, plain), fields(plain, logical)
+    ids = [orders.registry.register(f"{orders.topic}-value", _record(each)) for each in (first, second)]
+    out = io.BytesIO()
+    raw = {"at": at, "price": b"09", "day": 19_000}
+    fastavro.schemaless_writer(out, json.loads(_record(fields(plain, plain))), fields(raw, raw))
+    orders.write(*(b"\0" + each.to_bytes(4) + out.getvalue() for each in ids))
+    name = "spark.sql.execution.pythonUDF.arrow.enabled"
+    before = spark.conf.get(name)
+    spark.conf.set(name, arrow)
+    try:
+        report = extract(spark, orders.extraction)
+    finally:
+        spark.conf.set(name, before)
+    assert (report.records, report.undecodable) == (2, 0)
+    columns = ["unix_millis(b_at)" if each == "b_at" else each for each in second]
+    expected = (at, b"09", 19_000, at, Decimal("123.45"), date(2022, 1, 8))
+    found = spark.read.parquet(orders.extraction.target).selectExpr(*columns).collect()
+    rows = [tuple(bytes(each) if isinstance(each, bytearray) else each for each in row) for row in found]
+    assert rows == [expected] * 2
+
+
+def _record(fields: dict[str, Any]) -> str:
+    return json.dumps(
+        {"type": "record", "name": "Order", "fields": [{"name": name, "type": kind} for name, kind in fields.items()]}
+    )
 
 
 def test_protobuf_and_json_schema(spark: Any, orders: Orders, tmp_path: Path) -> None:  # noqa: F811

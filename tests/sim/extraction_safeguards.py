@@ -92,11 +92,6 @@ def claims_are_not_checked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GroupHold, "_check_claims", nothing)
 
 
-def fenced_plans_are_repeated(patch: pytest.MonkeyPatch) -> None:
-    """Nobody looks whether a plan's name is used up before it is repeated."""
-    patch.setattr(MemoryLake, "is_fenced", lambda lake, manifest: False)
-
-
 SAFEGUARDS: dict[str, TakeOut] = {
     take_out.__name__: take_out
     for take_out in (
@@ -107,7 +102,6 @@ SAFEGUARDS: dict[str, TakeOut] = {
         a_lost_answer_is_a_refusal,
         attempts_share_their_staging,
         claims_are_not_checked,
-        fenced_plans_are_repeated,
     )
 }
 

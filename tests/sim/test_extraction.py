@@ -11,8 +11,6 @@ SEEDS = 28
 PER_TEST = 7
 SLEPT_OVER_OTHERS = 722
 """A seed where a driver stands still between its claim and its look at what was left, and others extract meanwhile."""
-DIED_AFTER_A_FENCE = 2828
-"""One where a driver dies between the fence of a plan that it drops and its note of that."""
 T0 = TopicPartition("t", 0)
 
 
@@ -30,7 +28,7 @@ def test_a_slice_of_seeds(first: int) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("safeguard", SAFEGUARDS)
 def test_a_missing_safeguard_is_found(safeguard: str) -> None:
-    seeds = (*range(200), SLEPT_OVER_OTHERS, DIED_AFTER_A_FENCE)
+    seeds = (*range(200), SLEPT_OVER_OTHERS)
     assert any(play_extraction_without(safeguard, seed).violations for seed in seeds)
 
 
@@ -38,12 +36,6 @@ def test_a_run_that_slept_over_others_repeats_nothing() -> None:
     """A table got records twice."""
     assert not play_extraction(SLEPT_OVER_OTHERS).violations
     assert play_extraction_without("claims_are_not_checked", SLEPT_OVER_OTHERS).violations
-
-
-def test_a_plan_that_was_fenced_by_a_run_that_died_then_is_planned_anew() -> None:
-    """No run could ever commit it again."""
-    assert not play_extraction(DIED_AFTER_A_FENCE).violations
-    assert play_extraction_without("fenced_plans_are_repeated", DIED_AFTER_A_FENCE).violations
 
 
 def test_a_seed_is_the_same_history_again() -> None:

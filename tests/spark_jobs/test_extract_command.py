@@ -9,7 +9,7 @@ from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 from kafka_zk.cli.main import run
 from kafka_zk.spark_jobs.errors import SourceError
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy
-from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
 
 ARGUMENTS = ["extract", "--zookeeper", "127.0.0.1:1", "--group", "g", "--topic", "t", "--to", "lake"]
 
@@ -116,6 +116,21 @@ def test_who_was_in_the_way_is_an_exit_code_and_one_sentence(
     assert run([*ARGUMENTS, *more]) == exit_code
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", f"Error: {error}\n")
+
+
+def test_a_run_that_is_short_of_what_was_asked_for_is_exit_code_5(
+    extraction_does: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the report on stdout, whose last line a scheduler takes."""
+    extraction_does(lambda _: Report((), 7, 0, ("file:/lake/range=t",), "nothing", short=1234))
+    assert run([*ARGUMENTS, "--json"]) == 5
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert (document["records"], document["short"]) == (7, 1234)
+    told = "Error: 1,234 offsets of what was asked for are not extracted, because transactions are open: run it again"
+    assert captured.err.splitlines()[-1] == told
+    extraction_does(lambda _: Report((), 7, 0, ("file:/lake/range=t",), "nothing"))
+    assert run([*ARGUMENTS, "--json"]) == 0
 
 
 def test_waits_are_given_in_seconds_and_sizes_in_mebibytes(extraction_does: Any) -> None:

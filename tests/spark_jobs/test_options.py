@@ -51,6 +51,13 @@ def test_a_pattern_matches_whole_names() -> None:
     assert options.wants("flights-2013") and not options.wants("old-flights")
 
 
+@pytest.mark.parametrize("pattern", [r"\Qd.a\E", r"d\p{Punct}a", r"(?<x>d).a"])
+def test_patterns_are_java_s(pattern: str) -> None:
+    options = parse({"kafka.bootstrap.servers": "h:1", "subscribePattern": pattern})
+    assert options.wants("d.a") and not options.wants("d.ab")
+
+
+
 def test_kafka_options_pass_through_and_group_ids_are_found() -> None:
     options = parse({**BASE, "zookeeper.connect": "z", "startingOffsets": "committed", "kafka.group.id": "g",
                      "kafka.fetch.max.wait.ms": "7"})  # fmt: skip

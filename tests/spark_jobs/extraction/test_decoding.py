@@ -3,7 +3,7 @@
 import io
 import json
 from datetime import datetime, time
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 from uuid import UUID
 
@@ -80,6 +80,22 @@ def test_what_is_no_avro_record_is_refused_before_spark_starts(text: str) -> Non
 def test_what_has_no_spark_type_is_refused(schema: Any) -> None:
     with pytest.raises(WronglyAsked, match="Avro"):
         avro_types.avro_type(schema)
+
+
+def test_decimals_of_more_digits_than_spark_has() -> None:
+    """Connect says 64 of all of them."""
+
+    def schema(scale: int) -> str:
+        kind = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": scale}
+        return json.dumps({"type": "record", "name": "R", "fields": [{"name": "price", "type": ["null", kind]}]})
+
+    parsed, fields = avro_types.parse_avro_schema(schema(2))
+    assert fields.simpleString() == "struct<price:decimal(38,2)>"
+    for unscaled, found in ((10**38 - 1, {"price": Decimal(10**38 - 1).scaleb(-2, Context(prec=38))}), (10**38, None)):
+        value = unscaled.to_bytes(17)
+        assert avro_types.decode_avro(parsed, b"\2" + bytes([2 * len(value)]) + value) == found
+    with pytest.raises(WronglyAsked, match="the decimal price has 39 digits behind the point, Spark's have 38 at most"):
+        avro_types.parse_avro_schema(schema(39))
 
 
 @pytest.mark.parametrize("record", [{"a": 7, "b": "x"}, {"a": 0, "b": ""}, {"a": -1, "b": "größe"}])

@@ -22,6 +22,9 @@ class Brokers:
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {tp: {-2: 10, -1: 100, 50: 60}.get(spec, -1) for tp, spec in wanted.items()}
 
+    def log_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {tp: {50: 60, 90: 102}.get(spec, -1) for tp, spec in wanted.items()}
+
     def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(tps, 105)
 
@@ -55,6 +58,25 @@ def test_lag_before_and_after() -> None:
     assert report.partitions == (PartitionReport("t", 0, 40, 60, 60, 40), PartitionReport("t", 1, 10, 10, 90, 90))
     assert report.records_per_second == 10
     assert (report.lag_before, report.lag_after) == (150, 130)
+
+
+@pytest.mark.parametrize(
+    ("options", "short"), [
+        ({}, 0), ({"until_ms": 50}, 0), ({"until_ms": 90}, 2), ({"until_ms": 999}, 5),
+        ({"until_ms": 90, "max_records": 7}, 0), ({"until_ms": 90, "max_records": 60}, 0),
+        ({"until_ms": 90, "max_records": 61}, 2),
+    ],
+)  # fmt: skip
+def test_a_run_is_short_of_until_if_transactions_are_open_and_not_by_a_limit(
+    options: dict[str, int], short: int
+) -> None:
+    """Open are 100 to 104; the record of time 90 has offset 102."""
+    plan = planning({T0: 40}, **options)
+    assert plan.report(plan.new_ranges()).short == short
+    nothing = planning({T0: 100}, **options)
+    assert nothing.report(nothing.new_ranges()).short == (0 if "until_ms" not in options else {50: 0, 90: 2, 999: 5}[
+        options["until_ms"]
+    ])
 
 
 def test_one_topic_and_one_column_may_be_given_as_they_are() -> None:

@@ -208,3 +208,25 @@ def test_json_text_that_is_half_a_character() -> None:
         reader = JsonSchemaReader(given)
         with pytest.raises(ValueUndecodable, match="no text"):
             reader.read(reader.prepared(given), value)
+
+
+@pytest.mark.parametrize(
+    ("payload", "told"), [
+        (b'{"a":9007199254740993}', "$.a has more digits than a double gives back"),
+        (b'{"a":3.141592653589793238462643}', "$.a has more digits than a double gives back"),
+        (b'{"a":1,"a":2}', "no JSON: a name is twice in an object"),
+    ],
+)  # fmt: skip
+def test_json_that_would_be_another_value_in_its_column(payload: bytes, told: str) -> None:
+    with pytest.raises(ValueUndecodable) as refusal:
+        read_json(_JSON, payload)
+    assert str(refusal.value) == told
+    assert read_json(_JSON, b'{"a":0.10000000000000001,"b":9007199254740993.5}') == {"a": 0.1}
+
+
+def test_an_integer_that_is_written_as_a_float_is_exact_or_undecodable() -> None:
+    schema = Schema("JSON", '{"properties":{"a":{"type":"integer"}}}')
+    reader = JsonSchemaReader(schema)
+    assert reader.read(reader.prepared(schema), b'{"a":7.0}') == {"a": 7}
+    with pytest.raises(ValueUndecodable, match="more digits"):
+        reader.read(reader.prepared(schema), b'{"a":9007199254740993.0}')

@@ -1,0 +1,41 @@
+"""A stream's offsets as Spark's checkpoint keeps them: how far each partition is read, and of which topic of that name.
+
+    {"flights": {"0": 23, "1": 25}, "topic ids": {"flights": "id:8f3c…"}}
+
+A topic's name has no space, so "topic ids" is none. An id is the topic's own, or the czxid of its znode where brokers
+have no ids (before 2.8); without ZooKeeper it is not known there. Checkpoints of earlier versions have no ids and
+continue.
+Pure. Tests: tests/spark_jobs/test_stream_offsets.py.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kafka_zk.spark_jobs.offset_specs import format_offsets, offsets_of
+from kafka_zk.storage.types import TopicPartition
+
+_IDS = "topic ids"
+
+
+class StreamOffsets(NamedTuple):
+    offsets: dict[TopicPartition, int]
+    ids: dict[str, str]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "StreamOffsets":
+        """The inverse of ``document``."""
+        topics = {name: each for name, each in document.items() if name != _IDS}
+        return cls(offsets_of(topics), dict(document.get(_IDS, {})))
+
+    def document(self) -> dict[str, Any]:
+        topics = {tp.topic for tp in self.offsets}
+        ids = {name: self.ids[name] for name in sorted(self.ids) if name in topics}
+        return {**format_offsets(self.offsets), **({_IDS: ids} if ids else {})}
+
+    def recreated(self, ids: Mapping[str, str]) -> set[str]:
+        """The topics that ``ids`` says are others. Ids of different kinds cannot be compared: brokers were upgraded."""
+        return {name for name, each in self.ids.items() if name in ids and _are_two(each, ids[name])}
+
+
+def _are_two(before: str, now: str) -> bool:
+    return before != now and before.partition(":")[0] == now.partition(":")[0]

@@ -1,0 +1,213 @@
+"""Logical types that changed between two versions of an Avro schema: what to make of the physical values.
+
+A value is resolved by the physical types first, and then has the reader's logical type. Where only one of the two
+schemas has a logical type, the physical value is taken as it is. Where both have one, the value keeps its meaning: an
+instant, a local time, a time of day or a number keeps it in another unit or scale; a value that cannot, and one of
+another kind (a date as a timestamp), is undecodable. So is an integer that a float or double may not hold exactly.
+Pure. Tests: tests/spark_jobs/wire/test_avro_logical_types.py.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal
+from typing import Any, NamedTuple
+
+from kafka_zk.spark_jobs.extraction.avro_types import DECIMAL_DIGITS, LOGICAL_KINDS
+from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
+from kafka_zk.system.integers import INT64
+
+_NANOS = 1
+_MICROS = 1000
+_MILLIS = 1_000_000
+_UNITS = {
+    "timestamp-millis": ("timestamp", _MILLIS),
+    "timestamp-micros": ("timestamp", _MICROS),
+    "timestamp-nanos": ("timestamp", _NANOS),
+    "local-timestamp-millis": ("local-timestamp", _MILLIS),
+    "local-timestamp-micros": ("local-timestamp", _MICROS),
+    "local-timestamp-nanos": ("local-timestamp", _NANOS),
+    "time-millis": ("time", _MILLIS),
+    "time-micros": ("time", _MICROS),
+}
+"""What each is a count of, and how many nanoseconds its unit has."""
+_DECIMAL, _DATE, _UUID = "decimal", "date", "uuid"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EXACT_BITS = {"float": 24, "double": 53}
+"""The bits up to which every integer is exact."""
+_PROMOTIONS = {
+    "int": ("long", "float", "double"),
+    "long": ("float", "double"),
+    "float": ("double",),
+    "string": ("bytes",),
+    "bytes": ("string",),
+}
+_EXACT = Context(prec=DECIMAL_DIGITS)
+
+
+class Logical(NamedTuple):
+    """A logical type that its physical type may have; ``precision`` and ``scale`` are those of a decimal."""
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+
+
+class Leaf(NamedTuple):
+    """A value that is not nested: the physical types of writer and reader, and their logical types."""
+
+    written: str
+    read: str
+    was: Logical | None
+    becomes: Logical | None
+
+
+class Refused(NamedTuple):
+    """A value that has no meaning for the reader."""
+
+    reason: str
+
+
+class Fields(NamedTuple):
+    by_name: dict[str, Any]
+
+
+class Items(NamedTuple):
+    each: Any
+
+
+class Values(NamedTuple):
+    each: Any
+
+
+def conversion(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
+    """What ``converted`` needs; None where values stay as they are. Two of them are equal if they do the same.
+
+    ``reader`` has no names in it that stand for other schemas; ``named`` are those of the writer.
+    """
+    writer, reader = _single(writer, named), _single(reader, {})
+    if isinstance(writer, list):
+        return _of_union(writer, reader, named)
+    written, read = _kind(writer), _kind(reader)
+    if written != read and read not in _PROMOTIONS.get(written, ()):
+        return None  # the resolution fails
+    if read == "record":
+        return _of_record(writer, reader, named)
+    if read in ("array", "map"):
+        part, make = ("items", Items) if read == "array" else ("values", Values)
+        inner = conversion(writer[part], reader[part], named)
+        return None if inner is None else make(inner)
+    was, becomes = _logical(writer), _logical(reader)
+    if was is not None and becomes is not None and _family(was) != _family(becomes):
+        return Refused(f"it was written as {was.name}, and is {becomes.name} in the reader's schema")
+    is_float = read in _EXACT_BITS and written in ("int", "long")
+    return Leaf(written, read, was, becomes) if is_float or was is not None or becomes is not None else None
+
+
+def _of_union(writer: list[Any], reader: Any, named: Mapping[str, Any]) -> Any:
+    """Which branch a value is of is not known after the resolution, so all must mean the same."""
+    kind = _kind(reader)
+    branches = [each for each in writer if kind == _kind(each) or kind in _PROMOTIONS.get(_kind(each), ())]
+    found = [conversion(each, reader, named) for each in branches]
+    if any(each != found[0] for each in found):
+        return Refused("the union that it was written as has several logical types for the reader's type")
+    return found[0] if found else None
+
+
+def _of_record(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
+    written = {each["name"]: each["type"] for each in writer["fields"]}
+    by_name = {}
+    for field in reader["fields"]:
+        names = [name for name in (field["name"], *field.get("aliases", ())) if name in written]
+        # A field that was not written has its default, as if the reader's schema had written it.
+        kind, names_of = (written[names[0]], named) if names else (field["type"], {})
+        inner = conversion(kind, field["type"], names_of)
+        if inner is not None:
+            by_name[field["name"]] = inner
+    return Fields(by_name) if by_name else None
+
+
+def _single(schema: Any, named: Mapping[str, Any]) -> Any:
+    """The schema behind a name, behind a type in braces, and beside null; a list if there are several."""
+    if isinstance(schema, str):
+        return named.get(schema, schema)
+    if isinstance(schema, list):
+        kinds = [_single(each, named) for each in schema if each != "null"]
+        return kinds[0] if len(kinds) == 1 else kinds
+    return schema if isinstance(schema["type"], str) else _single(schema["type"], named)
+
+
+def _kind(schema: Any) -> str:
+    kind = schema if isinstance(schema, str) else schema["type"]
+    assert isinstance(kind, str), "_single has looked behind it"
+    return kind
+
+
+def _logical(schema: Any) -> Logical | None:
+    """None if the schema has none that is known, or one that its type cannot have: Avro says to ignore both."""
+    name = schema.get("logicalType") if isinstance(schema, dict) else None
+    if not isinstance(name, str) or schema["type"] not in LOGICAL_KINDS.get(name, ()):
+        return None
+    if name == _DECIMAL:
+        return Logical(name, schema["precision"], schema.get("scale", 0))
+    return Logical(name)
+
+
+def _family(logical: Logical) -> str:
+    return _UNITS[logical.name][0] if logical.name in _UNITS else logical.name
+
+
+def converted(value: Any, how: Any) -> Any:
+    """A value of the physical types as one of the reader's logical types. Raises: ValueUndecodable, OverflowError."""
+    match how:
+        case _ if value is None or how is None:
+            return value
+        case Fields(by_name):
+            return {**value, **{name: converted(value[name], each) for name, each in by_name.items()}}
+        case Items(each):
+            return [converted(item, each) for item in value]
+        case Values(each):
+            return {name: converted(item, each) for name, item in value.items()}
+        case Refused(reason):
+            raise ValueUndecodable(reason)
+    return _leaf(value, how)
+
+
+def _leaf(value: Any, how: Leaf) -> Any:
+    if how.becomes is None or how.becomes.name == _UUID:
+        bits = _EXACT_BITS.get(how.read)
+        if bits is not None and how.written in ("int", "long") and abs(value) >= 1 << bits:
+            raise ValueUndecodable(f"an integer of more than {bits} bits is not exact as a {how.read}")
+        return value
+    was = how.was or how.becomes
+    if how.becomes.name == _DECIMAL:
+        return _decimal(int.from_bytes(value, signed=True), was.scale, how.becomes)
+    if how.becomes.name == _DATE:
+        return date(1970, 1, 1) + timedelta(days=value)
+    return _counted(value * _UNITS[was.name][1], how.becomes)
+
+
+def _decimal(unscaled: int, scale: int, becomes: Logical) -> Decimal:
+    digits = min(becomes.precision, DECIMAL_DIGITS)
+    if becomes.scale >= scale:
+        unscaled *= 10 ** (becomes.scale - scale)
+    else:
+        unscaled, lost = divmod(unscaled, 10 ** (scale - becomes.scale))
+        if lost:
+            raise ValueUndecodable(f"a decimal has more than {becomes.scale} digits behind the point")
+    if abs(unscaled) >= 10**digits:
+        raise ValueUndecodable("a decimal has more digits than the reader's schema says")
+    return Decimal(unscaled).scaleb(-becomes.scale, _EXACT)
+
+
+def _counted(nanos: int, becomes: Logical) -> Any:
+    family, unit = _UNITS[becomes.name]
+    has_type = family != "time" and unit != _NANOS  # Spark's, of microseconds; other columns hold the count
+    count, lost = divmod(nanos, _MICROS if has_type else unit)
+    if lost:
+        raise ValueUndecodable(f"a {family} is finer than the reader's {becomes.name}")
+    if not has_type:
+        if count not in INT64:
+            raise ValueUndecodable(f"a {family} is out of the range of {becomes.name}")
+        return count
+    at = _EPOCH + timedelta(microseconds=count)
+    return at if family == "timestamp" else at.replace(tzinfo=None)

@@ -1,0 +1,65 @@
+"""The fence of a plan in a table; tables and files are in memory. With Spark: tests/peers/test_spark_tables.py."""
+
+from typing import Any
+
+import pytest
+
+from kafka_zk.spark_jobs.extraction.manifest import Manifest, planned
+from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.table_lake import FENCE, RECORDS, TableLake
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+
+
+class Tables:
+    """By target, what is committed under each plan's sequence."""
+
+    def __init__(self) -> None:
+        self.commits: dict[str, dict[int, str]] = {}
+
+    def qualified(self, target: str, folders: Any) -> str:
+        return f"file:{target}"
+
+    def prepare(self, target: str, empty: Any, partition_by: Any) -> str:
+        self.commits.setdefault(target, {})
+        return target
+
+    def location(self, target: str) -> str | None:
+        return target if target in self.commits else None
+
+    def commit_of(self, manifest: Manifest) -> str | None:
+        return self.commits.get(manifest.target, {}).get(manifest.sequence)
+
+    def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None:
+        self.commits[manifest.target].setdefault(manifest.sequence, what)
+
+
+class Folders:
+    def empty(self) -> None: ...
+
+
+@pytest.fixture
+def tables() -> Tables:
+    return Tables()
+
+
+def fence(tables: Tables, target: str) -> bool:
+    asked = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake", format="delta")
+    lake = TableLake(Folders(), tables, asked)  # type: ignore[arg-type]
+    return lake.fence(planned([OffsetRange("t", 0, 0, 5)], target, "delta", "a", 0, "w", 3))
+
+
+def test_a_table_that_is_not_there_yet_is_made_to_be_fenced(tables: Tables) -> None:
+    """The run that sleeps would make it, and commit records that another one has extracted by then."""
+    assert fence(tables, "file:/lake") is False
+    assert tables.commits == {"file:/lake": {3: FENCE}}
+
+
+def test_what_a_table_has_stays(tables: Tables) -> None:
+    tables.commits = {"file:/lake": {3: RECORDS}}
+    assert fence(tables, "file:/lake") is True
+    assert tables.commits == {"file:/lake": {3: RECORDS}}
+
+
+def test_a_table_of_an_earlier_target_is_not_made(tables: Tables) -> None:
+    assert fence(tables, "file:/other") is False
+    assert tables.commits == {}
