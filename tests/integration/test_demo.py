@@ -16,7 +16,7 @@ from tests.integration.processes import ENVIRON, kafka_zk, running, start, wait_
 
 pytestmark = pytest.mark.integration
 TIMEOUT_S = 1200
-PAGE = re.compile(r"what happens is shown at (http://127\.0\.0\.1:\d+/)")
+PAGE = re.compile(r"what happens is shown at (http://127\.0\.0\.1:\d+/\S*)")
 
 
 @pytest.mark.long

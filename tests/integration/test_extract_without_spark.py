@@ -28,7 +28,7 @@ def no_java(tmp_path: Path) -> Mapping[str, str]:
     """An environment whose Java tells its version and nothing else: a run that needs Spark fails."""
     java = tmp_path / "java-home" / "bin" / "java"
     java.parent.mkdir(parents=True)
-    java.write_text('#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "21.0.1"\' >&2\n')
+    java.write_text('#!/bin/sh\ncase "$*" in *-version) echo \'openjdk version "21.0.1"\' >&2 ;; *) exit 1 ;; esac\n')
     java.chmod(0o755)
     return {**ENVIRON, "JAVA_HOME": str(java.parents[1]), "LAKE": str(tmp_path / "lake")}
 
