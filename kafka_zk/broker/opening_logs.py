@@ -29,7 +29,7 @@ class StartAbandoned(Exception):
 
 
 async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[str, dict[str, str]]:
-    """Topics' configurations; one that is not allowed (an old tool wrote it) keeps nobody from starting.
+    """The topics' configurations. An invalid one, which an old tool can write, does not stop the broker.
 
     A log whose configuration an ACL hides keeps all that it has: the topic is not served before it is known.
     """

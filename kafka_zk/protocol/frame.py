@@ -56,7 +56,7 @@ class FrameDecoder:
         begun_count: how many frames it began to collect: those that did not come in one piece.
         max_frame_size_bytes: frames that begin from now on may be so large.
         counted_bytes: what the frame that is being collected has taken of the budget. A frame that is complete takes
-            it along: whoever gets it gives it back (see ``hand_over``).
+            it along, and its receiver gives it back (see ``hand_over``).
     """
 
     __slots__ = (

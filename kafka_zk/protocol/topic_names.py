@@ -6,7 +6,7 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-"""KRaft's own, which nobody may create."""
+"""KRaft's own topic; CreateTopics refuses it."""
 MAX_NAME_LENGTH = 249
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")

@@ -1,8 +1,8 @@
 """What replication promises of records that are not flushed, when machines lose power (decision 0019). Pure.
 
 A member of an ISR is whole from the moment at which it joins until its machine loses power: it has every acknowledged
-record. The promise: whoever is elected is whole, if a whole member of the ISR can be elected. While it is kept no
-acknowledged record is lost. An election in which no whole member was there excuses the loss of what was sent before.
+record. The promise: if a whole member of the ISR can be elected, a whole member is elected, and no acknowledged record
+is lost. An election without a whole member excuses the loss of what was sent before it.
 Tests: tests/sim/test_power_losses.py.
 """
 

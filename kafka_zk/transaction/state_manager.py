@@ -39,7 +39,7 @@ from kafka_zk.transaction.transaction import Transaction
 _log = Logger()
 
 RETRY_S = 0.1
-_ROOM_SHARE = 8  # of all memory, one part of so many is made free together
+_ROOM_SHARE = 8  # an eighth of the memory is freed together
 _AT_ONCE = 64
 _MOST_RECENT = 1024
 _NONE, _ONGOING = ErrorCode.NONE, TransactionState.ONGOING

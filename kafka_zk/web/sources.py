@@ -152,7 +152,7 @@ class TraceSource:
 
 
 def without_secrets(transaction: Transaction, chroot: str = "") -> Transaction:
-    """As it may be kept and shown. ``chroot``: what the paths are told without."""
+    """The transaction with its secrets masked. ``chroot``: a prefix that the paths lack."""
     operations = tuple(_masked(chroot, each) for each in transaction.operations)
     return Transaction(transaction.zxid, transaction.time_ms, transaction.session, operations)
 

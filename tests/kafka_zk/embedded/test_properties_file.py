@@ -1,4 +1,4 @@
-"""Configuration files for Java: what is written is what is read, by us and by ZooKeeper."""
+"""Configuration files for Java: we and ZooKeeper read back the values that were written."""
 
 from pathlib import Path
 
