@@ -115,7 +115,7 @@ def test_a_batch_that_no_reader_can_read_is_refused(target: Target, used: Compre
     assert Topic(target).produce(made).error_code in expected
 
 
-@pytest.mark.parametrize("claimed_ms", [-1, 0, NOW_MS + 10**9])
+@pytest.mark.parametrize("claimed_ms", [-1, 0, NOW_MS + 10**9], ids=["none", "zero", "far ahead"])
 @pytest.mark.parametrize("used", ["none", "gzip"])
 @pytest.mark.parametrize("config", [{}, {"cleanup_policy": "compact"}, {"compression_type": "lz4"}])
 def test_the_largest_timestamp_is_that_of_the_records(
