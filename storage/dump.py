@@ -17,7 +17,7 @@ from kafka_zk.storage.filenames import LOG_SUFFIX, parse_offset_file
 from kafka_zk.storage.files import read_file
 from kafka_zk.storage.legacy_message_set import LegacyEntry, iter_entries
 from kafka_zk.storage.offset_index import parse_offset_index
-from kafka_zk.storage.producer_state import decode_snapshot
+from kafka_zk.storage.producer_snapshot import decode_snapshot
 from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     HEADER_SIZE,

@@ -23,14 +23,14 @@ from kafka_zk.storage.errors import (
     OutOfOrderSequence,
     StorageError,
 )
-from kafka_zk.storage.producer_state import (
+from kafka_zk.storage.producer_snapshot import (
     MAX_SEQUENCE,
     ProducedBatch,
     ProducerEntry,
-    ProducerState,
     decode_snapshot,
     encode_snapshot,
 )
+from kafka_zk.storage.producer_state import ProducerState
 from kafka_zk.storage.record_batch import BatchHeader, read_header
 from kafka_zk.storage.segment import Segment
 from kafka_zk.storage.verification_state import UNVERIFIED
