@@ -274,7 +274,7 @@ def dump_snapshot(path: str) -> Iterator[Row]:
         yield _problem(0, str(error))
         return
     for entry in entries:
-        first_sequence, last_sequence, first_offset, last_offset, _ = entry.batches[-1] if entry.batches else (-1,) * 5
+        first_sequence, last_sequence, first_offset, last_offset, _ = entry.last_batch or (-1,) * 5
         yield {
             "producerId": entry.producer_id,
             "producerEpoch": entry.producer_epoch,

@@ -9,7 +9,7 @@ A transaction begins with its producer's first transactional batch and ends with
 appends (markers, a group's offsets) has no sequences; a marker of an older producer or coordinator epoch is fenced. The
 first batch of a client's transaction needs a verification (``verification_state``).
 
-The last five batches are kept as tuples, because this runs on every append. A snapshot has only the last one of each
+A snapshot has only the last one of each
 producer. Kafka's broker takes a repetition of one before it for a gap, its client then numbers its batches anew, and
 they are in the log twice; here they are read in the log again, once for each producer, when a sequence does not fit.
 
@@ -36,6 +36,7 @@ from kafka_zk.storage.producer_id_budget import UNBOUNDED
 from kafka_zk.storage.producer_snapshot import (
     MAX_SEQUENCE,
     NO_OFFSET,
+    REMEMBERED_BATCHES,
     ProducedBatch,
     ProducerEntry,
     SnapshotUnderWay,
@@ -58,7 +59,6 @@ from kafka_zk.storage.segment import Segment
 from kafka_zk.storage.transaction_index import VERSION, AbortedTransaction
 from kafka_zk.storage.verification_state import VerificationStateEntry
 
-REMEMBERED_BATCHES = 5
 DEFAULT_EXPIRATION_MS = 86_400_000
 
 Recall = Callable[[ProducerEntry, int], list[ProducedBatch]]
@@ -203,9 +203,12 @@ class ProducerState:
         if entry.producer_id not in self._abridged:
             return None
         self._abridged.remove(entry.producer_id)
-        missing = REMEMBERED_BATCHES - len(entry.batches)
-        if missing > 0 and entry.batches:
-            entry.batches[:0] = self.recall(entry, entry.batches[0][2])[-missing:]
+        known = entry.batches
+        missing = REMEMBERED_BATCHES - len(known)
+        if missing > 0 and known:
+            entry.forget_batches()
+            for batch in (*self.recall(entry, known[0][2])[-missing:], *known):
+                entry.add(batch)
         return _repeated(entry, header)
 
     def has_open_transaction(self, producer_id: int) -> bool:
@@ -250,15 +253,12 @@ class ProducerState:
             self.budget.count += 1
         elif self.under_way is not None:
             self.under_way.keep(entry)
-        batches = entry.batches
         if entry.producer_epoch != header.producer_epoch:
             entry.producer_epoch = header.producer_epoch
-            batches.clear()
+            entry.forget_batches()
         delta, sequence = header.last_offset_delta, header.base_sequence
         last = last_sequence(sequence, delta) if delta else sequence
-        batches.append((sequence, last, base_offset, base_offset + delta, max_timestamp_ms))
-        if len(batches) > REMEMBERED_BATCHES:
-            del batches[0]
+        entry.add((sequence, last, base_offset, base_offset + delta, max_timestamp_ms))
         entry.last_timestamp_ms = max_timestamp_ms
         if header.attributes & TRANSACTIONAL_FLAG:
             if entry.current_txn_first_offset == NO_OFFSET:
@@ -279,7 +279,7 @@ class ProducerState:
             self.under_way.keep(entry)
         if entry.producer_epoch != header.producer_epoch:
             entry.producer_epoch = header.producer_epoch
-            entry.batches.clear()
+            entry.forget_batches()
         first_offset = entry.current_txn_first_offset
         entry.current_txn_first_offset = NO_OFFSET
         entry.coordinator_epoch = marker.coordinator_epoch

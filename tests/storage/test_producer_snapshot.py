@@ -1,5 +1,6 @@
 """Snapshots of many producers: encoded in steps while the log goes on, written by another thread, void if it is cut."""
 
+import tracemalloc
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,10 @@ from kafka_zk.storage import producer_snapshot
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.producer_id_budget import MAX_PRODUCERS
 from kafka_zk.storage.producer_snapshot import ProducerEntry, encode_snapshot
+from kafka_zk.storage.producer_state import ProducerState
+from kafka_zk.storage.record_batch import read_header
 from kafka_zk.storage.run_blocking import Done
 from kafka_zk.storage.types import TopicPartition
 
@@ -77,7 +81,7 @@ def test_a_roll_of_many_producers_keeps_the_others_for_milliseconds(tmp_path: Pa
     broker.produce(0, range(1))
     entries = [ProducerEntry(producer_id, 0, -1, T0) for producer_id in range(100_000)]
     for entry in entries:
-        entry.batches.append((0, 0, 0, 0, T0))
+        entry.add((0, 0, 0, 0, T0))
     broker.log.producers.load(entries, 0)
     expected = encode_snapshot(broker.log.producers.producers)
     begun = process_time()
@@ -206,3 +210,22 @@ def test_a_disk_that_fails_takes_the_directory_offline(broker: Broker, faults: F
     faults.fail("sync_data")
     broker.finish()
     assert broker.logs.live_directories == []
+
+
+def test_producers_within_the_bound_leave_a_broker_under_300_mb() -> None:
+    """Each with the five batches that are remembered of it; a broker takes 80 MB without any."""
+    count = 5_000
+    headers = read_header(batch(2))
+    state = ProducerState()
+    tracemalloc.start()
+    try:
+        for number in range(5 * count):
+            header = headers._replace(
+                producer_id=10**6 + number % count, producer_epoch=0, base_sequence=1000 + number // count * 2
+            )
+            state.update(header, 10**9 + 2 * number, T0 + number)
+        per_producer_bytes = tracemalloc.get_traced_memory()[0] / count
+    finally:
+        tracemalloc.stop()
+    assert [len(entry.batches) for entry in state.producers.values()] == [5] * count
+    assert per_producer_bytes * MAX_PRODUCERS < 220e6, per_producer_bytes

@@ -159,7 +159,7 @@ def _entry(
     if last is not None:
         last_sequence, delta, last_offset = last
         first_sequence = (last_sequence - delta) % (1 << 31)
-        entry.batches.append((first_sequence, last_sequence, last_offset - delta, last_offset, timestamp_ms))
+        entry.add((first_sequence, last_sequence, last_offset - delta, last_offset, timestamp_ms))
     return entry
 
 
