@@ -6,6 +6,7 @@ ghost of a broker that was killed. Only a ghost of this very process (a session 
 Source: KafkaZkClient.registerBroker and CheckedEphemeral in Kafka 3.9; KAFKA-7165.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection
 from functools import partial
 
@@ -24,6 +25,9 @@ from kafka_zk.registry.znodes.json_codec import number_of
 from kafka_zk.system.clock import Timers
 
 _log = Logger()
+
+READ_AT_ONCE = 50
+"""How many registrations are read in one turn, some 100 µs each."""
 
 LiveBrokers = dict[int, tuple[BrokerInfo, int]]  # broker id -> (registration, broker epoch)
 
@@ -82,13 +86,15 @@ class BrokerRegistry:
         except NoNode:
             return {}
         ids = _broker_ids(names)
-        answers = await readable(self._client.get(znodes.broker_path(broker_id)) for broker_id in ids)
         live: LiveBrokers = {}
-        for broker_id, answer in zip(ids, answers, strict=True):
-            if isinstance(answer, NoAuth):
-                _log.warn("a broker's registration is ignored: {error}", error=answer)
-            elif answer is not None and (entry := _decode(broker_id, *answer)) is not None:
-                live[broker_id] = entry
+        for start in range(0, len(ids), READ_AT_ONCE):
+            some = ids[start : start + READ_AT_ONCE]
+            answers = await readable(self._client.get(znodes.broker_path(broker_id)) for broker_id in some)
+            for broker_id, answer in zip(some, answers, strict=True):
+                if isinstance(answer, NoAuth):
+                    _log.warn("a broker's registration is ignored: {error}", error=answer)
+                elif answer is not None and (entry := _decode(broker_id, *answer)) is not None:
+                    live[broker_id] = entry
         return live
 
     def watch(self, on_change: Callable[[LiveBrokers], None]) -> "BrokerWatcher":
@@ -117,12 +123,15 @@ class BrokerWatcher:
         self._events = events
         self._watchers: dict[int, DataWatcher] = {}
         self._entries: dict[int, tuple[BrokerInfo, int] | None] = {}  # None: gone, not understood, or hidden
+        self._to_watch: deque[int] = deque()
+        self._is_watching_more = False
         self._reported: LiveBrokers | None = None
         self._children = ChildrenWatcher(client, znodes.BROKER_IDS, self._listed, events)
 
     def close(self) -> None:
         """Report nothing from now on."""
         self._children.close()
+        self._to_watch.clear()
         for watcher in self._watchers.values():
             watcher.close()
         self._watchers.clear()
@@ -132,7 +141,17 @@ class BrokerWatcher:
         for broker_id in sorted(self._watchers.keys() - ids):
             self._watchers.pop(broker_id).close()
             self._entries.pop(broker_id, None)
-        for broker_id in sorted(ids - self._watchers.keys()):
+        self._to_watch = deque(sorted(ids - self._watchers.keys()))
+        self._watch_more()
+        self._report()
+
+    def _watch_more(self) -> None:
+        """Read and watch brokers of ``_to_watch``, READ_AT_ONCE at a time. A watcher may call ``_read`` here."""
+        if self._is_watching_more:
+            return
+        self._is_watching_more = True
+        while self._to_watch and len(self._watchers) < len(self._entries) + READ_AT_ONCE:
+            broker_id = self._to_watch.popleft()
             self._watchers[broker_id] = DataWatcher(
                 self._client,
                 znodes.broker_path(broker_id),
@@ -140,14 +159,15 @@ class BrokerWatcher:
                 self._events,
                 on_hidden=partial(self._read, broker_id, None, None),
             )
-        self._report()
+        self._is_watching_more = False
 
     def _read(self, broker_id: int, data: bytes | None, stat: ZnodeStat | None) -> None:
         self._entries[broker_id] = None if stat is None else _decode(broker_id, data, stat)
+        self._watch_more()
         self._report()
 
     def _report(self) -> None:
-        if self._entries.keys() != self._watchers.keys():
+        if self._to_watch or len(self._entries) != len(self._watchers):
             return  # some are still being read
         live = {broker_id: entry for broker_id, entry in sorted(self._entries.items()) if entry is not None}
         if live != self._reported:

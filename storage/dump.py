@@ -17,7 +17,7 @@ from kafka_zk.storage.filenames import LOG_SUFFIX, parse_offset_file
 from kafka_zk.storage.files import read_file
 from kafka_zk.storage.legacy_message_set import LegacyEntry, iter_entries
 from kafka_zk.storage.offset_index import parse_offset_index
-from kafka_zk.storage.producer_state import decode_snapshot
+from kafka_zk.storage.producer_snapshot import decode_snapshot
 from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     HEADER_SIZE,
@@ -274,7 +274,7 @@ def dump_snapshot(path: str) -> Iterator[Row]:
         yield _problem(0, str(error))
         return
     for entry in entries:
-        first_sequence, last_sequence, first_offset, last_offset, _ = entry.batches[-1] if entry.batches else (-1,) * 5
+        first_sequence, last_sequence, first_offset, last_offset, _ = entry.last_batch or (-1,) * 5
         yield {
             "producerId": entry.producer_id,
             "producerEpoch": entry.producer_epoch,

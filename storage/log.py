@@ -13,6 +13,7 @@ from pathlib import Path
 from kafka_zk.storage.errors import InvalidRecord, OffsetOutOfRange, RecordBatchTooLarge, RecordTooLarge
 from kafka_zk.storage.filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from kafka_zk.storage.files import sync_path
+from kafka_zk.storage.large_snapshots import WRITTEN_AT_ONCE
 from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_owner import LogOwner
@@ -318,7 +319,10 @@ class Log:
         """Close the active segment and begin one at the log end offset; an empty one is reused."""
         active = self.segments.active
         if active.size_bytes or active.base_offset != self.log_end_offset:
-            self.producers.write_snapshot(self.segments.directory, self.log_end_offset)
+            if self.owner is None or len(self.producers.producers) <= WRITTEN_AT_ONCE:
+                self.producers.write_snapshot(self.segments.directory, self.log_end_offset)
+            else:
+                self.owner.snapshot_is_large(self.tp)
             self.segments.roll(self.log_end_offset, self.config, now_ms)
 
     def _roll_for(self, base_offset: int, last_offset: int, now_ms: int) -> None:
@@ -547,19 +551,21 @@ class Log:
     def delete_old_segments(self, now_ms: int) -> int:
         """Remove segments by age, size and log start offset; returns how many.
 
-        Only segments wholly below the high watermark go. The files are renamed at once and unlinked after
-        ``file.delete.delay.ms`` (``LogSegments.remove_due``). If the active segment goes too, a new one begins at the
-        log end offset, so that no offset is ever given twice.
+        Only segments wholly below the high watermark go, and none whose producers await a snapshot. The files are
+        renamed at once and unlinked after ``file.delete.delay.ms`` (``LogSegments.remove_due``). If the active segment
+        goes too, a new one begins at the log end offset, so that no offset is ever given twice.
         """
         segments = self.segments
         segments.settle()
         count = count_deletable(
             segments[:], self.config, self.log_start_offset, self.log_end_offset, self.high_watermark, now_ms
         )
-        if not count:
-            return 0
         if count == len(segments):
             self.roll(now_ms)
+        while count and self.producers.lacks_snapshot(segments[count].base_offset):
+            count -= 1
+        if not count:
+            return 0
         first_kept = segments[count].base_offset
         if self.recovery_point < first_kept:
             self.flush(first_kept)
@@ -571,8 +577,6 @@ class Log:
         segments.drop(segments[:count], now_ms + self.config.file_delete_delay_ms)
         self.increment_log_start_offset(min(segments[0].base_offset, self.log_end_offset))
         return count
-
-    # -- end ----------------------------------------------------------------------------------------------------
 
     def close(self, sync: Callable[[str], None] = sync_path) -> None:
         """Write a producer snapshot and the indexes, durably, and close the files. Call ``flush`` before. ``sync``

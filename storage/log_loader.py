@@ -33,7 +33,8 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_segments import LogSegments
 from kafka_zk.storage.partition_metadata import read_topic_id
-from kafka_zk.storage.producer_state import ProducerState, snapshot_offsets
+from kafka_zk.storage.producer_snapshot import snapshot_offsets
+from kafka_zk.storage.producer_state import ProducerState
 from kafka_zk.storage.record_batch import HEADER_SIZE
 from kafka_zk.storage.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.recovery_work import ScanWork, Steps

@@ -18,6 +18,7 @@ from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.filenames import future_dir, partition_dir
 from kafka_zk.storage.files import sync_path
 from kafka_zk.storage.findings import Observe, ignore
+from kafka_zk.storage.large_snapshots import LargeSnapshots
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_dir import LogDir, Works, remove_trees
@@ -71,6 +72,7 @@ class LogManager:
         self._run_blocking = run_blocking
         self.producer_id_expiration_ms = producer_id_expiration_ms
         self.producer_ids = ProducerIdBudget()
+        self.large_snapshots = LargeSnapshots(run_blocking)
         self._scan = scan
         self._recovery_helper_count = recovery_helper_count
         self._on_directory_failure = on_directory_failure
@@ -231,6 +233,11 @@ class LogManager:
     def log_became_dirty(self, tp: TopicPartition) -> None:
         """Flush it some time; the logs that have waited longest come first."""
         self._dirty.setdefault(tp)
+
+    def snapshot_is_large(self, tp: TopicPartition) -> None:
+        """Write it by and by: the owner goes through ``large_snapshots.steps`` every now and then."""
+        log = self._logs[tp]
+        self.large_snapshots.begin(log.producers, log.segments, log.log_end_offset, partial(self.fail_directory, log))
 
     def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
         """Have the recovery point on disk reach ``offset``, here and now. Raises: OSError."""
@@ -397,7 +404,7 @@ class LogManager:
             raise
         self._add(tp, new_dir.logs[tp], new_dir)
         for log_dir in (old_dir, new_dir):
-            self._run_on(log_dir, log_dir.prepare_checkpoint())
+            self._run(log_dir.prepare_checkpoint(), partial(self._take_offline, log_dir))
         return new_dir.logs[tp]
 
     def delete_due(self, now_ms: int) -> int:
@@ -407,11 +414,11 @@ class LogManager:
         for log_dir in list(self._live_dirs):
             if paths := log_dir.take_deletions(now_ms):
                 count += len(paths)
-                self._run_on(log_dir, partial(remove_trees, paths))
+                self._run(partial(remove_trees, paths), partial(self._take_offline, log_dir))
         for log in self.all_logs():
             due = log.segments.take_due(now_ms) if log.segments.pending_removals else []
             for remove in due:
-                self._run_for(log, remove)
+                self._run(remove, partial(self.fail_directory, log))
             count += len(due)
         return count
 
@@ -486,7 +493,7 @@ class LogManager:
     def checkpoint(self) -> None:
         """Write the recovery points and the log start offsets of all directories, through ``run_blocking``."""
         for log_dir in list(self._live_dirs):
-            self._run_on(log_dir, log_dir.prepare_checkpoint())
+            self._run(log_dir.prepare_checkpoint(), partial(self._take_offline, log_dir))
 
     def prepare_recovery_point(self, log: Log, offset: int) -> Callable[[], None] | None:
         """What makes the recovery point on disk reach ``offset``, which it has reached in memory; None if it has. The
@@ -499,14 +506,14 @@ class LogManager:
         for log_dir in list(self._live_dirs):
             work = log_dir.prepare_high_watermarks()
             if work is not None:
-                self._run_on(log_dir, work)
+                self._run(work, partial(self._take_offline, log_dir))
 
     def checkpoint_cleaner_offsets(self) -> None:
         """Write ``cleaner-offset-checkpoint`` of all directories where one has moved, through ``run_blocking``."""
         for log_dir in list(self._live_dirs):
             work = log_dir.prepare_cleaner_offsets()
             if work is not None:
-                self._run_on(log_dir, work)
+                self._run(work, partial(self._take_offline, log_dir))
 
     @property
     def directory_locks(self) -> list[int]:
@@ -528,17 +535,10 @@ class LogManager:
         works = [(log_dir, log_dir.prepare_deletions()) for log_dir in self._live_dirs]
         return [(work, partial(self._take_offline, log_dir)) for log_dir, work in works if work is not None]
 
-    def _run_on(self, log_dir: LogDir, work: Callable[[], None]) -> None:
+    def _run(self, work: Callable[[], None], failed: Callable[[OSError], None]) -> None:
         def done(error: OSError | None) -> None:
             if error is not None:
-                self._take_offline(log_dir, error)
-
-        self._run_blocking(work, done)
-
-    def _run_for(self, log: Log, work: Callable[[], None]) -> None:
-        def done(error: OSError | None) -> None:
-            if error is not None:
-                self.fail_directory(log, error)
+                failed(error)
 
         self._run_blocking(work, done)
 

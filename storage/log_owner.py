@@ -11,6 +11,9 @@ class LogOwner(Protocol):
     def log_became_dirty(self, tp: TopicPartition) -> None:
         """The first record after a flush was appended."""
 
+    def snapshot_is_large(self, tp: TopicPartition) -> None:
+        """The log is about to roll and has many producers: write their snapshot by and by (``LargeSnapshots``)."""
+
     def recovery_point_went_back(self, tp: TopicPartition) -> None:
         """A truncation moved ``recovery_point`` or ``cleaned_offset`` back and has cut nothing yet: make both durable,
         since other records will follow. Raises: OSError."""

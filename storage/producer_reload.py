@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from kafka_zk.storage.errors import CorruptRecord
 from kafka_zk.storage.log_segments import LogSegments
-from kafka_zk.storage.producer_state import ProducedBatch, ProducerEntry, ProducerState
+from kafka_zk.storage.producer_snapshot import ProducedBatch, ProducerEntry
+from kafka_zk.storage.producer_state import ProducerState
 from kafka_zk.storage.record_batch import CONTROL_FLAG, BatchHeader, last_sequence
 from kafka_zk.storage.recovery_work import ReplayWork, Steps
 from kafka_zk.storage.segment import Segment

@@ -9,23 +9,17 @@ A transaction begins with its producer's first transactional batch and ends with
 appends (markers, a group's offsets) has no sequences; a marker of an older producer or coordinator epoch is fenced. The
 first batch of a client's transaction needs a verification (``verification_state``).
 
-The last five batches are kept as tuples, because this runs on every append. A snapshot has only the last one of each
+A snapshot has only the last one of each
 producer. Kafka's broker takes a repetition of one before it for a gap, its client then numbers its batches anew, and
 they are in the log twice; here they are read in the log again, once for each producer, when a sequence does not fit.
 
-``<offset>.snapshot`` holds what the log up to that offset says about producers. Layout (big-endian): ``version int16
-= 1, crc uint32, count int32``, then per producer ``producer_id int64, epoch int16, last_sequence int32, last_offset
-int64, offset_delta int32, timestamp int64, coordinator_epoch int32, current_txn_first_offset int64``. The CRC-32C
-covers everything after itself. Source: ProducerStateManager.java@3.9.
+Source: ProducerStateManager.java@3.9.
 Tests: tests/storage/test_producer_state.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from struct import Struct
 from typing import NamedTuple
-
-from crc32c import crc32c
 
 from kafka_zk.storage.end_transaction_marker import EndTransactionMarker, parse_marker, plain_marker
 from kafka_zk.storage.errors import (
@@ -36,14 +30,24 @@ from kafka_zk.storage.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
-from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
-from kafka_zk.storage.files import list_directory, read_file, remove_file, sync_path, write_atomically
+from kafka_zk.storage.files import read_file, remove_file, sync_path, write_atomically
 from kafka_zk.storage.findings import Observe, discard, ignore
 from kafka_zk.storage.producer_id_budget import UNBOUNDED
+from kafka_zk.storage.producer_snapshot import (
+    MAX_SEQUENCE,
+    NO_OFFSET,
+    REMEMBERED_BATCHES,
+    ProducedBatch,
+    ProducerEntry,
+    SnapshotUnderWay,
+    decode_snapshot,
+    encode_snapshot,
+    snapshot_offsets,
+    snapshot_path,
+)
 from kafka_zk.storage.record_batch import (
     CONTROL_FLAG,
     NO_PRODUCER_EPOCH,
-    NO_SEQUENCE,
     TRANSACTIONAL_FLAG,
     BatchHeader,
     Buffer,
@@ -55,50 +59,7 @@ from kafka_zk.storage.segment import Segment
 from kafka_zk.storage.transaction_index import VERSION, AbortedTransaction
 from kafka_zk.storage.verification_state import VerificationStateEntry
 
-REMEMBERED_BATCHES = 5
-MAX_SEQUENCE = 0x7FFFFFFF
 DEFAULT_EXPIRATION_MS = 86_400_000
-NO_OFFSET = -1
-_SNAPSHOT_VERSION = 1
-_SNAPSHOT_HEADER = Struct(">hIi")
-_SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
-_SNAPSHOT_CRC_START = 6
-
-ProducedBatch = tuple[int, int, int, int, int]
-"""First sequence, last sequence, first offset, last offset, largest timestamp in ms."""
-
-
-class ProducerEntry:
-    """One producer id: its epoch, its last batches (oldest first) and its open transaction."""
-
-    __slots__ = (
-        "batches", "coordinator_epoch", "current_txn_first_offset", "last_timestamp_ms", "producer_epoch",
-        "producer_id",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        producer_id: int,
-        producer_epoch: int = NO_PRODUCER_EPOCH,
-        coordinator_epoch: int = -1,
-        last_timestamp_ms: int = -1,
-        current_txn_first_offset: int = NO_OFFSET,
-    ) -> None:
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.coordinator_epoch = coordinator_epoch
-        self.last_timestamp_ms = last_timestamp_ms
-        self.current_txn_first_offset = current_txn_first_offset
-        self.batches: list[ProducedBatch] = []
-
-    @property
-    def last_sequence(self) -> int:
-        return self.batches[-1][1] if self.batches else NO_SEQUENCE
-
-    @property
-    def last_offset(self) -> int:
-        return self.batches[-1][3] if self.batches else NO_OFFSET
-
 
 Recall = Callable[[ProducerEntry, int], list[ProducedBatch]]
 
@@ -110,8 +71,8 @@ class ProducerState:
     """
 
     __slots__ = (
-        "_abridged", "_ended", "_observe", "_open", "_unstable", "_verifications", "budget", "producers", "recall",
-        "snapshot_offset",
+        "_abridged", "_ended", "_observe", "_open", "_owed_offset", "_unstable", "_verifications", "budget",
+        "producers", "recall", "snapshot_offset", "under_way",
     )  # fmt: skip
 
     def __init__(self, observe: Observe = ignore) -> None:
@@ -125,6 +86,8 @@ class ProducerState:
         self.recall: Recall = _nothing_to_recall
         self.budget = UNBOUNDED
         self.snapshot_offset = -1
+        self.under_way: SnapshotUnderWay | None = None
+        self._owed_offset = -1  # of the newest snapshot that was not written in one go
 
     @property
     def has_unstable_offset(self) -> bool:
@@ -240,9 +203,12 @@ class ProducerState:
         if entry.producer_id not in self._abridged:
             return None
         self._abridged.remove(entry.producer_id)
-        missing = REMEMBERED_BATCHES - len(entry.batches)
-        if missing > 0 and entry.batches:
-            entry.batches[:0] = self.recall(entry, entry.batches[0][2])[-missing:]
+        known = entry.batches
+        missing = REMEMBERED_BATCHES - len(known)
+        if missing > 0 and known:
+            entry.forget_batches()
+            for batch in (*self.recall(entry, known[0][2])[-missing:], *known):
+                entry.add(batch)
         return _repeated(entry, header)
 
     def has_open_transaction(self, producer_id: int) -> bool:
@@ -285,15 +251,14 @@ class ProducerState:
         if entry is None:
             entry = self.producers[header.producer_id] = ProducerEntry(header.producer_id)
             self.budget.count += 1
-        batches = entry.batches
+        elif self.under_way is not None:
+            self.under_way.keep(entry)
         if entry.producer_epoch != header.producer_epoch:
             entry.producer_epoch = header.producer_epoch
-            batches.clear()
+            entry.forget_batches()
         delta, sequence = header.last_offset_delta, header.base_sequence
         last = last_sequence(sequence, delta) if delta else sequence
-        batches.append((sequence, last, base_offset, base_offset + delta, max_timestamp_ms))
-        if len(batches) > REMEMBERED_BATCHES:
-            del batches[0]
+        entry.add((sequence, last, base_offset, base_offset + delta, max_timestamp_ms))
         entry.last_timestamp_ms = max_timestamp_ms
         if header.attributes & TRANSACTIONAL_FLAG:
             if entry.current_txn_first_offset == NO_OFFSET:
@@ -310,9 +275,11 @@ class ProducerState:
         entry = self.producers.get(header.producer_id)
         if entry is None:
             entry = self.producers[header.producer_id] = ProducerEntry(header.producer_id)
+        elif self.under_way is not None:
+            self.under_way.keep(entry)
         if entry.producer_epoch != header.producer_epoch:
             entry.producer_epoch = header.producer_epoch
-            entry.batches.clear()
+            entry.forget_batches()
         first_offset = entry.current_txn_first_offset
         entry.current_txn_first_offset = NO_OFFSET
         entry.coordinator_epoch = marker.coordinator_epoch
@@ -331,6 +298,7 @@ class ProducerState:
 
     def load(self, entries: list[ProducerEntry], snapshot_offset: int) -> None:
         """Start from the entries of a snapshot."""
+        self.give_up_snapshot()
         self.producers = {entry.producer_id: entry for entry in entries}
         opened = sorted(entry.current_txn_first_offset for entry in entries)
         self._unstable = {first_offset: NO_OFFSET for first_offset in opened if first_offset != NO_OFFSET}
@@ -341,6 +309,7 @@ class ProducerState:
 
     def take(self, replayed: "Replayed") -> None:
         """Go on with what a replay of the same log came to elsewhere."""
+        self.give_up_snapshot()
         self.producers = {entry.producer_id: entry for entry in replayed.producers}
         self._unstable = dict(replayed.unstable)
         self._open = {first_offset: None for first_offset, end in self._unstable.items() if end == NO_OFFSET}
@@ -349,12 +318,15 @@ class ProducerState:
 
     def take_over(self, other: "ProducerState") -> None:
         """This log takes the place of one with the same records: go on with all that is known there."""
+        other.give_up_snapshot()
+        self.give_up_snapshot()
         self.producers = other.producers
         self._unstable, self._open, self._ended = other._unstable, other._open, other._ended
         self._verifications = other._verifications
         self._abridged = other._abridged
 
     def clear(self) -> None:
+        self.give_up_snapshot()
         self.producers = {}
         self._unstable = {}
         self._open = {}
@@ -415,9 +387,37 @@ class ProducerState:
         """Write the snapshot for ``offset`` unless the newest one is of that offset already."""
         if offset <= self.snapshot_offset:
             return
+        self.give_up_snapshot()
         content = encode_snapshot(self.producers)
         write_atomically(snapshot_path(directory, offset), content, durable=bool(self.producers))
         self.snapshot_offset = offset
+
+    def begin_snapshot(self, offset: int) -> SnapshotUnderWay | None:
+        """Begin the snapshot for ``offset``, to be ended by ``end_snapshot``; None while another one is under way.
+
+        That one is completed first, so that a log that rolls all the time gets one now and then.
+        """
+        self._owed_offset = offset
+        if self.under_way is not None:
+            return None
+        self.under_way = SnapshotUnderWay(self.producers.values(), offset)
+        return self.under_way
+
+    def end_snapshot(self, snapshot: SnapshotUnderWay) -> None:
+        """The file of a snapshot that is not void has its name."""
+        self.under_way = None
+        self.snapshot_offset = snapshot.offset
+
+    def give_up_snapshot(self) -> None:
+        """What is under way says nothing of this log any more, or is not wanted."""
+        if self.under_way is not None:
+            self.under_way.is_void = True
+            self.under_way = None
+        self._owed_offset = -1
+
+    def lacks_snapshot(self, offset: int) -> bool:
+        """Whether the log before ``offset`` must stay: a snapshot of it is under way, or was left out for another."""
+        return self.snapshot_offset < min(offset, self._owed_offset)
 
     def load_snapshot(self, directory: str, low: int, high: int, newest: int | None = None) -> int:
         """Begin anew with the newest readable snapshot with ``low < offset <= high``, and not beyond ``newest``.
@@ -500,56 +500,3 @@ def _fenced(entry: ProducerEntry, header: BatchHeader) -> InvalidProducerEpoch:
     return InvalidProducerEpoch(
         f"producer {header.producer_id}: epoch {header.producer_epoch} is older than {entry.producer_epoch}"
     )
-
-
-def encode_snapshot(producers: dict[int, ProducerEntry]) -> bytes:
-    """The content of a snapshot file."""
-    out = bytearray(_SNAPSHOT_HEADER.pack(_SNAPSHOT_VERSION, 0, len(producers)))
-    for entry in producers.values():
-        _, last_sequence, first_offset, last_offset, _ = entry.batches[-1] if entry.batches else (-1,) * 5
-        out += _SNAPSHOT_ENTRY.pack(
-            entry.producer_id,
-            entry.producer_epoch,
-            last_sequence,
-            last_offset,
-            last_offset - first_offset,
-            entry.last_timestamp_ms,
-            entry.coordinator_epoch,
-            entry.current_txn_first_offset,
-        )
-    out[2:_SNAPSHOT_CRC_START] = crc32c(bytes(out[_SNAPSHOT_CRC_START:])).to_bytes(4, "big")
-    return bytes(out)
-
-
-def decode_snapshot(data: bytes) -> list[ProducerEntry]:
-    """The producers of a snapshot; raises CorruptSnapshot."""
-    if len(data) < _SNAPSHOT_HEADER.size:
-        raise CorruptSnapshot(f"{len(data)} bytes are too few")
-    version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)
-    if version != _SNAPSHOT_VERSION:
-        raise CorruptSnapshot(f"version {version}, expected {_SNAPSHOT_VERSION}")
-    if crc32c(data[_SNAPSHOT_CRC_START:]) != crc:
-        raise CorruptSnapshot("the CRC does not fit")
-    if count < 0 or len(data) < _SNAPSHOT_HEADER.size + count * _SNAPSHOT_ENTRY.size:
-        raise CorruptSnapshot(f"{count} entries announced, {len(data)} bytes found")
-    entries = []
-    for index in range(count):
-        producer_id, epoch, last_sequence, last_offset, delta, timestamp_ms, coordinator_epoch, txn_offset = (
-            _SNAPSHOT_ENTRY.unpack_from(data, _SNAPSHOT_HEADER.size + index * _SNAPSHOT_ENTRY.size)
-        )
-        entry = ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp_ms, txn_offset)
-        if last_offset != NO_OFFSET:
-            first_sequence = (last_sequence - delta) % (MAX_SEQUENCE + 1)
-            entry.batches.append((first_sequence, last_sequence, last_offset - delta, last_offset, timestamp_ms))
-        entries.append(entry)
-    return entries
-
-
-def snapshot_path(directory: str, offset: int) -> str:
-    return f"{directory}/{offset_file(offset, SNAPSHOT_SUFFIX)}"
-
-
-def snapshot_offsets(directory: str) -> list[int]:
-    """The offsets of all snapshots in a partition's directory, ascending."""
-    parsed = (parse_offset_file(name) for name, _ in list_directory(directory))
-    return sorted(found[0] for found in parsed if found is not None and found[1] == SNAPSHOT_SUFFIX)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.producer_state import ProducerEntry, ProducerState, Replayed
+from kafka_zk.storage.producer_snapshot import ProducerEntry
+from kafka_zk.storage.producer_state import ProducerState, Replayed
 from kafka_zk.storage.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.segment import open_segment
 

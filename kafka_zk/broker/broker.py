@@ -466,6 +466,7 @@ class Broker:
             (max(1, config.replica_lag_time_max_ms // 2), self._shrink_isrs),
             (config.offsets_retention_check_interval_ms, self.services.coordinator.offsets.remove_expired),
             *self._transactions.periodic_work,
+            (1000, lambda: in_slices(self._clock, self._logs.large_snapshots.steps())),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: self._logs.flush_dirty(self._clock.wall_ms())),
         ]
         if isinstance(self._alter_partitions, ZkAlterPartitionManager):

@@ -10,7 +10,7 @@ from kafka_zk.controller.deletions import Deletions
 from kafka_zk.controller.effects import SendUpdateMetadata, without_news_of
 from kafka_zk.controller.partition_state import ElectionStrategy
 from kafka_zk.controller.reassignments import Reassignments
-from kafka_zk.controller.reporter import ControllerReporter
+from kafka_zk.controller.reporter import ControllerReporter, few
 from kafka_zk.controller.state_changes import StateChanges
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.controller.store import ControllerStore
@@ -72,7 +72,8 @@ class BrokerChanges:
         if not (started or failed or bounced or updated):
             return
         self._reporter.event(events.BrokersChanged, *(tuple(ids) for ids in (started, failed, bounced, updated)))
-        self._reporter.info("brokers started %s, failed %s, bounced %s, updated %s", started, failed, bounced, updated)
+        shown = [few(ids) for ids in (started, failed, bounced, updated)]
+        self._reporter.info("brokers started: %s; failed: %s; bounced: %s; updated: %s", *shown)
         for broker_id in (*bounced, *failed):
             self._channels.remove(broker_id)
         for broker_id in (*started, *bounced):

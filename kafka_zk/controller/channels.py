@@ -18,13 +18,15 @@ from twisted.logger import Logger
 from kafka_zk.config.inter_broker_protocol import ControlVersions
 from kafka_zk.controller.control_requests import VERSIONS, Answer, ControlRequest, UpdateMetadataRequest
 from kafka_zk.controller.turns import PARTITION_COST
-from kafka_zk.network.slices import worked_off
+from kafka_zk.network.slices import after, worked_off
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.registry.znodes.brokers import BrokerInfo
 from kafka_zk.system.clock import Timers
 
 RETRY_BACKOFF_S = 0.1
+RETRIES_A_SECOND = 100
+"""Most retries to all brokers together, some 0.5 ms each: from 11 failing brokers on, each is tried less often."""
 
 _log = Logger()
 
@@ -62,8 +64,10 @@ class BrokerChannel:
         on_answer: OnAnswer,
         on_failure: OnFailure,
         versions: ControlVersions,
+        failing: set[int],
     ) -> None:
         self.info = info
+        self._failing = failing  # the brokers that their channels do not reach
         self._versions = versions
         self._clock = clock
         self._connect = connect
@@ -107,6 +111,7 @@ class BrokerChannel:
     def close(self) -> None:
         """Forget everything that waits; an answer that still comes counts for nothing."""
         self._closed = True
+        self._failing.discard(self.info.broker_id)
         self._queue.clear()
         self._tell_waiting()
         self._disconnect()
@@ -126,6 +131,7 @@ class BrokerChannel:
     def _answered(self, request: ControlRequest, answers: list[Answer]) -> None:
         if self._closed:
             return
+        self._failing.discard(self.info.broker_id)
         self._queue.popleft()
         self._answered_count += 1
         for answer in answers:
@@ -140,9 +146,8 @@ class BrokerChannel:
         if self._closed:
             return
         self._tell(self._on_failure, request, error)
-        waiting: Deferred[None] = Deferred()
-        self._clock.callLater(RETRY_BACKOFF_S, waiting.callback, None)
-        await waiting
+        self._failing.add(self.info.broker_id)
+        await after(self._clock, max(RETRY_BACKOFF_S, len(self._failing) / RETRIES_A_SECOND))
 
     def _tell(self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, told: Any) -> None:
         """Whatever the listener does with it, the requests behind this one are sent."""
@@ -194,13 +199,14 @@ class Channels:
         self._on_answer = on_answer
         self._on_failure = on_failure
         self._channels: dict[int, BrokerChannel] = {}
+        self._failing: set[int] = set()
         self._closed = False
 
     def add(self, info: BrokerInfo) -> None:
         """A broker is there; a channel that it has already stays."""
         if info.broker_id not in self._channels and not self._closed:
             self._channels[info.broker_id] = BrokerChannel(
-                info, self._clock, self._connect, self._on_answer, self._on_failure, self._versions
+                info, self._clock, self._connect, self._on_answer, self._on_failure, self._versions, self._failing
             )
 
     def remove(self, broker_id: int) -> None:

@@ -21,6 +21,9 @@ _log = Logger("kafka_zk.controller")
 NAMED_COUNT = 5
 """So many partitions are named in a line of the log, the others are counted."""
 
+UNREACHABLE_COUNT = 20
+"""So many unreachable brokers have a line of the log each; the next one stands for all others."""
+
 
 class ControllerReporter:
     """One per controller; ``cause`` is the event that is being processed."""
@@ -30,6 +33,7 @@ class ControllerReporter:
         self._actor = source.actor
         self._known_errors: dict[tuple[int, str, TopicPartition | None], int] = {}
         self._unreachable: set[int] = set()
+        self._many_are_unreachable = False
         self._refused: dict[tuple[TopicPartition, str], str] = {}  # partition and target -> the reason that was told
         self.cause = ""
 
@@ -59,6 +63,7 @@ class ControllerReporter:
         self._refused.clear()
         self._known_errors.clear()
         self._unreachable.clear()
+        self._many_are_unreachable = False
 
     def replicas_moved(self, replicas: Collection[Replica], state: ReplicaState) -> None:
         for replica in replicas:
@@ -108,6 +113,7 @@ class ControllerReporter:
         answer so to every one whose leader epoch is theirs.
         """
         self._unreachable.discard(broker_id)
+        self._many_are_unreachable &= len(self._unreachable) > UNREACHABLE_COUNT // 2
         api = request.api_key.name
         new_errors = [
             (partition, code)
@@ -134,12 +140,25 @@ class ControllerReporter:
         self.event(events.RequestFailed, broker_id, request.api_key.name, cause=repr(error))
         if broker_id not in self._unreachable:
             self._unreachable.add(broker_id)
+            if len(self._unreachable) > UNREACHABLE_COUNT:
+                self._many_unreachable()
+                return
             _log.warn(
                 "[{actor}] {api} does not reach broker {broker_id}: {error!r}",
                 actor=self._actor,
                 api=request.api_key.name,
                 broker_id=broker_id,
                 error=error,
+            )
+
+    def _many_unreachable(self) -> None:
+        """Logged once, until fewer are unreachable."""
+        if not self._many_are_unreachable:
+            self._many_are_unreachable = True
+            _log.warn(
+                "[{actor}] requests do not reach more than {count} brokers; the others are not named in the log",
+                actor=self._actor,
+                count=UNREACHABLE_COUNT,
             )
 
     def _is_new_error(self, where: tuple[int, str, TopicPartition | None], code: int) -> bool:

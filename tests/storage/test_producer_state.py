@@ -23,14 +23,14 @@ from kafka_zk.storage.errors import (
     OutOfOrderSequence,
     StorageError,
 )
-from kafka_zk.storage.producer_state import (
+from kafka_zk.storage.producer_snapshot import (
     MAX_SEQUENCE,
     ProducedBatch,
     ProducerEntry,
-    ProducerState,
     decode_snapshot,
     encode_snapshot,
 )
+from kafka_zk.storage.producer_state import ProducerState
 from kafka_zk.storage.record_batch import BatchHeader, read_header
 from kafka_zk.storage.segment import Segment
 from kafka_zk.storage.verification_state import UNVERIFIED
@@ -159,7 +159,7 @@ def _entry(
     if last is not None:
         last_sequence, delta, last_offset = last
         first_sequence = (last_sequence - delta) % (1 << 31)
-        entry.batches.append((first_sequence, last_sequence, last_offset - delta, last_offset, timestamp_ms))
+        entry.add((first_sequence, last_sequence, last_offset - delta, last_offset, timestamp_ms))
     return entry
 
 

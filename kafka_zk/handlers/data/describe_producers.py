@@ -14,7 +14,7 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.security.authorizer import Operation, topic
-from kafka_zk.storage.producer_state import ProducerEntry
+from kafka_zk.storage.producer_snapshot import ProducerEntry
 from kafka_zk.storage.types import TopicPartition
 
 Response = codec.response(ApiKey.DESCRIBE_PRODUCERS)

@@ -48,6 +48,7 @@ class Peer:
             lambda broker_id, request, answer: self.answers.append((request, answer)),
             lambda broker_id, request, error: self.failures.append(error),
             control_versions(protocol),
+            set(),
         )
 
     async def connect(self, info: BrokerInfo) -> "Peer":
@@ -139,7 +140,13 @@ def test_a_connection_made_after_close_is_dropped() -> None:
     peer = Peer()
     connecting: Deferred[Peer] = Deferred()
     channel = BrokerChannel(
-        broker(1).info, peer.clock, lambda _: connecting, lambda *_: None, lambda *_: None, control_versions("3.9")
+        broker(1).info,
+        peer.clock,
+        lambda _: connecting,
+        lambda *_: None,
+        lambda *_: None,
+        control_versions("3.9"),
+        set(),
     )
     channel.send(STOP)
     channel.close()
@@ -154,9 +161,7 @@ def test_a_peer_without_a_common_version_is_reported(peer: Peer) -> None:
 
 
 def test_channels_by_broker(peer: Peer) -> None:
-    channels = Channels(
-        peer.clock, peer.connect, lambda *_: None, lambda *_: None, control_versions("3.9")
-    )
+    channels = Channels(peer.clock, peer.connect, lambda *_: None, lambda *_: None, control_versions("3.9"))
     channels.add(broker(1).info)
     channels.add(broker(1).info)
     channels.send(1, STOP)
@@ -213,3 +218,24 @@ def test_the_version_is_that_of_the_inter_broker_protocol() -> None:
     peer.versions[6] = (0, 5)
     peer.channel.send(update(2))
     assert peer.asked_in == [6, 3, 5]
+
+
+def test_retries_to_many_brokers_are_paced() -> None:
+    """300 brokers that do not exist would be 3,000 connections a second; a few are tried every 100 ms."""
+    for count, retries in [(10, (50, 110)), (300, (50, 150))]:
+        peer = Peer()
+        peer.refuse = True
+        channels = Channels(peer.clock, peer.connect, lambda *_: None, lambda *_: None, control_versions("3.9"))
+        for broker_id in range(count):
+            channels.add(broker(broker_id).info)
+            channels.send(broker_id, STOP)
+        peer.clock.pump([0.1] * 10)
+        peer.connections = 0
+        peer.clock.pump([0.05] * 20)
+        assert retries[0] <= peer.connections <= retries[1]
+        for broker_id in range(1, count):
+            channels.remove(broker_id)
+        peer.clock.advance(60)
+        peer.connections = 0
+        peer.clock.pump([0.05] * 20)
+        assert 5 <= peer.connections <= 11

@@ -13,7 +13,7 @@ from kafka_zk.handlers.table import Dispatcher
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestHeader, response_body_position
-from kafka_zk.storage.producer_state import ProducerEntry
+from kafka_zk.storage.producer_snapshot import ProducerEntry
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.transaction.metadata import TransactionMetadata
 from kafka_zk.transaction.states import TransactionState

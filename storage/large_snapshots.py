@@ -1,0 +1,87 @@
+"""Snapshots of many producers, written while the broker serves others.
+
+The owner's thread encodes them in steps, another thread writes the file under a temporary name, and the owner gives it
+its name, unless the snapshot is void by then. The file is opened by the owner, so that it never comes into the
+directory of a later log of the same name.
+Tests: tests/storage/test_producer_snapshot.py.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import NamedTuple
+
+from kafka_zk.storage.files import close, open_new, remove_file, rename, sync_file, write_all
+from kafka_zk.storage.log_segments import LogSegments
+from kafka_zk.storage.producer_snapshot import SnapshotUnderWay, snapshot_path
+from kafka_zk.storage.producer_state import ProducerState
+from kafka_zk.storage.run_blocking import RunBlocking
+
+WRITTEN_AT_ONCE = 2000
+"""A snapshot of at most this many producers is written by the roll itself, in about 3 ms."""
+
+
+class _Waiting(NamedTuple):
+    producers: ProducerState
+    segments: LogSegments
+    snapshot: SnapshotUnderWay
+    failed: Callable[[OSError], None]
+
+
+class LargeSnapshots:
+    """Those of a broker's logs, in the order in which the logs rolled."""
+
+    def __init__(self, run_blocking: RunBlocking) -> None:
+        self._run_blocking = run_blocking
+        self._waiting: deque[_Waiting] = deque()
+        self._numbers = count()
+
+    def begin(
+        self, producers: ProducerState, segments: LogSegments, offset: int, failed: Callable[[OSError], None]
+    ) -> None:
+        """The log rolls at ``offset``. ``failed`` is called if the file cannot be written."""
+        snapshot = producers.begin_snapshot(offset)
+        if snapshot is not None:
+            self._waiting.append(_Waiting(producers, segments, snapshot, failed))
+
+    def steps(self) -> Iterator[None]:
+        """Encode what waits, about 0.5 ms a step, and begin to write it."""
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            content = yield from waiting.snapshot.encode_steps()
+            if not waiting.snapshot.is_void:
+                try:
+                    self._write(waiting, content)
+                except OSError as error:
+                    waiting.failed(error)
+
+    def _write(self, waiting: _Waiting, content: Callable[[], bytes]) -> None:
+        producers, segments, snapshot, failed = waiting
+        temporary = f"{next(self._numbers)}.snapshot.tmp"  # a void one of the same offset may still be written
+        descriptor = open_new(f"{segments.directory}/{temporary}")
+
+        def work() -> None:
+            write_all(descriptor, content())
+            sync_file(descriptor)
+
+        def name() -> None:
+            """The directory's next flush makes the name durable."""
+            path = f"{segments.directory}/{temporary}"
+            if snapshot.is_void:
+                remove_file(path)
+            else:
+                rename(path, snapshot_path(segments.directory, snapshot.offset))
+                producers.end_snapshot(snapshot)
+
+        def done(error: OSError | None) -> None:
+            close(descriptor)
+            try:
+                if error is not None:
+                    raise error
+                name()
+            except OSError as either:
+                if not snapshot.is_void:
+                    producers.give_up_snapshot()
+                failed(either)
+
+        self._run_blocking(work, done)
