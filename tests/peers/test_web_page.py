@@ -149,7 +149,7 @@ def check_zookeepers_lane(page: Page) -> None:
     """It has everything that was written there, whoever wrote it, and nothing else."""
     script = """
         const done = arguments[0], to = document.getElementById("slider");
-        fetch(`api-entries?from_ms=${to.min}&to_ms=${to.max}`).then((each) => each.json()).then(({ entries }) => {
+        fetch(`api-entries?from_ms=${to.min}&to_ms=${to.max}&token=${new URLSearchParams(location.hash.slice(1)).get("token")}`).then((each) => each.json()).then(({ entries }) => {
           const kinds = ["created", "changed", "deleted", "session began", "session ended"];
           const shown = [...document.querySelectorAll("#timeline [data-lane=ZooKeeper]")].map((each) => Number(each.dataset.seq));
           const written = entries.filter((each) => each.zxid && kinds.includes(each.kind)).map((each) => each.seq);
@@ -374,7 +374,9 @@ def _answer(lesson: Page) -> str:
     ask = """
         const done = arguments[0], said = document.getElementById("lesson").textContent;
         const step = Number(/Step (\\d+)/.exec(said)[1]) - 1;
-        fetch(`api-question?step=${step}`).then((each) => each.json()).then((told) => done(told.question.answer));
+        const token = new URLSearchParams(location.hash.slice(1)).get("token");
+        fetch(`api-question?step=${step}&token=${token}`)
+          .then((each) => each.json()).then((told) => done(told.question.answer));
     """
     return str(lesson.driver.execute_async_script(ask))
 

@@ -178,7 +178,8 @@ _MANY = """
 """
 _COUNTS = """
     const [to_ms, done] = arguments;
-    fetch(`api-entries?from_ms=0&to_ms=${to_ms}`).then((answer) => answer.json()).then(done);
+    const token = new URLSearchParams(location.hash.slice(1)).get("token");
+    fetch(`api-entries?from_ms=0&to_ms=${to_ms}&token=${token}`).then((answer) => answer.json()).then(done);
 """
 _PARSED = """
     const read = new DOMParser().parseFromString(arguments[0], "image/svg+xml");
