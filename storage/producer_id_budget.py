@@ -1,7 +1,7 @@
 """How many producers the logs of a broker remember: each takes memory for every partition it writes to.
 
 Clients choose producer ids, and Kafka has no bound but its heap. A producer that has written is remembered for
-``producer.id.expiration.ms``; what is refused is the first batch of a new one.
+``producer.id.expiration.ms``. When the bound is reached, the first batch of a new producer is refused.
 """
 
 from collections.abc import Callable

@@ -22,7 +22,7 @@ NAMED_COUNT = 5
 """So many partitions are named in a line of the log, the others are counted."""
 
 UNREACHABLE_COUNT = 20
-"""So many unreachable brokers have a line of the log each; the next one stands for all others."""
+"""Maximum number of unreachable brokers that are logged one by one; one more line stands for the others."""
 
 
 class ControllerReporter:

@@ -38,7 +38,7 @@ SINGLE = (
     Topic("payments", durable=True, transactional=True, config=FLUSHED),
     Topic("orders", durable=True, transactional=True, config=FLUSHED),
 )
-"""For one broker: what is durable is flushed."""
+"""For one broker: records count as durable once they are flushed."""
 
 REPLICATED = (
     Topic("ordinary", durable=True),
