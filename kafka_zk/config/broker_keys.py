@@ -318,7 +318,7 @@ class BrokerKeys:
     )
     process_roles = LIST("", "Roles of a node of a KRaft cluster, which this broker cannot be.", use=READ)
     producer_id_expiration_check_interval_ms = INT(
-        "600000", "How often producer ids are removed that have expired.", low=1, use=READ,
+        "600000", "How often producer ids are removed that have expired.", low=1, use=READ, is_listed=False,
     )
     producer_id_expiration_ms = INT(
         "86400000", "How long a producer id is remembered after its last batch.", low=1, use=READ, update=CLUSTER_WIDE,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ from tests.storage.test_record_check import MALFORMED
 pytestmark = pytest.mark.peers
 
 _PRODUCE, _LIST_OFFSETS = 8, 7
+_LEADER_TIMEOUT_S = 30
 _MAX_TIMESTAMP = -3
 _LONG, _SHORT = Struct(">q"), Struct(">h")
 NOW_MS = int(time.time() * 1000)
@@ -44,29 +46,31 @@ class Found(NamedTuple):
 
 
 class Topic:
-    """A new topic of one partition, and connections to whichever broker leads it."""
+    """A new topic of one partition. Requests go to every broker until its leader answers."""
 
     def __init__(self, target: Target, **config: str) -> None:
         self._name = f"batches-{uuid.uuid4().hex[:8]}"
         target.create_topic(self._name, config={key.replace("_", "."): value for key, value in config.items()})
         self._ports = target.ports
 
-    def _asked(self, api_key: ApiKey, version: int, body: bytes) -> list[bytes]:
-        answers = []
-        for port in self._ports:
-            with Wire(port, 30) as wire:
-                wire.send(api_key, version, body)
-                answers.append(wire.receive())
-        return answers
+    def _asked(self, api_key: ApiKey, version: int, body: bytes) -> Iterator[bytes]:
+        """Responses of all brokers, again and again: CreateTopics may return before the leader knows that it leads."""
+        deadline = time.monotonic() + _LEADER_TIMEOUT_S
+        while time.monotonic() < deadline:
+            for port in self._ports:
+                with Wire(port, 30) as wire:
+                    wire.send(api_key, version, body)
+                    yield wire.receive()
+        raise AssertionError(f"no broker became the leader of {self._name} in {_LEADER_TIMEOUT_S} s")
 
     def produce(self, batch: bytes | bytearray) -> PartitionResult:
         topics = [TopicData(self._name, [PartitionData(0, batch)])]
         request = write_produce_request(_PRODUCE, ProduceRequest(None, -1, 10_000, topics))
         body = b"".join(bytes(part) for part in request)
-        results = [
+        results = (
             read_produce_response(_PRODUCE, memoryview(answer)).topics[0].partitions[0]
             for answer in self._asked(ApiKey.PRODUCE, _PRODUCE, body)
-        ]
+        )
         return next(result for result in results if result.error_code not in _ELSEWHERE)
 
     def lookup(self, timestamp: int) -> Found:
@@ -80,7 +84,7 @@ class Topic:
             result = found.topics[0].partitions[0]
             if result.error_code not in _ELSEWHERE:
                 return Found(result.offset, result.timestamp)
-        raise AssertionError("no broker leads the partition")
+        raise AssertionError("unreachable")
 
 
 _ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -207,8 +207,10 @@ def _ask(port: int, api_key: ApiKey, version: int, values: Mapping[str, Any]) ->
 def _comparable(answer: Any) -> Any:
     if isinstance(answer, list):
         each_comparable = [_comparable(each) for each in answer]
-        has_names = answer and isinstance(answer[0], dict) and "name" in answer[0]
-        return sorted(each_comparable, key=lambda each: each["name"]) if has_names else each_comparable
+        for key in ("name", "partition_index"):  # Kafka lists topics and partitions in the order of a hash map
+            if answer and isinstance(answer[0], dict) and key in answer[0]:
+                each_comparable.sort(key=lambda each: each[key])
+        return each_comparable
     if not isinstance(answer, dict):
         return answer
     own = {"port", "cluster_id", "topic_id"}
