@@ -13,8 +13,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from kafka_zk.config.broker_keys import BROKER_CONFIGS
-from kafka_zk.security.zookeeper import KEYS as SECURITY_KEYS
+from kafka_zk.broker.config.broker_keys import BROKER_CONFIGS
+from kafka_zk.registry.client.security_keys import KEYS as SECURITY_KEYS
 
 MOUNTED = Path("/etc/kafka/server.properties")
 WRITTEN = Path("/tmp/server.properties")  # whoever the container runs as may write there
@@ -27,7 +27,7 @@ SPELLINGS = {key.lower().replace(".", ""): key for key in (*BROKER_CONFIGS, *SEC
 
 
 def main() -> int:
-    from kafka_zk.cli.properties import read_properties
+    from kafka_zk.cli.terminal.properties import read_properties
 
     mounted = read_properties(MOUNTED) if MOUNTED.exists() else {}
     properties = server_properties(os.environ, mounted)

@@ -6,8 +6,8 @@ whoever takes over: work that is done twice must do no harm.
 
 import sys
 
-from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
-from kafka_zk.consumer.errors import CommitRefused
+from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
+from kafka_zk.clients.consumer.errors import CommitRefused
 
 
 def main(

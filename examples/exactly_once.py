@@ -9,11 +9,11 @@ name ends what the old one left open. Readers of TARGET set isolation.level=read
 
 import sys
 
-from kafka_zk.consumer.blocking_consumer import BlockingConsumer
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.producer.errors import TransactionAbortable
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.clients.producer.errors import TransactionAbortable
 
 
 def next_offsets(records: list[ConsumerRecord]) -> dict[TopicPartition, int]:

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable
 
-from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.kazoo_blocking import run_blocking
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
 
 

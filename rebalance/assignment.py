@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.topic_filter import topic_filter
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
-from kafka_zk.storage.types import TopicPartition
 
 ThreadId = str
 """``<consumer id>-<n>``. ZooKeeper allows no name outside the basic plane, so Python sorts as Java does."""

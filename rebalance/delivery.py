@@ -7,7 +7,7 @@ consumer asks ``GroupDriver.may_act``, and tells ``GroupDriver.held_back`` of re
 from collections.abc import Awaitable, Mapping
 from typing import NamedTuple, Protocol
 
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
 
 
 class Start(NamedTuple):

@@ -16,6 +16,8 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import effects, events, inputs
 from kafka_zk.rebalance.config import GroupConfig
 from kafka_zk.rebalance.delivery import Delivery
@@ -26,17 +28,15 @@ from kafka_zk.rebalance.ownership import IN_DOUBT, Ownership
 from kafka_zk.rebalance.reporter import GroupReporter
 from kafka_zk.rebalance.stalls import StallGuard
 from kafka_zk.rebalance.watches import GroupWatches
-from kafka_zk.registry.client import EventType, RegistryClient, SessionState
+from kafka_zk.registry.client.client import EventType, RegistryClient, SessionState
+from kafka_zk.registry.client.errors import BadVersion, ConnectionLoss, RegistryError, RequestTooLarge, SessionLost
+from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.consumers import ConsumerRegistry
-from kafka_zk.registry.errors import BadVersion, ConnectionLoss, RegistryError, RequestTooLarge, SessionLost
 from kafka_zk.registry.events import EventSource, Observe, harmless, ignore
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.offsets import Refused
 from kafka_zk.registry.owners import Claimed
-from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock
 
 _log = Logger()
 

@@ -7,13 +7,13 @@ Views of two members differ for a while; that costs time, not safety (claims dec
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.assignment import consumer_of, group_snapshot
 from kafka_zk.rebalance.group_strategy import STRATEGIES, AssignmentStrategy, leader
 from kafka_zk.rebalance.topics_wanted import NOTHING_WANTED, TopicsWanted, stream_count, topics_wanted
 from kafka_zk.registry.consumers import Member
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment
-from kafka_zk.storage.types import TopicPartition
 
 Target = Mapping[TopicPartition, int]
 """Partition -> number of the member's thread that shall read it."""

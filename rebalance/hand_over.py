@@ -12,6 +12,7 @@ that come in a burst need no queue and none is lost. Pure; the states of a parti
 
 from collections.abc import Iterable, Mapping
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import events
 from kafka_zk.rebalance.assignment import thread_id
 from kafka_zk.rebalance.config import GroupConfig
@@ -33,7 +34,6 @@ from kafka_zk.rebalance.round_report import RoundReport
 from kafka_zk.rebalance.states import HoldingState, PartitionTable
 from kafka_zk.registry.owners import Claimed, Taken
 from kafka_zk.registry.znodes.consumers import NO_OFFSET
-from kafka_zk.storage.types import TopicPartition
 
 PATIENCE_TIMER = "patience"
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.topics_wanted import TopicsWanted
 from kafka_zk.registry.consumers import Member
 from kafka_zk.registry.owners import Claimed, Taken
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment
-from kafka_zk.storage.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.assignment import Assignment, consumer_of, group_snapshot
 from kafka_zk.rebalance.effects import Effect, Note, ReadOwners, SetTimer, WriteAssignment
 from kafka_zk.rebalance.events import StaticMemberAway
@@ -20,7 +21,6 @@ from kafka_zk.rebalance.group_strategy import AssignmentStrategy
 from kafka_zk.rebalance.group_view import GroupView
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment
-from kafka_zk.storage.types import TopicPartition
 
 TIMER = "static members"
 

@@ -6,8 +6,8 @@ falls on the same threads for every topic.
 Tests: ``tests/rebalance/test_range.py``, ``test_strategies.py``; against Kafka: ``tests/peers/test_assignors.py``.
 """
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.assignment import Assignment, GroupSnapshot, ThreadId
-from kafka_zk.storage.types import TopicPartition
 
 
 class RangeAssignor:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from twisted.logger import Logger
 
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import (
     ClaimOverdue,
     CommitRefused,
@@ -17,8 +19,6 @@ from kafka_zk.rebalance.events import (
 )
 from kafka_zk.registry.events import EventSource
 from kafka_zk.registry.offsets import Refused
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock
 
 _log = Logger()
 

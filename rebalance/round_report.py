@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import RebalanceFinished
-from kafka_zk.storage.types import TopicPartition
 
 
 class RoundReport:

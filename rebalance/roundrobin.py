@@ -11,8 +11,8 @@ Tests: ``tests/rebalance/test_roundrobin.py``, ``test_strategies.py``; against K
 
 from collections import deque
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.assignment import Assignment, GroupSnapshot, ThreadId
-from kafka_zk.storage.types import TopicPartition
 
 
 class RoundRobinAssignor:

@@ -12,8 +12,8 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.registry.errors import RegistryError
-from kafka_zk.system.clock import Timers
+from kafka_zk.base.clock import Timers
+from kafka_zk.registry.client.errors import RegistryError
 
 TURN_S = 0.1
 STALL_S = 0.5

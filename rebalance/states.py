@@ -12,7 +12,7 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
 
 
 class IllegalStateChange(Exception):

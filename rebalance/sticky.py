@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.assignment import Assignment, GroupSnapshot, ThreadId
 from kafka_zk.rebalance.fewest_moves import counts_with_fewest_moves
-from kafka_zk.storage.types import TopicPartition
 
 
 class StickyAssignor:

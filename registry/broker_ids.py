@@ -3,9 +3,9 @@
 Source: KafkaZkClient.generateBrokerSequenceId in Kafka 3.9; ``reserved.broker.max.id``.
 """
 
-from kafka_zk.registry.client import RegistryClient
-from kafka_zk.registry.errors import NoNode
-from kafka_zk.registry.pipeline import ensure_paths
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.errors import NoNode
+from kafka_zk.registry.client.pipeline import ensure_paths
 from kafka_zk.registry.znodes.brokers import BROKER_SEQUENCE
 
 

@@ -12,17 +12,17 @@ from functools import partial
 
 from twisted.logger import Logger
 
-from kafka_zk.registry.client import Create, Operation, RegistryClient, SetData, ZnodeStat
-from kafka_zk.registry.errors import DuplicateBrokerId, InvalidZnode, NoAuth, NoNode
+from kafka_zk.base.clock import Timers
+from kafka_zk.registry.client.client import Create, Operation, RegistryClient, SetData, ZnodeStat
+from kafka_zk.registry.client.errors import DuplicateBrokerId, InvalidZnode, NoAuth, NoNode
+from kafka_zk.registry.client.pipeline import readable
+from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher
 from kafka_zk.registry.events import SILENT, EventSource
-from kafka_zk.registry.pipeline import readable
 from kafka_zk.registry.registration import Holder, outwait_ghost, remove_own, take
 from kafka_zk.registry.unclean_starts import announcement
-from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher
 from kafka_zk.registry.znodes import brokers as znodes
 from kafka_zk.registry.znodes.brokers import BrokerInfo
 from kafka_zk.registry.znodes.json_codec import number_of
-from kafka_zk.system.clock import Timers
 
 _log = Logger()
 

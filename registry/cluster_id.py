@@ -6,11 +6,11 @@ Source: KafkaZkClient.createOrGetClusterId in Kafka 3.9; KIP-78.
 import base64
 from random import Random
 
-from kafka_zk.registry.client import Create, RegistryClient
-from kafka_zk.registry.errors import InvalidZnode, NodeExists, NoNode
-from kafka_zk.registry.pipeline import create_with_parents
+from kafka_zk.base.randomness import SYSTEM_RANDOM, random_uuid
+from kafka_zk.registry.client.client import Create, RegistryClient
+from kafka_zk.registry.client.errors import InvalidZnode, NodeExists, NoNode
+from kafka_zk.registry.client.pipeline import create_with_parents
 from kafka_zk.registry.znodes import cluster_id as znodes
-from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
 
 
 def random_id(random: Random = SYSTEM_RANDOM) -> str:

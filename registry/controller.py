@@ -16,8 +16,18 @@ from typing import NamedTuple
 
 from twisted.logger import Logger
 
-from kafka_zk.registry.client import Check, Create, Delete, Operation, RegistryClient, SetData, ZnodeStat, data_size
-from kafka_zk.registry.errors import (
+from kafka_zk.base.clock import wall_ms
+from kafka_zk.registry.client.client import (
+    Check,
+    Create,
+    Delete,
+    Operation,
+    RegistryClient,
+    SetData,
+    ZnodeStat,
+    data_size,
+)
+from kafka_zk.registry.client.errors import (
     BadVersion,
     ControllerMoved,
     InvalidZnode,
@@ -26,12 +36,11 @@ from kafka_zk.registry.errors import (
     NoNode,
     RegistryError,
 )
+from kafka_zk.registry.client.pipeline import outcomes
+from kafka_zk.registry.client.watches import DataWatcher
 from kafka_zk.registry.events import SILENT, EventSource
-from kafka_zk.registry.pipeline import outcomes
-from kafka_zk.registry.watches import DataWatcher
 from kafka_zk.registry.znodes import controller as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, EPOCHS, ControllerClaim
-from kafka_zk.system.clock import wall_ms
 
 _log = Logger()
 

@@ -5,8 +5,8 @@ Source: KafkaController.elect in Kafka 3.9, which writes ``/controller_epoch`` b
 
 from twisted.internet.defer import DeferredLock
 
-from kafka_zk.registry.client import RegistryClient
-from kafka_zk.registry.session import until_answered
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.znodes.controller import CONTROLLER_EPOCH, decode_epoch
 
 NO_EPOCH = -1

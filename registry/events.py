@@ -10,8 +10,8 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from kafka_zk.registry.client import EventType, RegistryClient, SessionState
-from kafka_zk.system.clock import wall_ms
+from kafka_zk.base.clock import wall_ms
+from kafka_zk.registry.client.client import EventType, RegistryClient, SessionState
 
 _log = Logger()
 

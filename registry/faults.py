@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from kafka_zk.registry.errors import NoAuth
+from kafka_zk.registry.client.errors import NoAuth
 
 T = TypeVar("T")
 

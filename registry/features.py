@@ -3,8 +3,8 @@
 Source: FeatureZNode and KafkaController.setupFeatureVersioning in Kafka 3.9; KIP-584.
 """
 
-from kafka_zk.registry.client import Create, Operation, RegistryClient, SetData
-from kafka_zk.registry.errors import NoNode
+from kafka_zk.registry.client.client import Create, Operation, RegistryClient, SetData
+from kafka_zk.registry.client.errors import NoNode
 from kafka_zk.registry.znodes import feature as znodes
 from kafka_zk.registry.znodes.feature import FEATURE, FinalizedFeatures
 

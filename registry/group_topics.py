@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 from twisted.logger import Logger
 
-from kafka_zk.registry.client import RegistryClient, ZnodeStat
-from kafka_zk.registry.errors import InvalidZnode, NodeExists, RegistryError
-from kafka_zk.registry.pipeline import ensure_paths, found, outcomes
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.client import RegistryClient, ZnodeStat
+from kafka_zk.registry.client.errors import InvalidZnode, NodeExists, RegistryError
+from kafka_zk.registry.client.pipeline import ensure_paths, found, outcomes
 from kafka_zk.registry.znodes import group_topic as znodes
 from kafka_zk.registry.znodes.consumers import offset_path
 from kafka_zk.registry.znodes.topics import topic_path
-from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 

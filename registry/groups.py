@@ -5,12 +5,12 @@ Source: AdminUtils.deleteConsumerGroupInZK and deleteConsumerGroupInfoForTopicIn
 
 from collections.abc import Iterable
 
-from kafka_zk.registry.client import RegistryClient, ZnodeStat
-from kafka_zk.registry.errors import GroupNotEmpty, NoAuth, NoNode, NotEmpty, RegistryError
-from kafka_zk.registry.pipeline import found, outcomes, readable
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.client import RegistryClient, ZnodeStat
+from kafka_zk.registry.client.errors import GroupNotEmpty, NoAuth, NoNode, NotEmpty, RegistryError
+from kafka_zk.registry.client.pipeline import found, outcomes, readable
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes import group_topic
-from kafka_zk.storage.types import TopicPartition
 
 
 async def groups(client: RegistryClient) -> dict[str, int | None]:

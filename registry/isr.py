@@ -5,10 +5,10 @@ Both are lists of sequential znodes that anybody adds to and the controller read
 
 from collections.abc import Iterable
 
-from kafka_zk.registry.client import Create, Delete, RegistryClient
-from kafka_zk.registry.pipeline import create_with_parents, found
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.client import Create, Delete, RegistryClient
+from kafka_zk.registry.client.pipeline import create_with_parents, found
 from kafka_zk.registry.znodes import isr as znodes
-from kafka_zk.storage.types import TopicPartition
 
 
 async def notify_isr_change(client: RegistryClient, partitions: Iterable[TopicPartition]) -> None:

@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 from twisted.logger import Logger
 
-from kafka_zk.registry.client import ANY_VERSION, Check, Create, Operation, RegistryClient, SetData, ZnodeStat
-from kafka_zk.registry.errors import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.client import ANY_VERSION, Check, Create, Operation, RegistryClient, SetData, ZnodeStat
+from kafka_zk.registry.client.errors import (
     BadVersion,
     ConnectionLoss,
     InvalidZnode,
@@ -29,12 +30,11 @@ from kafka_zk.registry.errors import (
     NoNode,
     RegistryError,
 )
-from kafka_zk.registry.multis import settle
-from kafka_zk.registry.pipeline import ensure_paths, found, outcomes, readable
-from kafka_zk.registry.session import until_answered
+from kafka_zk.registry.client.multis import settle
+from kafka_zk.registry.client.pipeline import ensure_paths, found, outcomes, readable
+from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.json_codec import PARTITIONS, number_of
-from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 

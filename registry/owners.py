@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from kafka_zk.registry.client import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.client import (
     Check,
     Create,
     Delete,
@@ -27,14 +28,20 @@ from kafka_zk.registry.client import (
     WatchedEvent,
     ZnodeStat,
 )
-from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, MultiFailed, NoNode, RegistryError, SessionLost
+from kafka_zk.registry.client.errors import (
+    ConnectionLoss,
+    InvalidZnode,
+    MultiFailed,
+    NoNode,
+    RegistryError,
+    SessionLost,
+)
+from kafka_zk.registry.client.multis import settle
+from kafka_zk.registry.client.pipeline import ensure_paths, found
 from kafka_zk.registry.events import SILENT, EventSource, WatchArmed, WatchFired
 from kafka_zk.registry.group_topics import GroupTopic, GroupTopicRegistry
-from kafka_zk.registry.multis import settle
 from kafka_zk.registry.offsets import OffsetRegistry, StoredOffset, listed_partitions
-from kafka_zk.registry.pipeline import ensure_paths, found
 from kafka_zk.registry.znodes import consumers as znodes
-from kafka_zk.storage.types import TopicPartition
 
 
 class Claim(NamedTuple):

@@ -3,8 +3,8 @@
 Source: ZkData.PersistentZkPaths and ConfigType in Kafka 3.9; seen on a 3.9.1 broker.
 """
 
-from kafka_zk.registry.client import RegistryClient
-from kafka_zk.registry.pipeline import ensure_paths
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.pipeline import ensure_paths
 from kafka_zk.registry.znodes import admin, brokers, config, consumers, isr, producer_ids, topics
 
 PERSISTENT_PATHS = (

@@ -3,9 +3,9 @@
 Source: ZkProducerIdManager in Kafka 3.9; KIP-98.
 """
 
-from kafka_zk.registry.client import Create, RegistryClient
-from kafka_zk.registry.errors import BadVersion, NodeExists, NoNode, TooManyProducerIds
-from kafka_zk.registry.pipeline import create_with_parents
+from kafka_zk.registry.client.client import Create, RegistryClient
+from kafka_zk.registry.client.errors import BadVersion, NodeExists, NoNode, TooManyProducerIds
+from kafka_zk.registry.client.pipeline import create_with_parents
 from kafka_zk.registry.znodes import producer_ids as znodes
 from kafka_zk.registry.znodes.producer_ids import BLOCK_SIZE, PRODUCER_ID_BLOCK, ProducerIdBlock
 

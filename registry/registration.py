@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from twisted.internet.defer import Deferred
 
-from kafka_zk.registry.client import Delete, Operation, RegistryClient, SessionState, WatchedEvent, ZnodeStat
-from kafka_zk.registry.errors import ConnectionLoss, MultiFailed, NodeExists, NoNode
-from kafka_zk.registry.session import fires_within
-from kafka_zk.system.clock import Timers
+from kafka_zk.base.clock import Timers
+from kafka_zk.registry.client.client import Delete, Operation, RegistryClient, SessionState, WatchedEvent, ZnodeStat
+from kafka_zk.registry.client.errors import ConnectionLoss, MultiFailed, NodeExists, NoNode
+from kafka_zk.registry.client.session import fires_within
 
 GRACE_MS = 1000
 

@@ -6,9 +6,9 @@ leave the ISRs. Kafka has this with KRaft only, in the registration itself.
 
 from collections.abc import Mapping
 
-from kafka_zk.registry.client import Create, Delete, Operation, RegistryClient
-from kafka_zk.registry.errors import NoNode
-from kafka_zk.registry.pipeline import ensure_paths
+from kafka_zk.registry.client.client import Create, Delete, Operation, RegistryClient
+from kafka_zk.registry.client.errors import NoNode
+from kafka_zk.registry.client.pipeline import ensure_paths
 from kafka_zk.registry.znodes import unclean_start as znodes
 
 

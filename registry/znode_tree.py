@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kafka_zk.registry.client import RegistryClient, ZnodeStat
-from kafka_zk.registry.errors import NoAuth, NoNode
-from kafka_zk.registry.pipeline import found, readable
+from kafka_zk.base.integers import INT64
+from kafka_zk.registry.client.client import RegistryClient, ZnodeStat
+from kafka_zk.registry.client.errors import NoAuth, NoNode
+from kafka_zk.registry.client.pipeline import found, readable
 from kafka_zk.registry.znodes.json_codec import number_of
 from kafka_zk.registry.znodes.secrets import masked
-from kafka_zk.system.integers import INT64
 
 BROKER_IDS = "/brokers/ids/"
 HIDDEN = "/zookeeper"  # ZooKeeper's own, the same everywhere

@@ -68,7 +68,7 @@ def spark_session(app_name: str, master: str | None = None, config: Mapping[str,
     prepare_environment()
     from pyspark.sql import SparkSession
 
-    from kafka_zk.spark_jobs.datasource import KafkaZkDataSource
+    from kafka_zk.spark_jobs.source.datasource import KafkaZkDataSource
 
     builder = SparkSession.builder.appName(app_name)
     if master:

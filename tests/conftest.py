@@ -64,7 +64,7 @@ def _keep_bytecode() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     _let_children_hear_signals()
     _keep_bytecode()
-    from kafka_zk.broker.logs import to_logging  # pytest rewrites the assertions of the whole package
+    from kafka_zk.broker.process.logs import to_logging  # pytest rewrites the assertions of the whole package
 
     globalLogPublisher.addObserver(to_logging)  # so that caplog has what our modules log
     fast = _is_fast(config)

@@ -116,7 +116,7 @@ def file_accesses(tree: ast.AST) -> Iterator[str]:
 
 
 def test_storage_reaches_files_in_one_way(trees: Trees) -> None:
-    """So that a test or a simulator can put a file system of its own in place: see ``storage/files.py``."""
+    """So that a test or a simulator can put a file system of its own in place: see ``storage/files/files.py``."""
     assert not [(name_of(path), access) for path in OUTSIDE_FILES for access in file_accesses(trees[path])]
 
 
@@ -202,16 +202,16 @@ def test_the_doors_are_found_however_they_are_imported() -> None:
 
 
 LOGGING = {
-    "kafka_zk/broker/logs.py",
-    "kafka_zk/broker/log_file.py",
-    "registry/kazoo_common.py",
+    "kafka_zk/broker/process/logs.py",
+    "kafka_zk/broker/process/log_file.py",
+    "registry/client/kazoo_common.py",
     "spark_jobs/session.py",
 }
 """Where lines are written, and where a library (kazoo, py4j) logs with Python's ``logging``."""
 
 
 def test_one_logger_type() -> None:
-    """Twisted's: ``broker/logs.py`` makes lines of what it says, with fields."""
+    """Twisted's: ``broker/process/logs.py`` makes lines of what it says, with fields."""
     importing = {name_of(path) for path in modules(*PACKAGES)
                  if re.search(r"^ *(import logging|from logging )", path.read_text(), re.MULTILINE)}  # fmt: skip
     assert importing <= LOGGING

@@ -3,7 +3,7 @@
 Importing numba takes as much CPU time as cleaning 100 MB of a log does; llvmlite, which links the code, takes a tenth
 of that, and of the memory. The file lies with the compiled Python of the module that the functions are written in, or
 in the user's cache folder where that cannot be written. It counts for the source, the llvmlite and the processor that
-it was made with. Tests: tests/kafka_zk/system/test_machine_code.py.
+it was made with. Tests: tests/kafka_zk/base/test_machine_code.py.
 """
 
 import os

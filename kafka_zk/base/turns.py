@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred
 
+from kafka_zk.base.clock import Timers
 from kafka_zk.protocol.errors import ClientGone
-from kafka_zk.system.clock import Timers
 
 T = TypeVar("T")
 

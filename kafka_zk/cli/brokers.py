@@ -5,15 +5,15 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.nearest import did_you_mean, missing
-from kafka_zk.cli.output import note
-from kafka_zk.cli.waiting import shortened_list, waiting
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.config import format_bootstrap_servers
-from kafka_zk.client.errors import BrokerError, KafkaTimeoutError
-from kafka_zk.client.metadata import TopicMetadata
-from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.nearest import did_you_mean, missing
+from kafka_zk.cli.terminal.output import note
+from kafka_zk.cli.terminal.waiting import shortened_list, waiting
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.config import format_bootstrap_servers
+from kafka_zk.clients.connection.errors import BrokerError, KafkaTimeoutError
+from kafka_zk.clients.connection.metadata import TopicMetadata
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 
 HEARSAY_S = 0.5
 """A topic that was just created may be unknown so long, even to the controller if it was created in ZooKeeper."""

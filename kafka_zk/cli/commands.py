@@ -11,8 +11,8 @@ from typing import NamedTuple
 import click
 
 from kafka_zk import __version__
-from kafka_zk.broker.lean_imports import import_lean
-from kafka_zk.cli.command_group import CommandGroup, with_narrow_examples
+from kafka_zk.broker.process.lean_imports import import_lean
+from kafka_zk.cli.terminal.command_group import CommandGroup, with_narrow_examples
 from kafka_zk.embedded import interrupts
 
 
@@ -43,8 +43,8 @@ COMMANDS = {
     ),
     "dump-log": _Entry("dump_log", "Show what lies in segment and index files."),
     "znodes": _Entry("znodes", "Show the znode tree with data and owners.", is_client=True),
-    "extract": _Entry("kafka_zk.spark_jobs.extract", "What is new of a topic into a folder by Spark, exactly once."),
-    "lake": _Entry("kafka_zk.spark_jobs.lake", "Check folders that extract has written: every offset once."),
+    "extract": _Entry("kafka_zk.cli.spark.extract", "What is new of a topic into a folder by Spark, exactly once."),
+    "lake": _Entry("kafka_zk.cli.spark.lake", "Check folders that extract has written: every offset once."),
     "replay": _Entry("replay", "Play famous outages, and scenarios of your own, on a simulated cluster."),
     "lesson": _Entry("lesson", "How consumer groups work, step by step on a live cluster.", is_client=True),
     "demo": _Entry("demo", "336,776 flights through a real cluster and back, checked.", is_client=True),

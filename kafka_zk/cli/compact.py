@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import bootstrap_option, json_option, zookeeper_option
-from kafka_zk.cli.output import note, print_rows
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.options import bootstrap_option, json_option, zookeeper_option
+from kafka_zk.cli.terminal.output import note, print_rows
 
 if TYPE_CHECKING:
-    from kafka_zk.client.blocking_admin import BlockingAdmin
-    from kafka_zk.client.metadata import TopicMetadata
+    from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+    from kafka_zk.clients.connection.metadata import TopicMetadata
 
 RATIO = "min.cleanable.dirty.ratio"
 SEGMENT_MS = "segment.ms"
@@ -81,8 +81,8 @@ def command(
     kafka-zk compact --topic t
     kafka-zk compact --topic t --partition 0 --roll
     """
-    from kafka_zk.cli.waiting import waiting
-    from kafka_zk.client.blocking_admin import BlockingAdmin
+    from kafka_zk.cli.terminal.waiting import waiting
+    from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 
     servers = bootstrap if zookeeper is None else _brokers(zookeeper)
     with BlockingAdmin(bootstrap_servers=servers) as admin:
@@ -106,7 +106,7 @@ def _brokers(zookeeper: str) -> str:
     """The addresses of the live brokers. Raises: CommandFailed, RegistryError."""
     from kafka_zk.cli.zk import zookeeper_client
     from kafka_zk.registry.brokers import BrokerRegistry
-    from kafka_zk.registry.kazoo_blocking import run_blocking
+    from kafka_zk.registry.client.kazoo_blocking import run_blocking
 
     with zookeeper_client(zookeeper) as client:
         live = run_blocking(BrokerRegistry(client).live())
@@ -175,7 +175,7 @@ def _settle(
 
 
 def _sizes(admin: "BlockingAdmin", topic: str, replicas: Sequence[Replica]) -> dict[Replica, int]:
-    from kafka_zk.storage.types import TopicPartition
+    from kafka_zk.base.types import TopicPartition
 
     sizes = {}
     for broker in {each.broker for each in replicas}:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_zk.cli import line_format
-from kafka_zk.cli.group_type import group_type_option, is_of_broker
-from kafka_zk.cli.options import PARTITION, bootstrap_option, zookeeper_option
-from kafka_zk.cli.output import note
-from kafka_zk.cli.properties import KEY_VALUE
-from kafka_zk.system.integers import NATURAL_INT64, decimal_integer
+from kafka_zk.base.integers import NATURAL_INT64, decimal_integer
+from kafka_zk.cli.groups.group_type import group_type_option, is_of_broker
+from kafka_zk.cli.terminal import line_format
+from kafka_zk.cli.terminal.options import PARTITION, bootstrap_option, zookeeper_option
+from kafka_zk.cli.terminal.output import note
+from kafka_zk.cli.terminal.properties import KEY_VALUE
 
 if TYPE_CHECKING:
-    from kafka_zk.consumer.records import ConsumerRecord
-    from kafka_zk.consumer.starts import Start
+    from kafka_zk.clients.consumer.records import ConsumerRecord
+    from kafka_zk.clients.consumer.starts import Start
 
 _ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list": "--blacklist", "trace": "--trace",
                     "group_type": "--type"}  # fmt: skip
@@ -129,7 +129,7 @@ def _in_group_of_zookeeper(
     bootstrap: str,
     **options: Any,
 ) -> int:
-    from kafka_zk.cli.consume_group import GroupOptions, consume_in_group
+    from kafka_zk.cli.groups.consume_group import GroupOptions, consume_in_group
 
     return consume_in_group(GroupOptions(properties=_named(name, dict(consumer_properties)), **options), write)
 
@@ -142,7 +142,7 @@ def _in_group_of_broker(
     trace: Path | None,
     **options: Any,
 ) -> int:
-    from kafka_zk.cli.consume_broker_group import BrokerGroupOptions, consume_in_broker_group
+    from kafka_zk.cli.groups.consume_broker_group import BrokerGroupOptions, consume_in_broker_group
 
     if trace is not None:
         raise click.UsageError("--trace is for groups of ZooKeeper")
@@ -178,10 +178,10 @@ def _of_partitions(
     wait: bool,
     **others: Any,
 ) -> int:
+    from kafka_zk.base.types import TopicPartition
     from kafka_zk.cli.brokers import find_topic
     from kafka_zk.cli.reading import check_start, end_offsets, limited
-    from kafka_zk.consumer.blocking_reader import BlockingReader
-    from kafka_zk.storage.types import TopicPartition
+    from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 
     for name, option in _ONLY_IN_A_GROUP.items():
         if others[name] is not None:
@@ -216,7 +216,7 @@ def _start(offset: str | None, from_beginning: bool, from_timestamp: str | None)
     if from_beginning:
         return "earliest"
     if from_timestamp is not None:
-        from kafka_zk.consumer.starts import Timestamp
+        from kafka_zk.clients.consumer.starts import Timestamp
 
         return Timestamp(parse_time_ms(from_timestamp))
     if offset is None or offset in ("earliest", "latest"):

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import json_option
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.options import json_option
 
 KNOWN_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 CHECKPOINT_SUFFIX = "-checkpoint"
@@ -30,7 +30,7 @@ def command(paths: tuple[Path, ...], files: str | None, records: bool, data: boo
     kafka-zk dump-log ./cluster/broker-0/data/t-0
     kafka-zk dump-log --verify --json 00000000000000000000.log
     """
-    from kafka_zk.storage.dump import dump_file
+    from kafka_zk.storage.manager.dump import dump_file
 
     given = [*paths, *(Path(name) for name in (files or "").split(",") if name)]
     if not given:

@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import PARTITION, bootstrap_option, json_option
-from kafka_zk.cli.output import note, print_rows
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.options import PARTITION, bootstrap_option, json_option
+from kafka_zk.cli.terminal.output import note, print_rows
 
 
 @click.command("elect-leaders", short_help="Have preferred leaders, or unclean ones, elected.")
@@ -28,10 +28,10 @@ def command(topic: str | None, partitions: tuple[int, ...], unclean: bool, boots
     kafka-zk elect-leaders
     kafka-zk elect-leaders --topic t --partition 0 --unclean
     """
+    from kafka_zk.base.types import TopicPartition
     from kafka_zk.cli.brokers import check_topics
-    from kafka_zk.client.blocking_admin import BlockingAdmin
+    from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
     from kafka_zk.protocol.errors import ErrorCode
-    from kafka_zk.storage.types import TopicPartition
 
     if partitions and topic is None:
         raise click.UsageError("--partition needs --topic")

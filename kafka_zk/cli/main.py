@@ -43,7 +43,7 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         with interrupts.held():
             from kafka_zk.cli.commands import cli
-            from kafka_zk.cli.waiting import begin_command
+            from kafka_zk.cli.terminal.waiting import begin_command
         begin_command()
         cli.main(args=arguments, prog_name="kafka-zk", standalone_mode=False)
         sys.stdout.flush()
@@ -66,8 +66,8 @@ def _failed(error: Exception) -> int:
     """Say what failed and return the exit code."""
     import click
 
-    from kafka_zk.cli.errors import CommandFailed, sentence
-    from kafka_zk.cli.output import note
+    from kafka_zk.cli.terminal.errors import CommandFailed, sentence
+    from kafka_zk.cli.terminal.output import note
 
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code

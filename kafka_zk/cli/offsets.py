@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafka_zk.cli.consume import parse_time_ms
-from kafka_zk.cli.options import PARTITION, bootstrap_option, json_option
-from kafka_zk.cli.output import print_rows
+from kafka_zk.cli.terminal.options import PARTITION, bootstrap_option, json_option
+from kafka_zk.cli.terminal.output import print_rows
 
 if TYPE_CHECKING:
-    from kafka_zk.storage.types import TopicPartition
+    from kafka_zk.base.types import TopicPartition
 
 COLUMNS = ("topic", "partition", "earliest", "latest", "records")
 
@@ -28,9 +28,9 @@ def command(wanted: tuple[str, ...], numbers: tuple[int, ...], time: str | None,
     kafka-zk offsets --topic t
     kafka-zk offsets --topic t --time 2026-11-21T06:00Z
     """
+    from kafka_zk.base.types import TopicPartition
     from kafka_zk.cli.brokers import broker_admin, check_topics
-    from kafka_zk.client.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
-    from kafka_zk.storage.types import TopicPartition
+    from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 
     with broker_admin(bootstrap) as admin:
         check_topics(admin, wanted)

@@ -11,16 +11,16 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from kafka_zk.broker.signals import interrupt_at_the_end
-from kafka_zk.cli import line_format
-from kafka_zk.cli.options import PARTITION, bootstrap_option, json_option
-from kafka_zk.cli.output import note, print_json
-from kafka_zk.cli.properties import KEY_VALUE
-from kafka_zk.cli.waiting import shortened_list, waiting
+from kafka_zk.broker.process.signals import interrupt_at_the_end
+from kafka_zk.cli.terminal import line_format
+from kafka_zk.cli.terminal.options import PARTITION, bootstrap_option, json_option
+from kafka_zk.cli.terminal.output import note, print_json
+from kafka_zk.cli.terminal.properties import KEY_VALUE
+from kafka_zk.cli.terminal.waiting import shortened_list, waiting
 
 if TYPE_CHECKING:
-    from kafka_zk.producer.config import ProducerConfig
-    from kafka_zk.producer.future import RecordFuture
+    from kafka_zk.clients.producer.config import ProducerConfig
+    from kafka_zk.clients.producer.future import RecordFuture
 
 LINGER_MS = 20
 WATCHED_RECORDS = 10_000
@@ -77,8 +77,8 @@ def command(
     kafka-zk produce --topic t --rate 10
     """
     from kafka_zk.cli.brokers import check_may_produce
-    from kafka_zk.client.config import format_bootstrap_servers
-    from kafka_zk.producer.blocking import BlockingProducer
+    from kafka_zk.clients.connection.config import format_bootstrap_servers
+    from kafka_zk.clients.producer.blocking import BlockingProducer
 
     line_properties = dict(properties)
     if key_separator is not None:

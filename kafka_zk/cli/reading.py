@@ -5,12 +5,12 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.output import note
-from kafka_zk.cli.waiting import told, waiting
-from kafka_zk.consumer.blocking_reader import BlockingReader
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.output import note
+from kafka_zk.cli.terminal.waiting import told, waiting
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.consumer.records import ConsumerRecord
 
 POLL_MS = 500
 _NAMED_COUNT = 5

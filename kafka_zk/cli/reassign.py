@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import bootstrap_option, json_option
-from kafka_zk.cli.output import note, print_json, print_rows
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.options import bootstrap_option, json_option
+from kafka_zk.cli.terminal.output import note, print_json, print_rows
 
 if TYPE_CHECKING:
-    from kafka_zk.client.blocking_admin import BlockingAdmin
-    from kafka_zk.client.errors import BrokerError
-    from kafka_zk.storage.types import TopicPartition
+    from kafka_zk.base.types import TopicPartition
+    from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+    from kafka_zk.clients.connection.errors import BrokerError
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -59,7 +59,7 @@ def command(
     kafka-zk reassign --execute moves.json
     kafka-zk reassign --verify moves.json
     """
-    from kafka_zk.client.blocking_admin import BlockingAdmin
+    from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 
     if sum(bool(each) for each in (execute, verify, cancel, generate, lists)) != 1:
         raise click.UsageError("give one of --execute, --verify, --cancel, --generate, --list")
@@ -86,7 +86,7 @@ def command(
 
 def _moves(path: Path) -> Moves:
     """Raises: CommandFailed."""
-    from kafka_zk.registry.errors import InvalidZnode
+    from kafka_zk.registry.client.errors import InvalidZnode
     from kafka_zk.registry.znodes import admin
 
     try:
@@ -113,9 +113,9 @@ def _racks(admin: "BlockingAdmin", broker_ids: Sequence[int], *, rack_aware: boo
 
 def _spread(admin: "BlockingAdmin", topics: Sequence[str], racks: Mapping[int, str | None]) -> Moves:
     """Every topic over these brokers, with as many replicas as it has. Raises: CommandFailed."""
+    from kafka_zk.base.types import TopicPartition
+    from kafka_zk.broker.metadata import replica_assignment
     from kafka_zk.cli.brokers import check_topics
-    from kafka_zk.metadata import replica_assignment
-    from kafka_zk.storage.types import TopicPartition
 
     check_topics(admin, list(topics))
     moves: Moves = {}

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafka_zk.client.admin import Reassignment
-    from kafka_zk.client.blocking_admin import BlockingAdmin
-    from kafka_zk.storage.types import TopicPartition
+    from kafka_zk.base.types import TopicPartition
+    from kafka_zk.clients.admin.admin import Reassignment
+    from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 
 LEADERS = "leader.replication.throttled.replicas"
 FOLLOWERS = "follower.replication.throttled.replicas"
@@ -48,7 +48,7 @@ def apply(
     admin: "BlockingAdmin", moves: Mapping["TopicPartition", Sequence[int]], bytes_per_second: int
 ) -> list[int]:
     """Throttle ``moves``, which are about to begin; returns the brokers that have the rate now. Raises: BrokerError."""
-    from kafka_zk.storage.types import TopicPartition
+    from kafka_zk.base.types import TopicPartition
 
     moving = admin.list_reassignments()
     names = sorted({tp.topic for tp in (*moves, *moving)} & set(admin.list_topics()))

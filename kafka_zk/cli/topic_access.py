@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.nearest import missing
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.nearest import missing
 
 if TYPE_CHECKING:
-    from kafka_zk.client.admin import Reassignment
-    from kafka_zk.storage.types import TopicPartition
+    from kafka_zk.base.types import TopicPartition
+    from kafka_zk.clients.admin.admin import Reassignment
 
 Assignment = Mapping[int, Sequence[int]]
 
@@ -100,8 +100,8 @@ class _BrokerTopics:
         assignment: Assignment | None,
         configs: Mapping[str, str],
     ) -> None:
-        from kafka_zk.client.admin import BROKER_DEFAULT, NewTopic
-        from kafka_zk.client.errors import BrokerError
+        from kafka_zk.clients.admin.admin import BROKER_DEFAULT, NewTopic
+        from kafka_zk.clients.connection.errors import BrokerError
         from kafka_zk.protocol.errors import ErrorCode
 
         topic = NewTopic(
@@ -123,7 +123,7 @@ class _BrokerTopics:
         from kafka_zk.protocol import uuids
 
         check_topics(self._admin, names)
-        from kafka_zk.storage.types import TopicPartition
+        from kafka_zk.base.types import TopicPartition
 
         found = self._admin.describe_topics(names)
         configs = self._set_configs(list(found))
@@ -148,7 +148,7 @@ class _BrokerTopics:
 
     def _reassignments(self) -> "Mapping[TopicPartition, Reassignment]":
         """None while there is no controller, and with brokers that do not speak ListPartitionReassignments."""
-        from kafka_zk.client.errors import KafkaError
+        from kafka_zk.clients.connection.errors import KafkaError
         from kafka_zk.protocol.errors import ErrorCode
 
         cluster = self._admin.describe_cluster()
@@ -164,7 +164,7 @@ class _BrokerTopics:
 
     def _set_configs(self, names: list[str]) -> dict[str, dict[str, str]]:
         """What was set for each topic; empty with brokers that do not speak DescribeConfigs."""
-        from kafka_zk.client.errors import BrokerError
+        from kafka_zk.clients.connection.errors import BrokerError
         from kafka_zk.protocol.errors import ErrorCode
 
         if not names:
@@ -197,7 +197,7 @@ class _ZooKeeperTopics:
         self._configs = ConfigRegistry(client)
 
     def names(self) -> list[str]:
-        from kafka_zk.registry.kazoo_blocking import run_blocking
+        from kafka_zk.registry.client.kazoo_blocking import run_blocking
 
         return run_blocking(self._topics.names())
 
@@ -209,12 +209,12 @@ class _ZooKeeperTopics:
         assignment: Assignment | None,
         configs: Mapping[str, str],
     ) -> None:
-        from kafka_zk.metadata import topic_creation
+        from kafka_zk.broker.metadata import topic_creation
         from kafka_zk.protocol import topic_names, uuids
         from kafka_zk.protocol.errors import ApiError
-        from kafka_zk.registry.errors import NodeExists
-        from kafka_zk.registry.kazoo_blocking import run_blocking
-        from kafka_zk.storage.log_config import LogConfig
+        from kafka_zk.registry.client.errors import NodeExists
+        from kafka_zk.registry.client.kazoo_blocking import run_blocking
+        from kafka_zk.storage.files.log_config import LogConfig
 
         try:
             topic_names.check_name(name)
@@ -230,9 +230,9 @@ class _ZooKeeperTopics:
             raise TopicExists(f"topic {name} exists already") from None
 
     def _assign(self, partitions: int | None, replication_factor: int | None) -> Assignment:
-        from kafka_zk.metadata import replica_assignment
+        from kafka_zk.broker.metadata import replica_assignment
         from kafka_zk.registry.brokers import BrokerRegistry
-        from kafka_zk.registry.kazoo_blocking import run_blocking
+        from kafka_zk.registry.client.kazoo_blocking import run_blocking
 
         if partitions is None or replication_factor is None:
             raise CommandFailed(
@@ -249,8 +249,8 @@ class _ZooKeeperTopics:
             raise CommandFailed(str(error)) from None
 
     def describe(self, names: Sequence[str]) -> list[TopicDescription]:
-        from kafka_zk.registry.kazoo_blocking import run_blocking
-        from kafka_zk.storage.types import TopicPartition
+        from kafka_zk.base.types import TopicPartition
+        from kafka_zk.registry.client.kazoo_blocking import run_blocking
 
         assignments = run_blocking(self._topics.assignments(names))
         for name in names:
@@ -274,7 +274,7 @@ class _ZooKeeperTopics:
         return described
 
     def delete(self, names: Sequence[str]) -> None:
-        from kafka_zk.registry.kazoo_blocking import run_blocking
+        from kafka_zk.registry.client.kazoo_blocking import run_blocking
 
         existing = set(self.names())
         for name in names:

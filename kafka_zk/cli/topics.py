@@ -9,10 +9,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from kafka_zk.cli.command_group import CommandGroup
-from kafka_zk.cli.options import COUNT, bootstrap_option, json_option, zookeeper_option
-from kafka_zk.cli.output import print_json, print_table, say
-from kafka_zk.cli.properties import KEY_VALUE
+from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
+from kafka_zk.cli.terminal.command_group import CommandGroup
+from kafka_zk.cli.terminal.options import COUNT, bootstrap_option, json_option, zookeeper_option
+from kafka_zk.cli.terminal.output import print_json, print_table, say
+from kafka_zk.cli.terminal.properties import KEY_VALUE
 from kafka_zk.cli.topic_access import (
     Assignment,
     PartitionDescription,
@@ -23,7 +24,6 @@ from kafka_zk.cli.topic_access import (
     through_zookeeper,
 )
 from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
-from kafka_zk.system.integers import NATURAL_INT32, decimal_integer
 
 
 @click.group("topics", cls=CommandGroup, short_help="Create, list, describe and delete topics.")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka_zk.broker.signals import interrupt_at_the_end
-from kafka_zk.cli.group_type import group_type_option, is_of_broker
-from kafka_zk.cli.options import bootstrap_option, json_option, zookeeper_option
-from kafka_zk.cli.output import note
+from kafka_zk.broker.process.signals import interrupt_at_the_end
+from kafka_zk.cli.groups.group_type import group_type_option, is_of_broker
+from kafka_zk.cli.terminal.options import bootstrap_option, json_option, zookeeper_option
+from kafka_zk.cli.terminal.output import note
 
 if TYPE_CHECKING:
-    from kafka_zk.cli.watch_show import Show
-    from kafka_zk.cli.watched_group import WatchedGroup
+    from kafka_zk.cli.groups.watched_group import WatchedGroup
+    from kafka_zk.cli.terminal.watch_show import Show
 
 POLL_MS = 100
 
@@ -90,7 +90,7 @@ def command(
 
         watch_cluster(zookeeper, trace, timeout_s, verbose=verbose, as_json=as_json)
         return
-    from kafka_zk.cli.watched_group import broker_group, zookeeper_group
+    from kafka_zk.cli.groups.watched_group import broker_group, zookeeper_group
 
     watched = broker_group(bootstrap, group) if is_of_broker(group_type) else zookeeper_group(zookeeper, group)
     with watched as seen:
@@ -101,7 +101,7 @@ def command(
 def _watch_group(
     group: str, seen: "WatchedGroup", show: "Show", trace: Path | None, rebalances: int, timeout_s: float
 ) -> None:
-    from kafka_zk.timeline.trace_file import TraceFollower
+    from kafka_zk.recorder.timeline.trace_file import TraceFollower
 
     follower = TraceFollower(trace) if trace is not None else None
 
@@ -123,7 +123,7 @@ def _watch_group(
 
 
 def _show(group: str, seen: "WatchedGroup", *, verbose: bool, as_json: bool) -> "Show":
-    from kafka_zk.cli.watch_show import JsonLines, LiveScreen, TextLines
+    from kafka_zk.cli.terminal.watch_show import JsonLines, LiveScreen, TextLines
 
     if as_json:
         return JsonLines(seen.timeline)

@@ -3,14 +3,14 @@
 import contextlib
 from collections.abc import Iterator
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import zookeeper_properties
-from kafka_zk.cli.waiting import shortened_list, waiting
-from kafka_zk.registry import connect_string
-from kafka_zk.registry.client import ZnodeStat
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.registry.security import Security
-from kafka_zk.security.zookeeper import zookeeper_security
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.options import zookeeper_properties
+from kafka_zk.cli.terminal.waiting import shortened_list, waiting
+from kafka_zk.registry.client import connect_string
+from kafka_zk.registry.client.client import ZnodeStat
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.security import Security
+from kafka_zk.registry.client.security_keys import zookeeper_security
 
 DEFAULT_ZOOKEEPER = "127.0.0.1:2181"
 CONNECT_TIMEOUT_MS = 5_000

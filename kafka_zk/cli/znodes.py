@@ -6,8 +6,8 @@ import sys
 
 import click
 
-from kafka_zk.cli.options import json_option, zookeeper_option
-from kafka_zk.cli.output import print_json
+from kafka_zk.cli.terminal.options import json_option, zookeeper_option
+from kafka_zk.cli.terminal.output import print_json
 
 _BREAKS = re.compile(r"(?<=[,\s])")
 
@@ -42,8 +42,9 @@ def command(path: str, zookeeper: str | None, depth: int | None, as_json: bool) 
     kafka-zk znodes --zookeeper zk1:2181/kafka --depth 1
     """
     from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_client
-    from kafka_zk.registry import connect_string, znode_tree
-    from kafka_zk.registry.kazoo_blocking import run_blocking
+    from kafka_zk.registry import znode_tree
+    from kafka_zk.registry.client import connect_string
+    from kafka_zk.registry.client.kazoo_blocking import run_blocking
 
     if not path.startswith("/"):
         raise click.UsageError(f"PATH {path!r} does not start with /")

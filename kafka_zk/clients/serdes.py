@@ -18,8 +18,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from kafka_zk.client.errors import ConfigError
-from kafka_zk.storage.record_batch import Header
+from kafka_zk.clients.connection.errors import ConfigError
+from kafka_zk.storage.records.record_batch import Header
 
 _INT_RANGES = {"i": 31, "q": 63}
 

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Self
 
+from kafka_zk.base.clock import monotonic_s
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.errors import DataDirInUse, EmbeddedError, ProcessFailed
 from kafka_zk.embedded.leadership import LeadershipCheck
@@ -23,9 +25,7 @@ from kafka_zk.embedded.process import POLL_INTERVAL_S
 from kafka_zk.embedded.properties_file import check_log_dir
 from kafka_zk.embedded.supervisor import Supervisor
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
-from kafka_zk.registry.errors import RegistryError
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import monotonic_s
+from kafka_zk.registry.client.errors import RegistryError
 
 START_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 30

@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Iterator
 from types import FrameType
 
-from kafka_zk.system.clock import monotonic_s
+from kafka_zk.base.clock import monotonic_s
 
 PATIENCE_S = 2
 """Signals that come so soon after one are the same request: a terminal and `timeout` signal a whole process group. One

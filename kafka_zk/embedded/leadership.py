@@ -5,18 +5,18 @@ That brokers are registered and know a controller does not mean that the control
 
 from collections.abc import Collection, Mapping
 
+from kafka_zk.base.integers import INT32
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.probe import ask_leaders, ask_unserved
 from kafka_zk.protocol.topic_names import is_legal_name
-from kafka_zk.registry.errors import InvalidZnode, NoAuth, RegistryError
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.registry.pipeline import Found, readable
+from kafka_zk.registry.client.errors import InvalidZnode, NoAuth, RegistryError
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.pipeline import Found, readable
+from kafka_zk.registry.client.security_keys import zookeeper_security
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER_EPOCH, decode_epoch
-from kafka_zk.security.zookeeper import zookeeper_security
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.integers import INT32
 
 SESSION_TIMEOUT_MS = 6_000
 

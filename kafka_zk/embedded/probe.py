@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import NamedTuple
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.codec import Message
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
-from kafka_zk.storage.types import TopicPartition
 
 METADATA_VERSION = 1  # the first with the controller's id
 LIST_OFFSETS_VERSION = 1

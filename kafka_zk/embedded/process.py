@@ -12,11 +12,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
+from kafka_zk.base.clock import monotonic_s
+from kafka_zk.base.green_threads import green_threads_problem
 from kafka_zk.embedded import interrupts, starter
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.supervisor import Supervisor
-from kafka_zk.system.clock import monotonic_s
-from kafka_zk.system.green_threads import green_threads_problem
 
 POLL_INTERVAL_S = 0.02
 QUOTED_LINE_CHARACTERS = 300

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Self
 
-from kafka_zk.registry import connect_string
-from kafka_zk.registry.close_session import close_session
-from kafka_zk.registry.session_pipe import VARIABLE, ToldSession, described, last_told
-from kafka_zk.registry.tls import client_context
-from kafka_zk.security.zookeeper import zookeeper_security
+from kafka_zk.registry.client import connect_string
+from kafka_zk.registry.client.close_session import close_session
+from kafka_zk.registry.client.security_keys import zookeeper_security
+from kafka_zk.registry.client.session_pipe import VARIABLE, ToldSession, described, last_told
+from kafka_zk.registry.client.tls import client_context
 
 CHUNK_BYTES = 4096
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from kafka_zk.base.clock import monotonic_s
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.health import Health, probe
 from kafka_zk.embedded.jars import find_zookeeper_jars
@@ -15,7 +16,6 @@ from kafka_zk.embedded.ports import LOCALHOST, can_listen, free_port, listens
 from kafka_zk.embedded.process import ChildProcess
 from kafka_zk.embedded.properties_file import properties_text
 from kafka_zk.embedded.server_security import ServerSecurity
-from kafka_zk.system.clock import monotonic_s
 
 MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 START_TIMEOUT_S = 60

@@ -18,6 +18,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kafka_zk import __version__
+from kafka_zk.base.clock import Timers
 from kafka_zk.network.transport import FrameConnector
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
@@ -27,7 +28,6 @@ from kafka_zk.protocol.frame import FrameDecoder
 from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.protocol.request import correlation_id_of, request_header, response_body_position
 from kafka_zk.protocol.response_limits import max_response_bytes
-from kafka_zk.system.clock import Timers
 
 REQUEST_TIMEOUT_S = 30.0
 _Versions = Mapping[int, tuple[int, int]]

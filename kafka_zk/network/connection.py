@@ -22,6 +22,7 @@ from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from kafka_zk.base.clock import Timers
 from kafka_zk.network.copying_writer import CopyingFrameWriter
 from kafka_zk.network.foreign_peers import ForeignPeers
 from kafka_zk.network.in_flight import InFlight, InFlightRequest, Outcome, Response
@@ -34,7 +35,6 @@ from kafka_zk.protocol.errors import ClientGone, OtherProtocol, ProtocolError
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.frame import FrameDecoder
 from kafka_zk.protocol.request import RequestContext, RequestHeader, parse_request_header
-from kafka_zk.system.clock import Timers
 
 Dispatch = Callable[[RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, Response]]
 """Answers a request; the memoryview is its body."""

@@ -6,7 +6,7 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger, LogLevel
 
-from kafka_zk.system.clock import Timers
+from kafka_zk.base.clock import Timers
 
 _log = Logger()
 

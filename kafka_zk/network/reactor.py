@@ -16,7 +16,7 @@ from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.main import installReactor
 from twisted.logger import Logger
 
-from kafka_zk.system.clock import monotonic_s
+from kafka_zk.base.clock import monotonic_s
 
 _ONE_THING = (EPOLLIN, EPOLLOUT)
 _log = Logger()

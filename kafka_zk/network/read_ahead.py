@@ -10,9 +10,9 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from kafka_zk.base.threads import RunInThread
 from kafka_zk.protocol.fetch import Part, Slice
-from kafka_zk.storage import files
-from kafka_zk.system.threads import RunInThread
+from kafka_zk.storage.files import files
 
 PROBE_EVERY_BYTES = 128 * 1024
 """Linux reads ahead in windows of this size: one page of each tells about the rest."""

@@ -11,9 +11,9 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.primitives import MALFORMED, Buffer, length, read_count, read_length, read_name, string
-from kafka_zk.storage.types import TopicPartition
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 """The protocol type of groups whose members are consumers; others, Kafka Connect's for one, assign other things."""

@@ -45,7 +45,7 @@ _EPOCH_END = struct.Struct(">iq")
 
 
 class Slice(Protocol):
-    """A range of a segment file, as storage gives it (``storage/segment.py``); who holds it calls ``release`` once."""
+    """A range of a segment file (``storage/segments/segment.py``). Its holder calls ``release`` once."""
 
     @property
     def position(self) -> int: ...

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kafka_zk.base.types import new_tuple
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.leader_hint import (
@@ -36,7 +37,6 @@ from kafka_zk.protocol.primitives import (
 )
 from kafka_zk.protocol.request import response_header
 from kafka_zk.protocol.request_limits import max_elements
-from kafka_zk.storage.types import new_tuple
 
 FLEXIBLE_SINCE = 9
 _PRODUCE = ApiKey.PRODUCE

@@ -12,11 +12,11 @@ tagged fields            in flexible versions only
 import struct
 from typing import NamedTuple
 
+from kafka_zk.base.types import new_tuple
 from kafka_zk.protocol.api_keys import FLEXIBLE_SINCE, NEVER, ApiKey, is_flexible
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.memory import UNLIMITED, Memory
 from kafka_zk.protocol.primitives import MALFORMED, skip_tagged_fields, string
-from kafka_zk.storage.types import new_tuple
 
 MAX_TAGGED_BYTES = 64 * 1024
 """Of a header. Kafka's clients send none."""

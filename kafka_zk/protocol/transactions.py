@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.api_keys import FLEXIBLE_SINCE, ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.protocol.primitives import (
@@ -23,7 +24,6 @@ from kafka_zk.protocol.primitives import (
     string,
 )
 from kafka_zk.protocol.request import response_header
-from kafka_zk.storage.types import TopicPartition
 
 _INIT_PRODUCER_ID, _ADD_PARTITIONS, _END_TXN = ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN
 _INIT_FLEXIBLE = FLEXIBLE_SINCE[_INIT_PRODUCER_ID]

@@ -5,7 +5,7 @@ import uuid
 from functools import lru_cache
 from random import Random
 
-from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
+from kafka_zk.base.randomness import SYSTEM_RANDOM, random_uuid
 
 ZERO = uuid.UUID(int=0)
 

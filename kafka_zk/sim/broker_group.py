@@ -8,9 +8,9 @@ committed never goes back; each record is handed out at least once.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafka_zk.group.events import AssignmentCompleted
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.events import AssignmentCompleted
 from kafka_zk.sim.history import Assigned, Committed, Fact, HandedOut, Kept, Lifted
-from kafka_zk.storage.types import TopicPartition
 
 Owned = Mapping[str, tuple[TopicPartition, ...]]
 

@@ -13,11 +13,12 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.consumer.reader import Reader
-from kafka_zk.registry.errors import RegistryError
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.consumer.reader import Reader
+from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.client.watches import DataWatcher
 from kafka_zk.registry.events import Event
-from kafka_zk.registry.watches import DataWatcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.sim import broker_group, judges
@@ -28,7 +29,6 @@ from kafka_zk.sim.offsets_topic import OffsetsTopic, read_offsets_topic
 from kafka_zk.sim.scheduler import Stuck
 from kafka_zk.sim.world import SimBroker, World
 from kafka_zk.sim.zookeeper_client import SimClient
-from kafka_zk.storage.types import TopicPartition
 
 BROKERS = (1, 2, 3)
 NEVER = str(2**63 - 1)

@@ -11,22 +11,22 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred, succeed
 from twisted.python.failure import Failure
 
-from kafka_zk.client.admin import Admin
-from kafka_zk.client.errors import ClientClosed, KafkaError, NoBrokersAvailable
-from kafka_zk.client.waiting import sleep
-from kafka_zk.consumer.consumer import Consumer
-from kafka_zk.consumer.errors import CommitRefused
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
-from kafka_zk.producer.future import RecordMetadata
-from kafka_zk.producer.producer import Producer
-from kafka_zk.registry.errors import RegistryError
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.admin import Admin
+from kafka_zk.clients.connection.errors import ClientClosed, KafkaError, NoBrokersAvailable
+from kafka_zk.clients.connection.waiting import sleep
+from kafka_zk.clients.consumer.consumer import Consumer
+from kafka_zk.clients.consumer.errors import CommitRefused
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.clients.consumer.zookeeper_consumer import ZookeeperConsumer
+from kafka_zk.clients.producer.future import RecordMetadata
+from kafka_zk.clients.producer.producer import Producer
+from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.events import Event
 from kafka_zk.sim.history import Acked, Committed, HandedOut, History, Lifted, Refused, Sent
 from kafka_zk.sim.process import Process
 from kafka_zk.sim.world import SESSION_TIMEOUT_MS, World
 from kafka_zk.sim.zookeeper_client import SimClient
-from kafka_zk.storage.types import TopicPartition
 
 GROUP = "g"
 BROKER_GROUP = "broker-group"

@@ -6,6 +6,7 @@ Most look at the znodes, as any tool can. A new one is a function here. Tests: t
 import re
 from collections.abc import Callable, Iterable
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import OwnershipLost
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER, decode
@@ -14,7 +15,6 @@ from kafka_zk.sim.clients import GROUP
 from kafka_zk.sim.history import HandedOut, Lifted
 from kafka_zk.sim.stage import Stage
 from kafka_zk.sim.statements import Phrase
-from kafka_zk.storage.types import TopicPartition
 
 Holds = Callable[..., bool]
 CONDITIONS: dict[Phrase, Holds] = {}

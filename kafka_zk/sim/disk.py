@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import NamedTuple
 
-from kafka_zk.storage.files import Data, Entry, FileSystem, Status
+from kafka_zk.storage.files.files import Data, Entry, FileSystem, Status
 
 BLOCK_BYTES = 512
 _FIRST_DESCRIPTOR = 1 << 24  # no number that the operating system gives

@@ -12,6 +12,10 @@ from math import inf
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.transaction.events import TransactionChanged
+from kafka_zk.broker.transaction.states import TransactionState
 from kafka_zk.registry.events import Event
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER
@@ -20,10 +24,6 @@ from kafka_zk.registry.znodes.topics import decode_state, state_path
 from kafka_zk.sim.clients import GROUP
 from kafka_zk.sim.history import Fact, Happened
 from kafka_zk.sim.process import THREAD_S
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock
-from kafka_zk.transaction.events import TransactionChanged
-from kafka_zk.transaction.states import TransactionState
 
 if TYPE_CHECKING:
     from kafka_zk.sim.campaign import Run

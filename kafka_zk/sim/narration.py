@@ -8,15 +8,15 @@ import re
 from functools import singledispatch
 from typing import NamedTuple
 
-from kafka_zk.controller import events as controller
-from kafka_zk.group import events as coordinator
+from kafka_zk.broker.controller import events as controller
+from kafka_zk.broker.group import events as coordinator
+from kafka_zk.broker.replica import events as replica
 from kafka_zk.rebalance import events as group
-from kafka_zk.registry.client import EventType
+from kafka_zk.recorder.timeline.narrator import Narrator
+from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.events import Event, Reread, WatchArmed, WatchFired
-from kafka_zk.replica import events as replica
 from kafka_zk.sim.clients import BROKER_GROUP, GROUP
 from kafka_zk.sim.history import Acked, Chosen, Committed, Fact, HandedOut, Happened, Lifted, Refused, Sent, Stored
-from kafka_zk.timeline.narrator import Narrator
 
 SAFEGUARD = "SAFEGUARD: "
 _QUIET = (

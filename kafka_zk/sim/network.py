@@ -30,7 +30,7 @@ from kafka_zk.protocol.fetch import Part, Slice
 from kafka_zk.protocol.frame import FrameDecoder
 from kafka_zk.sim.process import Process
 from kafka_zk.sim.scheduler import Scheduler
-from kafka_zk.storage import files
+from kafka_zk.storage.files import files
 
 WINDOW_BYTES = 256 * 1024
 PIECE_BYTES = 64 * 1024

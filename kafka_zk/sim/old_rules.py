@@ -12,18 +12,18 @@ from weakref import WeakKeyDictionary
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk.consumer.group_delivery import GroupDelivery
-from kafka_zk.controller.deletions import Deletions
-from kafka_zk.controller.store import ControllerStore
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.deletions import Deletions
+from kafka_zk.broker.controller.store import ControllerStore
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.clients.consumer.group_delivery import GroupDelivery
 from kafka_zk.rebalance import inputs
 from kafka_zk.rebalance.driver import GroupDriver
-from kafka_zk.registry.client import Delete, RegistryClient
-from kafka_zk.registry.errors import ConnectionLoss, MultiFailed, SessionLost
+from kafka_zk.registry.client.client import Delete, RegistryClient
+from kafka_zk.registry.client.errors import ConnectionLoss, MultiFailed, SessionLost
+from kafka_zk.registry.client.watches import Rereader
 from kafka_zk.registry.offsets import Commit, OffsetRegistry, Refused
-from kafka_zk.registry.watches import Rereader
 from kafka_zk.registry.znodes import consumers as znodes
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.storage.types import TopicPartition
 
 _RETRY_S = 0.001
 

@@ -7,11 +7,11 @@ tests/sim/test_replica_judges.py.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kafka_zk.controller.events import ControllerElected
-from kafka_zk.replica.events import RoleChanged
-from kafka_zk.replica.partition import Role
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.events import ControllerElected
+from kafka_zk.broker.replica.events import RoleChanged
+from kafka_zk.broker.replica.partition import Role
 from kafka_zk.sim.history import Fact, Lifted
-from kafka_zk.storage.types import TopicPartition
 
 
 class StateSample(NamedTuple):

@@ -14,14 +14,15 @@ from random import Random
 
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.client.errors import ClientClosed, KafkaError
-from kafka_zk.client.waiting import sleep
-from kafka_zk.consumer.reader import Reader
-from kafka_zk.registry.client import Create, Operation, SetData, WatchedEvent
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.partition import Partition, Role
+from kafka_zk.clients.connection.errors import ClientClosed, KafkaError
+from kafka_zk.clients.connection.waiting import sleep
+from kafka_zk.clients.consumer.reader import Reader
+from kafka_zk.registry.client.client import Create, Operation, SetData, WatchedEvent
 from kafka_zk.registry.znodes import admin, controller, topics
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from kafka_zk.replica.partition import Partition, Role
 from kafka_zk.sim import judges, replica_judges
 from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, NEVER, PATIENCE_MS, Outcome, Run
 from kafka_zk.sim.clients import SEND_EVERY_S, SimProducer, key_of, make_admin
@@ -33,8 +34,7 @@ from kafka_zk.sim.replica_logs import ReplicaLogs
 from kafka_zk.sim.scheduler import Stuck
 from kafka_zk.sim.world import SimBroker
 from kafka_zk.sim.znode_tree import Result, ZnodeTree
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.log.log import Log
 
 ACKNOWLEDGED_BY_TWO = "by-two"
 BY_ONE = "by-one"

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from kafka_zk.client.admin import NewTopic
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.consumer.reader import Reader
-from kafka_zk.registry.errors import RegistryError
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.admin import NewTopic
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.consumer.reader import Reader
+from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.client.watches import DataWatcher
 from kafka_zk.registry.events import Event
-from kafka_zk.registry.watches import DataWatcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.topics import TOPICS
 from kafka_zk.sim import broker_group, judges
@@ -23,7 +24,6 @@ from kafka_zk.sim.history import Found, History, Lifted, Sent, Stored
 from kafka_zk.sim.scheduler import Stuck
 from kafka_zk.sim.world import SimBroker, World
 from kafka_zk.sim.zookeeper_client import SimClient
-from kafka_zk.storage.types import TopicPartition
 
 READ_MS = 20_000
 """How long the judges try to read a partition."""

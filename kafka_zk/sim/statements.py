@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
 
 UNITS_MS = {"ms": 1, "s": 1_000}
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]*"

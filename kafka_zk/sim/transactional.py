@@ -12,12 +12,13 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.client.errors import ClientClosed, KafkaError, KafkaTimeoutError
-from kafka_zk.client.waiting import sleep
-from kafka_zk.consumer.reader import Reader
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.producer.errors import TransactionAbortable, TransactionAborted
-from kafka_zk.producer.producer import Producer
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import ClientClosed, KafkaError, KafkaTimeoutError
+from kafka_zk.clients.connection.waiting import sleep
+from kafka_zk.clients.consumer.reader import Reader
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.clients.producer.errors import TransactionAbortable, TransactionAborted
+from kafka_zk.clients.producer.producer import Producer
 from kafka_zk.sim import transaction_judge
 from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, PATIENCE_MS, Outcome
 from kafka_zk.sim.clients import make_admin
@@ -27,7 +28,6 @@ from kafka_zk.sim.process import Process
 from kafka_zk.sim.replicated import BROKER, REPLICATION_FAULTS, TOPICS, ReplicatedRun, play_run
 from kafka_zk.sim.transaction_judge import History, Observed, transactions_of
 from kafka_zk.sim.world import World
-from kafka_zk.storage.types import TopicPartition
 
 PROPERTIES: Mapping[str, str] = MappingProxyType({
     **BROKER,

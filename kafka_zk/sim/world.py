@@ -17,8 +17,8 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
-from kafka_zk.broker.broker import Broker
-from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.process.broker import Broker
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.registry.events import Event
 from kafka_zk.sim.disk import SimDisk
@@ -28,7 +28,7 @@ from kafka_zk.sim.process import Process
 from kafka_zk.sim.scheduler import Scheduler
 from kafka_zk.sim.zookeeper import SimZooKeeper
 from kafka_zk.sim.zookeeper_client import SimClient
-from kafka_zk.storage import files
+from kafka_zk.storage.files import files
 
 EPOCH_MS = 1_700_000_000_000
 PORT = 9092

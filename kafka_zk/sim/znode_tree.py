@@ -8,8 +8,17 @@ uses up a zxid too.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kafka_zk.registry.client import Check, Create, Delete, EventType, Operation, SetData, WatchedEvent, ZnodeStat
-from kafka_zk.registry.errors import (
+from kafka_zk.registry.client.client import (
+    Check,
+    Create,
+    Delete,
+    EventType,
+    Operation,
+    SetData,
+    WatchedEvent,
+    ZnodeStat,
+)
+from kafka_zk.registry.client.errors import (
     BadVersion,
     MultiFailed,
     NoAuth,

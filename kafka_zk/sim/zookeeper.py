@@ -17,7 +17,7 @@ from functools import partial
 
 from twisted.internet.task import Clock
 
-from kafka_zk.registry.client import Create, EventType, WatchedEvent
+from kafka_zk.registry.client.client import Create, EventType, WatchedEvent
 from kafka_zk.sim.znode_tree import ZnodeTree
 from kafka_zk.sim.zookeeper_client import Request, SimClient
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, fail, succeed
 
-from kafka_zk.registry.chroot import Chroot
-from kafka_zk.registry.client import (
+from kafka_zk.registry.client.chroot import Chroot
+from kafka_zk.registry.client.client import (
     Create,
     Delete,
     EventType,
@@ -23,9 +23,9 @@ from kafka_zk.registry.client import (
     WatchedEvent,
     ZnodeStat,
 )
-from kafka_zk.registry.errors import ConnectionLoss, NoAuth, NoNode, RegistryError, SessionLost
-from kafka_zk.registry.lease import Lease
-from kafka_zk.registry.session import add_listener, cancellable, complete_when_connected, tell
+from kafka_zk.registry.client.errors import ConnectionLoss, NoAuth, NoNode, RegistryError, SessionLost
+from kafka_zk.registry.client.lease import Lease
+from kafka_zk.registry.client.session import add_listener, cancellable, complete_when_connected, tell
 
 if TYPE_CHECKING:
     from kafka_zk.sim.zookeeper import Link, Session, SimZooKeeper

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import events
-from kafka_zk.storage.types import TopicPartition
 
 
 class Kind(Enum):

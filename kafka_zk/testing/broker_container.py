@@ -19,13 +19,13 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
 from kafka_zk import __version__
+from kafka_zk.base.clock import monotonic_s
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster, wait_ready
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.probe import ClusterView, ask_broker
 from kafka_zk.embedded.properties_file import properties_text
-from kafka_zk.system.clock import monotonic_s
 from kafka_zk.testing import zookeeper_container
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from kafka_zk.testing.zookeeper_container import ZooKeeperContainer, ZooKeeperEnsemble, published_at

@@ -4,9 +4,9 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
-from kafka_zk.system.clock import monotonic_s
+from kafka_zk.base.clock import monotonic_s
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 
 LEADERS_TIMEOUT_S = 20

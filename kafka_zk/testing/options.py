@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.system.integers import COUNTS, decimal_integer
+from kafka_zk.base.integers import COUNTS, decimal_integer
 
 BROKER_COUNT = "kafka_zk_brokers"
 PROPERTIES = "kafka_zk_properties"

@@ -30,7 +30,7 @@ from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 if TYPE_CHECKING:
     from kafka_zk.embedded.cluster import EmbeddedCluster
     from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
-    from kafka_zk.registry.client import RegistryClient
+    from kafka_zk.registry.client.client import RegistryClient
     from kafka_zk.testing.backend import Backend
     from kafka_zk.testing.proxy import TcpProxy
     from kafka_zk.testing.server_logs import ServerLogs
@@ -197,7 +197,7 @@ def expire_session(zookeeper_server: "EmbeddedZooKeeper") -> Callable[[int], Non
 @pytest.fixture(scope="session")
 def kafka_zk_properties(request: pytest.FixtureRequest) -> dict[str, str]:
     """Kafka's keys for every broker that the fixtures start: the ini option of this name."""
-    from kafka_zk.config.kafka_config import KafkaConfig
+    from kafka_zk.broker.config.kafka_config import KafkaConfig
 
     keys = options.properties(request.config)
     _, unknown = KafkaConfig.from_properties({"zookeeper.connect": "127.0.0.1:2181"}, keys)

@@ -10,8 +10,8 @@ import socket
 import struct
 from enum import Enum
 
-from kafka_zk.registry.close_session import CLOSE_REQUEST, PASSWORD_BYTES, connect_request, resumed_session
-from kafka_zk.system.clock import monotonic_s
+from kafka_zk.base.clock import monotonic_s
+from kafka_zk.registry.client.close_session import CLOSE_REQUEST, PASSWORD_BYTES, connect_request, resumed_session
 
 _SECRET = 0xB3415C00
 _JAVA_RANDOM_MULTIPLIER = 0x5DEECE66D

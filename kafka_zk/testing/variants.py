@@ -7,7 +7,7 @@ from typing import Literal
 from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.server_security import JAAS, KEYSTORE, TRUSTSTORE, ServerSecurity
-from kafka_zk.security.zookeeper import DIGEST, DIGEST_LOGIN_MODULE, JAAS_FILE, SET_ACL, SSL
+from kafka_zk.registry.client.security_keys import DIGEST, DIGEST_LOGIN_MODULE, JAAS_FILE, SET_ACL, SSL
 
 Variant = Literal["open", "digest", "sasl", "tls", "mtls"]
 HOSTS = ("localhost", LOCALHOST)

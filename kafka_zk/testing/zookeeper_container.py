@@ -20,12 +20,12 @@ from docker.errors import APIError
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
+from kafka_zk.base.clock import monotonic_s
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.health import Health, Report, probe
 from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.properties_file import properties_text
 from kafka_zk.embedded.server_security import ServerSecurity
-from kafka_zk.system.clock import monotonic_s
 from kafka_zk.testing.timings import TICK_TIME_MS
 from kafka_zk.testing.variants import HOSTS, Variant, server_security
 

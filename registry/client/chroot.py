@@ -1,6 +1,6 @@
 """Paths with and without the chroot of the connection string, and which paths are allowed at all."""
 
-from kafka_zk.registry.client import Check, Create, Delete, Operation, SetData
+from kafka_zk.registry.client.client import Check, Create, Delete, Operation, SetData
 
 
 def check_path(path: str) -> None:

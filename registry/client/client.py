@@ -14,7 +14,7 @@ import enum
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from kafka_zk.registry.errors import NoAuth
+from kafka_zk.registry.client.errors import NoAuth
 
 
 class EventType(enum.Enum):

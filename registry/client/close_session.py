@@ -5,7 +5,7 @@ resumes a session and leaves it open. Nothing is sent twice, and no ping ever. T
 that is resumed and by some accident not closed lives no longer than the shortest that this ZooKeeper grants.
 
 Source: ZooKeeperServer#processConnectRequest, NIOServerCnxn#readConnectRequest@3.9: what follows a connect request is
-read once the session is resumed. Tests: tests/registry/test_close_session.py.
+read once the session is resumed. Tests: tests/registry/client/test_close_session.py.
 """
 
 from __future__ import annotations  # a process without TLS never loads ssl, see kafka_zk/broker/lean_imports.py
@@ -15,7 +15,7 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kafka_zk.system.clock import monotonic_s
+from kafka_zk.base.clock import monotonic_s
 
 if TYPE_CHECKING:
     import ssl

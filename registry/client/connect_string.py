@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from kafka_zk.registry.errors import InvalidConnectString
+from kafka_zk.registry.client.errors import InvalidConnectString
 
 DEFAULT_PORT = 2181
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from kafka_zk.registry.client import Operation, RegistryClient, SessionState, Watch, ZnodeStat
-from kafka_zk.registry.errors import NoAuth
+from kafka_zk.registry.client.client import Operation, RegistryClient, SessionState, Watch, ZnodeStat
+from kafka_zk.registry.client.errors import NoAuth
 
 
 class CountedClient:

@@ -12,13 +12,13 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, NamedTuple, TypeVar
 
-from kafka_zk.registry.client import SessionState
-from kafka_zk.registry.errors import RegistryError, SessionLost
-from kafka_zk.registry.kazoo_client import KazooClientBase
-from kafka_zk.registry.kazoo_common import PostedWatch
-from kafka_zk.registry.security import NO_SECURITY, Security
-from kafka_zk.registry.session import complete_when_connected
-from kafka_zk.system.clock import boottime_ms, monotonic_s
+from kafka_zk.base.clock import boottime_ms, monotonic_s
+from kafka_zk.registry.client.client import SessionState
+from kafka_zk.registry.client.errors import RegistryError, SessionLost
+from kafka_zk.registry.client.kazoo_client import KazooClientBase
+from kafka_zk.registry.client.kazoo_common import PostedWatch
+from kafka_zk.registry.client.security import NO_SECURITY, Security
+from kafka_zk.registry.client.session import complete_when_connected
 
 T = TypeVar("T")
 

@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, cast
 
-from kafka_zk.registry import connect_string
-from kafka_zk.registry.chroot import Chroot
-from kafka_zk.registry.client import Create, Delete, Operation, SessionState, SetData, Watch, ZnodeStat
-from kafka_zk.registry.errors import (
+from kafka_zk.registry.client import connect_string
+from kafka_zk.registry.client.chroot import Chroot
+from kafka_zk.registry.client.client import Create, Delete, Operation, SessionState, SetData, Watch, ZnodeStat
+from kafka_zk.registry.client.errors import (
     AuthenticationFailed,
     ConnectionLoss,
     ConnectionTimeout,
@@ -28,7 +28,7 @@ from kafka_zk.registry.errors import (
     SessionLost,
     Unimplemented,
 )
-from kafka_zk.registry.kazoo_common import (
+from kafka_zk.registry.client.kazoo_common import (
     KazooSession,
     PostedWatch,
     check_size,
@@ -39,12 +39,12 @@ from kafka_zk.registry.kazoo_common import (
     start_multi,
     to_stat,
 )
-from kafka_zk.registry.kazoo_multi_read import found_or_none, start_multi_read
-from kafka_zk.registry.lease import Lease
-from kafka_zk.registry.pulse import Pulse
-from kafka_zk.registry.security import Security
-from kafka_zk.registry.session import add_listener, complete_when_connected, tell
-from kafka_zk.registry.tls import client_context
+from kafka_zk.registry.client.kazoo_multi_read import found_or_none, start_multi_read
+from kafka_zk.registry.client.lease import Lease
+from kafka_zk.registry.client.pulse import Pulse
+from kafka_zk.registry.client.security import Security
+from kafka_zk.registry.client.session import add_listener, complete_when_connected, tell
+from kafka_zk.registry.client.tls import client_context
 
 
 def _start_sync(kazoo: Any) -> Any:

@@ -34,8 +34,9 @@ from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from kafka_zk.registry import errors, tls
-from kafka_zk.registry.client import (
+from kafka_zk.base.clock import monotonic_s
+from kafka_zk.registry.client import errors, tls
+from kafka_zk.registry.client.client import (
     Check,
     Create,
     Delete,
@@ -47,10 +48,9 @@ from kafka_zk.registry.client import (
     ZnodeStat,
     data_size,
 )
-from kafka_zk.registry.kazoo_handler import InlineHandler
-from kafka_zk.registry.pulse import Pulse
-from kafka_zk.registry.security import Acl, Security
-from kafka_zk.system.clock import monotonic_s
+from kafka_zk.registry.client.kazoo_handler import InlineHandler
+from kafka_zk.registry.client.pulse import Pulse
+from kafka_zk.registry.client.security import Acl, Security
 
 PACKET_LIMIT_BYTES = 0xFFFFF  # jute.maxbuffer: a server closes the connection on anything above it
 

@@ -19,9 +19,9 @@ from kazoo.protocol.serialization import (
     stat_struct,
 )
 
-from kafka_zk.registry.client import ZnodeStat
-from kafka_zk.registry.errors import NoAuth, NoNode
-from kafka_zk.registry.kazoo_common import registry_error
+from kafka_zk.registry.client.client import ZnodeStat
+from kafka_zk.registry.client.errors import NoAuth, NoNode
+from kafka_zk.registry.client.kazoo_common import registry_error
 
 _END = bytes(multiheader_struct.pack(-1, True, -1))
 

@@ -14,14 +14,14 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from kafka_zk.registry.client import SessionState
-from kafka_zk.registry.errors import NoNode, RegistryError, SessionLost
-from kafka_zk.registry.kazoo_client import KazooClientBase
-from kafka_zk.registry.kazoo_common import KazooSession
-from kafka_zk.registry.pulse import Pulse
-from kafka_zk.registry.security import NO_SECURITY, Security
-from kafka_zk.registry.session import cancellable
-from kafka_zk.system.clock import boottime_ms
+from kafka_zk.base.clock import boottime_ms
+from kafka_zk.registry.client.client import SessionState
+from kafka_zk.registry.client.errors import NoNode, RegistryError, SessionLost
+from kafka_zk.registry.client.kazoo_client import KazooClientBase
+from kafka_zk.registry.client.kazoo_common import KazooSession
+from kafka_zk.registry.client.pulse import Pulse
+from kafka_zk.registry.client.security import NO_SECURITY, Security
+from kafka_zk.registry.client.session import cancellable
 
 _log = Logger()
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from kafka_zk.registry.client import Operation, RegistryClient, ZnodeStat, data_size
-from kafka_zk.registry.errors import BadVersion, MultiFailed, NodeExists, NoNode, RegistryError
-from kafka_zk.registry.pipeline import outcomes
+from kafka_zk.registry.client.client import Operation, RegistryClient, ZnodeStat, data_size
+from kafka_zk.registry.client.errors import BadVersion, MultiFailed, NodeExists, NoNode, RegistryError
+from kafka_zk.registry.client.pipeline import outcomes
 
 BATCH_COUNT = 100
 BATCH_SIZE_BYTES = 512 * 1024

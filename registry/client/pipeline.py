@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from kafka_zk.registry.client import Create, RegistryClient, ZnodeStat
-from kafka_zk.registry.errors import NoAuth, NodeExists, NoNode, RegistryError, Unimplemented
+from kafka_zk.registry.client.client import Create, RegistryClient, ZnodeStat
+from kafka_zk.registry.client.errors import NoAuth, NodeExists, NoNode, RegistryError, Unimplemented
 
 T = TypeVar("T")
 Found = tuple[bytes | None, ZnodeStat]

@@ -2,7 +2,7 @@
 
 ACLs follow Kafka (ZkData.scala@3.9, ``zookeeper.set.acl``): without it everything is open. With it the creator may do
 all and everybody may read, except that nobody else reads what can hold secrets; ``/consumers`` stays open as a whole,
-since the members of groups have identities of their own, or none. Tests: ``tests/registry/test_security.py``.
+since the members of groups have identities of their own, or none. Tests: ``tests/registry/client/test_security.py``.
 """
 
 import enum

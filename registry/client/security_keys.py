@@ -13,9 +13,9 @@ Source: ZkConfigs.java@3.9, JaasUtils.java@3.9; ZooKeeper's ClientX509Util and Z
 from collections.abc import Mapping
 from pathlib import Path
 
-from kafka_zk.registry.errors import InvalidSecurity
-from kafka_zk.registry.security import Credentials, Security, Tls
-from kafka_zk.security import jaas
+from kafka_zk.registry.client import jaas
+from kafka_zk.registry.client.errors import InvalidSecurity
+from kafka_zk.registry.client.security import Credentials, Security, Tls
 
 SET_ACL = "zookeeper.set.acl"
 JAAS_FILE = "java.security.auth.login.config"
@@ -77,7 +77,7 @@ def _tls(properties: Mapping[str, str]) -> Tls | None:
         protocols=_items(properties.get(SSL + "enabled.protocols") or properties.get(SSL + "protocol", "")),
         cipher_suites=_items(properties.get(SSL + "cipher.suites", "")),
     )
-    from kafka_zk.registry.tls import client_context  # only now: ssl is not loaded for a broker without TLS
+    from kafka_zk.registry.client.tls import client_context  # only now: ssl is not loaded for a broker without TLS
 
     client_context(tls)  # now, so that a file that cannot be used is a matter of the configuration
     return tls

@@ -7,9 +7,9 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kafka_zk.registry.client import RegistryClient, SessionState
-from kafka_zk.registry.errors import ConnectionLoss, SessionLost
-from kafka_zk.system.clock import Timers
+from kafka_zk.base.clock import Timers
+from kafka_zk.registry.client.client import RegistryClient, SessionState
+from kafka_zk.registry.client.errors import ConnectionLoss, SessionLost
 
 T = TypeVar("T")
 

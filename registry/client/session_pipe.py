@@ -6,7 +6,7 @@ See docs/decisions/0016-sessions-of-the-dead-are-closed.md.
     4711 0x100018ebc8b0002 5f3c…\\n        its pid, the session's id and password: a line for each new session
 
 The supervisor makes a pipe for each start of a process, so what it reads is told by that process or by one that it has
-started. Tests: tests/registry/test_session_pipe.py.
+started. Tests: tests/registry/client/test_session_pipe.py.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import stat
 from collections.abc import Callable, MutableMapping
 from typing import NamedTuple, Protocol, Self
 
-from kafka_zk.registry.client import SessionState
+from kafka_zk.registry.client.client import SessionState
 
 VARIABLE = "KAFKA_ZK_SESSION_PIPE"
 

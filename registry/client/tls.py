@@ -4,8 +4,8 @@ from __future__ import annotations  # a broker without TLS never loads ssl, see 
 
 import ssl
 
-from kafka_zk.registry.errors import InvalidSecurity
-from kafka_zk.registry.security import Tls
+from kafka_zk.registry.client.errors import InvalidSecurity
+from kafka_zk.registry.client.security import Tls
 
 _VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
 _UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: no issuer found, another one of its name, or self-signed

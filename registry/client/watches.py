@@ -14,8 +14,8 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kafka_zk.registry.client import EventType, RegistryClient, SessionState, Watch, WatchedEvent, ZnodeStat
-from kafka_zk.registry.errors import ConnectionLoss, NoAuth, NoNode, RegistryError, SessionLost
+from kafka_zk.registry.client.client import EventType, RegistryClient, SessionState, Watch, WatchedEvent, ZnodeStat
+from kafka_zk.registry.client.errors import ConnectionLoss, NoAuth, NoNode, RegistryError, SessionLost
 from kafka_zk.registry.events import SILENT, EventSource, Reread, WatchArmed, WatchFired
 
 _log = Logger()

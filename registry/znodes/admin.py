@@ -9,8 +9,8 @@ What is where:
 
 from collections.abc import Iterable, Mapping
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.znodes import json_codec
-from kafka_zk.storage.types import TopicPartition
 
 DELETE_TOPICS = "/admin/delete_topics"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.base.integers import INT16, INT32, INT64
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import json_codec
-from kafka_zk.system.integers import INT16, INT32, INT64
 
 BROKER_IDS = "/brokers/ids"
 BROKER_SEQUENCE = "/brokers/seqid"

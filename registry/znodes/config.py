@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import json_codec
 
 CONFIG_CHANGES = "/config/changes"

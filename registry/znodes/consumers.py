@@ -20,9 +20,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.base.integers import INT64
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import json_codec
-from kafka_zk.system.integers import INT64
 
 CONSUMERS = "/consumers"
 STATIC = "static"

@@ -9,9 +9,9 @@ Keys by version:
 
 from dataclasses import dataclass
 
-from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.base.integers import INT32, INT64
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import json_codec
-from kafka_zk.system.integers import INT32, INT64
 
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"

@@ -9,9 +9,9 @@ By version:
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.base.integers import INT16
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import json_codec
-from kafka_zk.system.integers import INT16
 
 FEATURE = "/feature"
 DISABLED = 0

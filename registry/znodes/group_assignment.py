@@ -11,11 +11,11 @@ advice: who owns a partition is decided by the owner znode alone.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kafka_zk.registry.errors import InvalidZnode, RequestTooLarge
+from kafka_zk.base.integers import INT64
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.errors import InvalidZnode, RequestTooLarge
 from kafka_zk.registry.znodes import json_codec
 from kafka_zk.registry.znodes.consumers import group_path, is_thread_id
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.integers import INT64
 
 SIZE_LIMIT_BYTES = 1_000_000  # under the packet limit (1,048,575) with room for the path and the request's header
 

@@ -6,9 +6,9 @@
 persistent and written once. See ``registry/group_topics.py`` for what follows from it.
 """
 
+from kafka_zk.base.integers import INT64
 from kafka_zk.registry.znodes import json_codec
 from kafka_zk.registry.znodes.consumers import group_path
-from kafka_zk.system.integers import INT64
 
 
 def group_topic_path(group: str, topic: str) -> str:

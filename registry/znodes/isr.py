@@ -6,8 +6,8 @@ The first lists partitions whose leader changed the ISR, the second names a brok
 
 from collections.abc import Iterable
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.znodes import admin, json_codec
-from kafka_zk.storage.types import TopicPartition
 
 ISR_CHANGES = "/isr_change_notification"
 ISR_CHANGE_PREFIX = "isr_change_"

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_zk.registry.errors import InvalidZnode
-from kafka_zk.system.integers import INT32, INT64, decimal_integer
+from kafka_zk.base.integers import INT32, INT64, decimal_integer
+from kafka_zk.registry.client.errors import InvalidZnode
 
 PARTITIONS = range(2**31)
 """What a partition's number may be."""

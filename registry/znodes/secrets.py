@@ -11,7 +11,7 @@ understood are secret as a whole. Source: ZkData.scala in Kafka 3.9 (sensitiveRo
 import re
 from typing import Any
 
-from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import json_codec
 
 HIDDEN = "[hidden]"  # as Kafka's Password.HIDDEN

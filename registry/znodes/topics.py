@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.base.integers import INT8
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import json_codec
-from kafka_zk.system.integers import INT8
 
 TOPICS = "/brokers/topics"
 

@@ -6,9 +6,9 @@ Tests: tests/integration/test_wire_formats.py.
 from collections.abc import Sequence
 from typing import Any
 
+from kafka_zk.base.randomness import SYSTEM_RANDOM, random_uuid
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
-from kafka_zk.spark_jobs.schema import CREATE_TIME, LOG_APPEND_TIME
-from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
+from kafka_zk.spark_jobs.source.schema import CREATE_TIME, LOG_APPEND_TIME
 
 HEADERS, TIMESTAMP_TYPE = "headers", "timestamp_type"
 INCLUDED = (HEADERS, TIMESTAMP_TYPE)

@@ -23,7 +23,7 @@ from kafka_zk.spark_jobs.extraction.inventory import Inventory
 from kafka_zk.spark_jobs.extraction.manifest import STAGING_FOLDER, Manifest, planned
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.extraction.stores import Publication, publication
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 _PREFIX = "compact"
 """Of the attempts; an extraction's are hexadecimal."""

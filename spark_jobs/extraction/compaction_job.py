@@ -3,7 +3,9 @@
 import socket
 from typing import Any
 
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.base.clock import monotonic_s, wall_ms
+from kafka_zk.base.randomness import SYSTEM_RANDOM, random_uuid
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.registration import ghost_life_ms
 from kafka_zk.spark_jobs.extraction.compaction import Compacted, compact
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, GroupBusy
@@ -11,8 +13,6 @@ from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.extraction.rewriter import SparkRewriter
-from kafka_zk.system.clock import monotonic_s, wall_ms
-from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
 
 SESSION_TIMEOUT_MS = 10_000
 _POLL_MS = 200

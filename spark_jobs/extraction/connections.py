@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
-from kafka_zk.spark_jobs import planner
-from kafka_zk.spark_jobs.cluster_client import ClusterClient
-from kafka_zk.spark_jobs.driver import registered_brokers
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.source import planner
+from kafka_zk.spark_jobs.source.cluster_client import ClusterClient
+from kafka_zk.spark_jobs.source.driver import registered_brokers
 from kafka_zk.spark_jobs.waiting import Note, Wait
-from kafka_zk.storage.types import TopicPartition
 
 
 class Connections:

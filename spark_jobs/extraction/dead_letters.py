@@ -9,10 +9,10 @@ Tests: tests/spark_jobs/extraction/test_dead_letters.py, tests/integration/test_
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.storage.record_batch import Header
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
+from kafka_zk.storage.records.record_batch import Header
 
 TOPIC, PARTITION, OFFSET = "__connect.errors.topic", "__connect.errors.partition", "__connect.errors.offset"
 REASON = "__connect.errors.exception.message"
@@ -68,8 +68,8 @@ def send(
     ``expected`` records were left out of what is extracted, so as many letters there must be.
     Raises: KafkaError, ExtractionFailed; nothing is visible then.
     """
-    from kafka_zk.client.blocking_admin import BlockingAdmin
-    from kafka_zk.producer.blocking import BlockingProducer
+    from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+    from kafka_zk.clients.producer.blocking import BlockingProducer
 
     tps = [each.tp for each in ranges]
     options: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Why an extraction did not happen; each is one sentence; exit codes are in ``spark_jobs/extract.py``."""
+"""Why an extraction did not happen; each is one sentence; exit codes are in ``kafka_zk/cli/spark/extract.py``."""
 
 from kafka_zk.spark_jobs.errors import SourceError
 

@@ -6,19 +6,19 @@ Tests: tests/spark_jobs/extraction/test_hold.py, tests/integration/test_extracti
 
 from collections.abc import Collection, Iterable, Mapping
 
-from kafka_zk.registry.client import Check, Create, Operation, RegistryClient, SetData
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.client import Check, Create, Operation, RegistryClient, SetData
+from kafka_zk.registry.client.errors import ConnectionLoss, MultiFailed, NoNode, SessionLost
+from kafka_zk.registry.client.pipeline import ensure_paths
+from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.consumers import ConsumerRegistry
-from kafka_zk.registry.errors import ConnectionLoss, MultiFailed, NoNode, SessionLost
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
-from kafka_zk.registry.pipeline import ensure_paths
-from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.znodes import consumers
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.spark_jobs.extraction import manifest as manifests
 from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
-from kafka_zk.storage.types import TopicPartition
 
 ABSENT = -1  # the version of a manifest that is not there
 

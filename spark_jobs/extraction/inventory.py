@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 FILE_NAME = "_kafka_zk_range.json"
 

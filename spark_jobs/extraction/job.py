@@ -13,9 +13,12 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Protocol
 
-from kafka_zk.registry.client import RegistryClient
-from kafka_zk.registry.errors import ConnectionLoss, ConnectionTimeout, SessionLost
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.base.clock import monotonic_s, wall_ms
+from kafka_zk.base.randomness import SYSTEM_RANDOM, random_uuid
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.errors import ConnectionLoss, ConnectionTimeout, SessionLost
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.registration import ghost_life_ms
 from kafka_zk.spark_jobs.errors import DataLoss
 from kafka_zk.spark_jobs.extraction import dead_letters, decoding, file_sizes, partitioning
@@ -40,13 +43,10 @@ from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
 from kafka_zk.spark_jobs.extraction.stores import check_store
 from kafka_zk.spark_jobs.extraction.table_formats import check_table, is_table
 from kafka_zk.spark_jobs.extraction.undecodable import NOTHING_STAGED, Staged, refusal
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.session import java_answers
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.values.packages import absent_wire_packages
 from kafka_zk.spark_jobs.waiting import Note
-from kafka_zk.spark_jobs.wire.packages import absent_wire_packages
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import monotonic_s, wall_ms
-from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
 
 Observe = Callable[[Step, Phase], None]
 Work = Callable[[], Awaitable[Any]]

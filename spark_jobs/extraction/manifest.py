@@ -17,10 +17,10 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.base.integers import INT64
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import consumers, json_codec
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.system.integers import INT64
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 STAGING_FOLDER = "_kafka_zk_staging"  # Spark passes over names with an underscore in front
 

@@ -8,18 +8,18 @@ from copy import copy
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.znodes.consumers import group_id_fault
-from kafka_zk.spark_jobs import offset_ranges
-from kafka_zk.spark_jobs.cluster_client import EARLIEST, LATEST
 from kafka_zk.spark_jobs.errors import DataLoss
 from kafka_zk.spark_jobs.extraction.columns import check_included
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.steps import Leftover
 from kafka_zk.spark_jobs.extraction.undecodable import FAIL, NOTHING_STAGED, Staged
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.options import check_kafka
-from kafka_zk.spark_jobs.wire.value_decoder import VALUE_FORMATS
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source import offset_ranges
+from kafka_zk.spark_jobs.source.cluster_client import EARLIEST, LATEST
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.options import check_kafka
+from kafka_zk.spark_jobs.values.value_decoder import VALUE_FORMATS
 
 
 class Brokers(Protocol):

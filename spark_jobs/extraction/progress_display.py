@@ -4,9 +4,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from kafka_zk.base.clock import monotonic_s
 from kafka_zk.spark_jobs.extraction.progress import Progress
 from kafka_zk.spark_jobs.waiting import Note
-from kafka_zk.system.clock import monotonic_s
 
 LINE_EVERY_S = 10.0
 

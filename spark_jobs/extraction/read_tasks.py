@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_zk.spark_jobs.extraction.planning import Extraction
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange, grouped, split
-from kafka_zk.spark_jobs.offset_specs import format_offsets
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange, grouped, split
+from kafka_zk.spark_jobs.source.offset_specs import format_offsets
 
 _TASKS_A_CORE = 4
 _MOST_RECORDS = 1_000_000

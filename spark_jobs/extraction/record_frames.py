@@ -10,6 +10,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.extraction import columns, decoding, file_sizes, partitioning
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
@@ -18,10 +19,9 @@ from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.table_formats import is_table
 from kafka_zk.spark_jobs.extraction.undecodable import FAIL, Staged, meaning
-from kafka_zk.spark_jobs.schema import spark_schema
-from kafka_zk.spark_jobs.wire.schema_registry import registry_at
-from kafka_zk.spark_jobs.wire.value_decoder import ValueDecoder, value_decoder
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source.schema import spark_schema
+from kafka_zk.spark_jobs.values.schema_registry import registry_at
+from kafka_zk.spark_jobs.values.value_decoder import ValueDecoder, value_decoder
 
 _RECORD = "_kafka_zk_record"
 

@@ -5,8 +5,8 @@ Tests: tests/spark_jobs/extraction/test_rounds.py.
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
+from kafka_zk.base.clock import wall_ms
 from kafka_zk.spark_jobs.extraction.rounds import Round
-from kafka_zk.system.clock import wall_ms
 
 _PREFIX = "kafka_zk_extract_"
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.registry.errors import RegistryError
-from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.base.clock import monotonic_s
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.spark_jobs.cluster_client import EARLIEST, LATEST
 from kafka_zk.spark_jobs.errors import DataLoss, SourceError
 from kafka_zk.spark_jobs.extraction import job
 from kafka_zk.spark_jobs.extraction.connections import Connections
@@ -25,9 +26,8 @@ from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.job import Observe
 from kafka_zk.spark_jobs.extraction.planning import Extraction, PartitionReport, Report
 from kafka_zk.spark_jobs.extraction.steps import Leftover
+from kafka_zk.spark_jobs.source.cluster_client import EARLIEST, LATEST
 from kafka_zk.spark_jobs.waiting import Note
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import monotonic_s
 
 _MAY_PASS = (SourceError, RegistryError, KafkaError)
 _STAYS = (WronglyAsked, Undecodable, DataLoss, JavaDied)

@@ -27,8 +27,8 @@ tests/integration/test_extraction_protocol.py.
 import enum
 from collections.abc import Mapping
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
-from kafka_zk.storage.types import TopicPartition
 
 
 class Step(enum.Enum):

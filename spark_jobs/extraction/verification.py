@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.extraction import inventory as inventories
 from kafka_zk.spark_jobs.extraction.inventory import Inventory, is_data
 from kafka_zk.spark_jobs.extraction.range_folders import Files, RangeFolders
-from kafka_zk.storage.types import TopicPartition
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from kafka_zk.base.randomness import SYSTEM_RANDOM, random_uuid
 from kafka_zk.spark_jobs.errors import OptionError, WriteFailed, reason_only
-from kafka_zk.spark_jobs.write_options import COLUMNS, WriteOptions
-from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
+from kafka_zk.spark_jobs.sink.write_options import COLUMNS, WriteOptions
 
 
 @dataclass
@@ -70,7 +70,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
 
 @contextmanager
 def _told() -> Iterator[None]:
-    from kafka_zk.client.errors import KafkaError
+    from kafka_zk.clients.connection.errors import KafkaError
 
     try:
         yield
@@ -81,8 +81,8 @@ def _told() -> Iterator[None]:
 def _written(options: WriteOptions, job: str, batches: Iterator[Any]) -> Written:
     from pyspark import TaskContext
 
-    from kafka_zk.producer.blocking import BlockingProducer
-    from kafka_zk.producer.transaction_scope import may_be_aborted
+    from kafka_zk.clients.producer.blocking import BlockingProducer
+    from kafka_zk.clients.producer.transaction_scope import may_be_aborted
 
     properties = {name.replace(".", "_"): value for name, value in options.producer.items()}
     if options.transactional_id_prefix is None:
@@ -140,7 +140,7 @@ def _as_bytes(value: str | bytes | None) -> bytes | None:
 
 
 def _end(options: WriteOptions, messages: Sequence[Any], *, is_committed: bool) -> None:
-    from kafka_zk.producer.prepared_transaction import PreparedTransaction, end_transactions_blocking
+    from kafka_zk.clients.producer.prepared_transaction import PreparedTransaction, end_transactions_blocking
 
     prepared = [PreparedTransaction(*each.prepared) for each in messages if each is not None and each.prepared]
     if prepared:

@@ -2,7 +2,7 @@
 
 Ours are ``zookeeper.connect`` in the place of ``kafka.bootstrap.servers``, and ``transactionalIdPrefix``.
 Source: "Structured Streaming + Kafka Integration Guide" of Spark 4, "Writing Data to Kafka".
-Tests: tests/spark_jobs/test_write_options.py.
+Tests: tests/spark_jobs/sink/test_write_options.py.
 """
 
 import difflib
@@ -68,8 +68,8 @@ def parse(given: Mapping[str, str]) -> WriteOptions:
 
 
 def _check_producer(producer: Mapping[str, Any]) -> None:
-    from kafka_zk.client.errors import ConfigError
-    from kafka_zk.producer.config import ProducerConfig
+    from kafka_zk.clients.connection.errors import ConfigError
+    from kafka_zk.clients.producer.config import ProducerConfig
 
     try:
         ProducerConfig.from_properties(producer)

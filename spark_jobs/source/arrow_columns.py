@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafka_zk.spark_jobs import record_kernel as kernel
-from kafka_zk.spark_jobs.schema import arrow_schema
+from kafka_zk.spark_jobs.source import record_kernel as kernel
+from kafka_zk.spark_jobs.source.schema import arrow_schema
 
 _ROWS = 16_384
 _BYTES = 2 * 1024 * 1024

@@ -6,7 +6,7 @@ magic 0 and 1, which only brokers with an old ``log.message.format.version`` sto
 magic 2.
 
 With read_committed the records of aborted transactions are left out; control batches are never records.
-Source: KIP-98; CompletedFetch.java@3.9. Tests: tests/spark_jobs/test_batch_decoder.py.
+Source: KIP-98; CompletedFetch.java@3.9. Tests: tests/spark_jobs/source/test_batch_decoder.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
-from kafka_zk.spark_jobs import batch_kernel as table
-from kafka_zk.spark_jobs import record_kernel as kernel
-from kafka_zk.spark_jobs.arrow_columns import ArrowColumns
-from kafka_zk.spark_jobs.schema import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE
-from kafka_zk.storage.compression import decompress
-from kafka_zk.storage.errors import CorruptRecord
-from kafka_zk.storage.legacy_message_set import LegacyMessage, read_message_set
-from kafka_zk.storage.record_batch import (
+from kafka_zk.spark_jobs.source import batch_kernel as table
+from kafka_zk.spark_jobs.source import record_kernel as kernel
+from kafka_zk.spark_jobs.source.arrow_columns import ArrowColumns
+from kafka_zk.spark_jobs.source.schema import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.records.compression import decompress
+from kafka_zk.storage.records.legacy_message_set import LegacyMessage, read_message_set
+from kafka_zk.storage.records.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
     CRC_START,
@@ -38,7 +38,7 @@ from kafka_zk.storage.record_batch import (
     decode_records,
     encode_record,
 )
-from kafka_zk.storage.varint import read_varint
+from kafka_zk.storage.records.varint import read_varint
 
 _ABORT_MARKER = 0
 _LEGACY_MIN_SIZE = 14

@@ -6,7 +6,7 @@ One row of the table is one batch of magic 2; its columns are below. ``record_ke
 import numpy as np
 from numba import njit, types
 
-from kafka_zk.storage.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_POSITION, MIN_BATCH_LENGTH
+from kafka_zk.storage.records.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_POSITION, MIN_BATCH_LENGTH
 
 (
     START,

@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from kafka_zk.client.config import parse_bootstrap_servers
-from kafka_zk.client.errors import ConfigError
-from kafka_zk.client.metadata import NO_TOPIC_ID, ClusterMetadata
+from kafka_zk.base.clock import monotonic_s, sleep
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.config import parse_bootstrap_servers
+from kafka_zk.clients.connection.errors import ConfigError
+from kafka_zk.clients.connection.metadata import NO_TOPIC_ID, ClusterMetadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
-from kafka_zk.spark_jobs.broker_connection import BrokerConnection
 from kafka_zk.spark_jobs.errors import FetchFailed, OptionError
+from kafka_zk.spark_jobs.source.broker_connection import BrokerConnection
 from kafka_zk.spark_jobs.waiting import Note, Wait
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import monotonic_s, sleep
 
 EARLIEST = -2
 LATEST = -1

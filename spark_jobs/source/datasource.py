@@ -12,11 +12,11 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from kafka_zk.spark_jobs import options as source_options
 from kafka_zk.spark_jobs.errors import OptionError, reason_only
-from kafka_zk.spark_jobs.options import SourceOptions
-from kafka_zk.spark_jobs.range_partition import RangePartition, read_range
-from kafka_zk.spark_jobs.schema import spark_schema
+from kafka_zk.spark_jobs.source import options as source_options
+from kafka_zk.spark_jobs.source.options import SourceOptions
+from kafka_zk.spark_jobs.source.range_partition import RangePartition, read_range
+from kafka_zk.spark_jobs.source.schema import spark_schema
 
 NAME = "kafka_zk"
 
@@ -38,13 +38,13 @@ class KafkaZkDataSource(DataSource):
     def streamReader(self, schema: Any) -> Any:
         with reason_only():
             try:
-                from kafka_zk.spark_jobs.stream_reader import KafkaZkStreamReader
+                from kafka_zk.spark_jobs.source.stream_reader import KafkaZkStreamReader
             except ImportError as error:
                 raise OptionError("readStream needs Spark 4.2 or later") from error
             return KafkaZkStreamReader(source_options.parse(dict(self.options), streaming=True))
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
-        from kafka_zk.spark_jobs.topic_writer import TopicWriter
+        from kafka_zk.spark_jobs.sink.topic_writer import TopicWriter
 
         with reason_only():
             if overwrite:
@@ -52,20 +52,20 @@ class KafkaZkDataSource(DataSource):
             return TopicWriter(self._write_options(schema))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
-        from kafka_zk.spark_jobs.topic_writer import TopicStreamWriter
+        from kafka_zk.spark_jobs.sink.topic_writer import TopicStreamWriter
 
         with reason_only():
             return TopicStreamWriter(self._write_options(schema))
 
     def _write_options(self, schema: Any) -> Any:
         """With the addresses of brokers, which executors need."""
-        from kafka_zk.spark_jobs import write_options
+        from kafka_zk.spark_jobs.sink import write_options
 
         options = write_options.parse(dict(self.options))
         write_options.check_columns(schema, options.topic)
         if options.zookeeper is None or "bootstrap.servers" in options.producer:
             return options
-        from kafka_zk.spark_jobs.driver import find_brokers
+        from kafka_zk.spark_jobs.source.driver import find_brokers
 
         found = {"bootstrap.servers": find_brokers(options.zookeeper)}
         return options._replace(producer={**options.producer, **found})
@@ -78,7 +78,7 @@ class RangeReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        from kafka_zk.spark_jobs.driver import Driver
+        from kafka_zk.spark_jobs.source.driver import Driver
 
         with reason_only(), Driver(self._options) as driver:
             return [RangePartition(ranges, driver.fetch_settings) for ranges in driver.tasks(driver.plan())]

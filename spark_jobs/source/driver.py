@@ -5,18 +5,18 @@ The one place where a data source read touches ZooKeeper; executors never import
 
 from collections.abc import Iterable, Mapping
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.pipeline import results
 from kafka_zk.registry.offsets import OffsetRegistry
-from kafka_zk.registry.pipeline import results
 from kafka_zk.registry.znodes.consumers import group_id_fault
 from kafka_zk.registry.znodes.topics import topic_path
-from kafka_zk.spark_jobs import planner
-from kafka_zk.spark_jobs.cluster_client import ClusterClient
 from kafka_zk.spark_jobs.errors import OptionError
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.options import SourceOptions
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source import planner
+from kafka_zk.spark_jobs.source.cluster_client import ClusterClient
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.options import SourceOptions
 
 
 class Driver:

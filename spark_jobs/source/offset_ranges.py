@@ -1,14 +1,14 @@
 """Which offsets are read, and by how many tasks: pure arithmetic over offset ranges.
 
 Sizes are counted in offsets: after compaction or transactions a range holds fewer records than that.
-Tests: tests/spark_jobs/test_offset_ranges.py.
+Tests: tests/spark_jobs/source/test_offset_ranges.py.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
 
 
 class OffsetRange(NamedTuple):

@@ -1,15 +1,15 @@
 """Where a read starts and ends, in the words, JSON and times that the options of Spark's own Kafka source use.
 
-Tests: tests/spark_jobs/test_options.py.
+Tests: tests/spark_jobs/source/test_options.py.
 """
 
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kafka_zk.base.integers import INT64, NATURAL_INT32, NATURAL_INT64, decimal_integer
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.errors import OptionError
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.integers import INT64, NATURAL_INT32, NATURAL_INT64, decimal_integer
 
 EARLIEST_OFFSET = -2
 LATEST_OFFSET = -1

@@ -3,7 +3,7 @@
 Ours are ``zookeeper.connect`` in the place of ``kafka.bootstrap.servers``, ``startingOffsets=committed`` with
 ``group.id`` (the offsets that the group has in ZooKeeper), ``maxRecordsPerRun``, and ``isolation.level``, with or
 without the prefix ``kafka.``, which is read_committed by default. Names are case-insensitive.
-Source: "Structured Streaming + Kafka Integration Guide" of Spark 4. Tests: tests/spark_jobs/test_options.py.
+Source: "Structured Streaming + Kafka Integration Guide" of Spark 4. Tests: tests/spark_jobs/source/test_options.py.
 """
 
 import difflib
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from kafka_zk.spark_jobs import offset_specs as specs
+from kafka_zk.base.integers import INT32, INT64, decimal_integer
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.errors import OptionError
-from kafka_zk.spark_jobs.offset_specs import AtOffsets, Committed, Earliest, Latest, OffsetSpec
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.integers import INT32, INT64, decimal_integer
+from kafka_zk.spark_jobs.source import offset_specs as specs
+from kafka_zk.spark_jobs.source.offset_specs import AtOffsets, Committed, Earliest, Latest, OffsetSpec
 
 _STRATEGIES = ("subscribe", "subscribePattern", "assign")
 _KAFKA = "kafka."

@@ -3,22 +3,22 @@
 Source: KafkaOffsetReaderConsumer and KafkaOffsetRangeCalculator describe what Spark's own source does; the rules that
 users rely on are kept: offsets given as JSON name every partition, a time after the newest record is an error at the
 start (``startingOffsetsByTimestampStrategy``) and the end of the log at the end.
-Tests: tests/spark_jobs/test_planner.py.
+Tests: tests/spark_jobs/source/test_planner.py.
 """
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from kafka_zk.spark_jobs import offset_ranges
-from kafka_zk.spark_jobs import options as source_options
-from kafka_zk.spark_jobs.cluster_client import EARLIEST, LATEST, NO_OFFSET, ClientSettings
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.errors import DataLoss, OptionError
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.offset_specs import AtOffsets, AtTime, Committed, Earliest, Latest, OffsetSpec
-from kafka_zk.spark_jobs.options import SourceOptions, kafka_number
-from kafka_zk.spark_jobs.range_settings import FetchSettings
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source import offset_ranges
+from kafka_zk.spark_jobs.source import options as source_options
+from kafka_zk.spark_jobs.source.cluster_client import EARLIEST, LATEST, NO_OFFSET, ClientSettings
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.offset_specs import AtOffsets, AtTime, Committed, Earliest, Latest, OffsetSpec
+from kafka_zk.spark_jobs.source.options import SourceOptions, kafka_number
+from kafka_zk.spark_jobs.source.range_settings import FetchSettings
 
 Offsets = dict[TopicPartition, int]
 ReadCommitted = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]

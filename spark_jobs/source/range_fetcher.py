@@ -16,18 +16,18 @@ from contextlib import suppress
 
 import pyarrow as pa
 
+from kafka_zk.base.clock import monotonic_s
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from kafka_zk.spark_jobs.arrow_columns import ArrowColumns
-from kafka_zk.spark_jobs.batch_decoder import AbortedTransaction, BatchDecoder, Fetched, scan
-from kafka_zk.spark_jobs.broker_connection import BrokerConnection
-from kafka_zk.spark_jobs.cluster_client import BROKEN, EARLIEST, ClusterClient
 from kafka_zk.spark_jobs.errors import DataLoss, FetchFailed
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.range_settings import FetchSettings
-from kafka_zk.storage.errors import StorageError
-from kafka_zk.system.clock import monotonic_s
+from kafka_zk.spark_jobs.source.arrow_columns import ArrowColumns
+from kafka_zk.spark_jobs.source.batch_decoder import AbortedTransaction, BatchDecoder, Fetched, scan
+from kafka_zk.spark_jobs.source.broker_connection import BrokerConnection
+from kafka_zk.spark_jobs.source.cluster_client import BROKEN, EARLIEST, ClusterClient
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.range_settings import FetchSettings
+from kafka_zk.storage.files.errors import StorageError
 
 SKIPS_UNREADABLE = "onUnreadableBatch=skip, or extract --on-undecodable null, leaves unreadable records out"
 _MOVED = frozenset((ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR))

@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 
 from kafka_zk.spark_jobs.errors import reason_only
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.range_settings import FetchSettings
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.range_settings import FetchSettings
 
 
 class RangePartition(InputPartition):
@@ -40,7 +40,7 @@ def _fetch() -> Any:
     Spark's workers collect garbage after each task, which without this looks at everything that numba brings along:
     a seventh of the CPU time of a task of 150 MB (measured).
     """
-    from kafka_zk.spark_jobs.range_fetcher import fetch
+    from kafka_zk.spark_jobs.source.range_fetcher import fetch
 
     gc.freeze()
     return fetch

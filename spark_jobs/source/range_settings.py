@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from kafka_zk.spark_jobs.cluster_client import ClientSettings
+from kafka_zk.spark_jobs.source.cluster_client import ClientSettings
 
 
 class FetchSettings(NamedTuple):

@@ -1,10 +1,10 @@
 """Records to Arrow's column layout, compiled: no Python object per record.
 
 ``decode`` walks over the uncompressed records of row after row of a table of batches (``batch_kernel``; for the layout
-of magic 2 see ``storage/record_batch.py``) and appends key, value, offset, timestamp and headers to preallocated
-arrays. It stops when one of them is full and goes on from there when it is called again, so memory is bounded by the
-arrays, not by the input. The input is not trusted: every varint, length and count is checked against the end of its
-record.
+of magic 2 see ``storage/records/record_batch.py``) and appends key, value, offset, timestamp and headers to
+preallocated arrays. It stops when one of them is full and goes on from there when it is called again, so memory is
+bounded by the arrays, not by the input. The input is not trusted: every varint, length and count is checked against the
+end of its record.
 
 numba keeps the compiled code in a cache beside this file, or in the user's cache folder where that is not writable.
 """
@@ -12,7 +12,7 @@ numba keeps the compiled code in a cache beside this file, or in the user's cach
 import numpy as np
 from numba import njit, types
 
-from kafka_zk.spark_jobs.batch_kernel import (
+from kafka_zk.spark_jobs.source.batch_kernel import (
     ATTRIBUTES,
     BASE_OFFSET,
     BASE_TIMESTAMP,

@@ -5,14 +5,14 @@
 A topic's name has no space, so "topic ids" is none. An id is the topic's own, or the czxid of its znode where brokers
 have no ids (before 2.8); without ZooKeeper it is not known there. Checkpoints of earlier versions have no ids and
 continue.
-Pure. Tests: tests/spark_jobs/test_stream_offsets.py.
+Pure. Tests: tests/spark_jobs/source/test_stream_offsets.py.
 """
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kafka_zk.spark_jobs.offset_specs import format_offsets, offsets_of
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.spark_jobs.source.offset_specs import format_offsets, offsets_of
 
 _IDS = "topic ids"
 

@@ -8,7 +8,7 @@ it starts.
 The checkpoint also says which topic of its name an offset belongs to (``stream_offsets.py``). A topic that was deleted
 and created again is data loss, however long it is: its first records would be skipped. With failOnDataLoss=false the
 stream starts at the beginning of the new one.
-Tests: tests/spark_jobs/test_stream_reader.py.
+Tests: tests/spark_jobs/source/test_stream_reader.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from kafka_zk.spark_jobs import offset_ranges
-from kafka_zk.spark_jobs.cluster_client import EARLIEST, LATEST
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.errors import DataLoss
-from kafka_zk.spark_jobs.options import SourceOptions
-from kafka_zk.spark_jobs.range_partition import RangePartition, read_range
-from kafka_zk.spark_jobs.stream_offsets import StreamOffsets
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source import offset_ranges
+from kafka_zk.spark_jobs.source.cluster_client import EARLIEST, LATEST
+from kafka_zk.spark_jobs.source.options import SourceOptions
+from kafka_zk.spark_jobs.source.range_partition import RangePartition, read_range
+from kafka_zk.spark_jobs.source.stream_offsets import StreamOffsets
 
 if TYPE_CHECKING:
-    from kafka_zk.spark_jobs.driver import Driver
+    from kafka_zk.spark_jobs.source.driver import Driver
 
 Offsets = dict[TopicPartition, int]
 
@@ -94,7 +94,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _connected(self) -> "Driver":
         if self._driver is None:
-            from kafka_zk.spark_jobs.driver import Driver
+            from kafka_zk.spark_jobs.source.driver import Driver
 
             self._driver = Driver(self._options)
         return self._driver

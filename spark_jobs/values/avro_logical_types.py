@@ -12,9 +12,9 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any, NamedTuple
 
-from kafka_zk.spark_jobs.extraction.avro_types import DECIMAL_DIGITS, LOGICAL_KINDS
-from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
-from kafka_zk.system.integers import INT64
+from kafka_zk.base.integers import INT64
+from kafka_zk.spark_jobs.values.avro_types import DECIMAL_DIGITS, LOGICAL_KINDS
+from kafka_zk.spark_jobs.values.framing import ValueUndecodable
 
 _NANOS = 1
 _MICROS = 1000

@@ -12,13 +12,13 @@ import fastavro
 from fastavro import _read_py
 from fastavro.schema import SchemaParseException, expand_schema
 
-from kafka_zk.spark_jobs.extraction.avro_types import MALFORMED, avro_type, decimals_fit, physical, plain
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
-from kafka_zk.spark_jobs.wire.avro_defaults import set_defaults
-from kafka_zk.spark_jobs.wire.avro_limits import contains_itself, needs_no_bytes_in_array
-from kafka_zk.spark_jobs.wire.avro_logical_types import conversion, converted
-from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
-from kafka_zk.spark_jobs.wire.schema_registry import Schema
+from kafka_zk.spark_jobs.values.avro_defaults import set_defaults
+from kafka_zk.spark_jobs.values.avro_limits import contains_itself, needs_no_bytes_in_array
+from kafka_zk.spark_jobs.values.avro_logical_types import conversion, converted
+from kafka_zk.spark_jobs.values.avro_types import MALFORMED, avro_type, decimals_fit, physical, plain
+from kafka_zk.spark_jobs.values.framing import ValueUndecodable
+from kafka_zk.spark_jobs.values.schema_registry import Schema
 
 _NO_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SchemaParseException)
 _SAFE_DEPTH = 1024

@@ -2,7 +2,7 @@
 
 import importlib.util
 
-from kafka_zk.spark_jobs.wire.value_decoder import AVRO, JSON_SCHEMA, PROTOBUF
+from kafka_zk.spark_jobs.values.value_decoder import AVRO, JSON_SCHEMA, PROTOBUF
 
 _PACKAGES = {AVRO: ("fastavro",), PROTOBUF: ("google.protobuf", "grpc_tools"), JSON_SCHEMA: ("jsonschema",)}
 

@@ -28,8 +28,8 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.message import DecodeError
 
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
-from kafka_zk.spark_jobs.wire.framing import ValueUndecodable, read_message_path
-from kafka_zk.spark_jobs.wire.schema_registry import Schema
+from kafka_zk.spark_jobs.values.framing import ValueUndecodable, read_message_path
+from kafka_zk.spark_jobs.values.schema_registry import Schema
 
 _OWN_NAME = "schema.proto"
 _WELL_KNOWN = "google/protobuf/"

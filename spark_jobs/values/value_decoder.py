@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
-from kafka_zk.spark_jobs.wire.framing import ValueUndecodable, read_frame
-from kafka_zk.spark_jobs.wire.schema_registry import Schema, SchemaRegistry
+from kafka_zk.spark_jobs.values.framing import ValueUndecodable, read_frame
+from kafka_zk.spark_jobs.values.schema_registry import Schema, SchemaRegistry
 
 AVRO, PROTOBUF, JSON_SCHEMA = "avro", "protobuf", "json-schema"
 VALUE_FORMATS = (AVRO, PROTOBUF, JSON_SCHEMA)
@@ -106,13 +106,13 @@ def value_decoder(
 
 def _reader(value_format: str, schema: Schema) -> _Reader:
     if value_format == AVRO:
-        from kafka_zk.spark_jobs.wire.avro_reader import AvroReader
+        from kafka_zk.spark_jobs.values.avro_reader import AvroReader
 
         return AvroReader(schema)
     if value_format == PROTOBUF:
-        from kafka_zk.spark_jobs.wire.protobuf_reader import ProtobufReader
+        from kafka_zk.spark_jobs.values.protobuf_reader import ProtobufReader
 
         return ProtobufReader(schema)
-    from kafka_zk.spark_jobs.wire.json_schema_reader import JsonSchemaReader
+    from kafka_zk.spark_jobs.values.json_schema_reader import JsonSchemaReader
 
     return JsonSchemaReader(schema)

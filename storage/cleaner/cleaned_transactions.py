@@ -7,16 +7,16 @@ than it is asked. The ``.txnindex`` would say the same of aborted ones; but it n
 A marker stays as long as the cleaning has met a batch of its transaction before it. If it has met none, the marker is
 treated as a tombstone: it gets a delete horizon, and goes after that.
 
-Source: CleanedTransactionMetadata in LogCleaner.scala@3.9. Tests: tests/storage/test_cleaned_transactions.py.
+Source: CleanedTransactionMetadata in LogCleaner.scala@3.9. Tests: tests/storage/cleaner/test_cleaned_transactions.py.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from kafka_zk.storage.end_transaction_marker import parse_marker
-from kafka_zk.storage.record_batch import BatchHeader, Buffer, decode_records
-from kafka_zk.storage.transaction_index import AbortedTransaction
+from kafka_zk.storage.records.end_transaction_marker import parse_marker
+from kafka_zk.storage.records.record_batch import BatchHeader, Buffer, decode_records
+from kafka_zk.storage.segments.transaction_index import AbortedTransaction
 
 
 class Marker(NamedTuple):

@@ -4,7 +4,8 @@ First the dirty part is read into an offset map, then the segments from the log'
 small ones into one, as ``.cleaned`` files beside them. Nothing else is touched: putting those in the others' place is
 their broker's part (``segment_swap``). So this may run in a helper process, and may be killed at any time.
 
-Source: Cleaner in LogCleaner.scala@3.9. Tests: tests/storage/test_cleaner.py, tests/storage/test_compaction_model.py.
+Source: Cleaner in LogCleaner.scala@3.9.
+Tests: tests/storage/cleaner/test_cleaner.py, tests/storage/test_compaction_model.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,25 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from kafka_zk.storage import files
-from kafka_zk.storage.cleaned_transactions import CleanedTransactions, Marker, TransactionEnds, read_marker
-from kafka_zk.storage.cleaner_kernel import CleanerKernel, load_loops
-from kafka_zk.storage.config_table import LONG_MAX
-from kafka_zk.storage.errors import CorruptRecord
-from kafka_zk.storage.filenames import (
-    CLEANED_SUFFIX,
-    LOG_SUFFIX,
-    OFFSET_INDEX_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-    offset_file,
-)
-from kafka_zk.storage.legacy_message_set import read_message_set
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.offset_index import OffsetIndex, serialize_offset_index
-from kafka_zk.storage.offset_map import OffsetMap
-from kafka_zk.storage.record_batch import CONTROL_FLAG, check_crc, read_header
-from kafka_zk.storage.record_filter import (
+from kafka_zk.base.clock import monotonic_s
+from kafka_zk.base.clock import sleep as machine_sleep
+from kafka_zk.storage.cleaner.cleaned_transactions import CleanedTransactions, Marker, TransactionEnds, read_marker
+from kafka_zk.storage.cleaner.cleaner_kernel import CleanerKernel, load_loops
+from kafka_zk.storage.cleaner.offset_map import OffsetMap
+from kafka_zk.storage.cleaner.record_filter import (
     Filtered,
     LastRecord,
     Retention,
@@ -40,12 +28,25 @@ from kafka_zk.storage.record_filter import (
     places,
     uncompressed_records,
 )
-from kafka_zk.storage.recovery import IndexBuilder
-from kafka_zk.storage.segment_scan import BatchSpan, iter_batches_at, iter_spans, read_range
-from kafka_zk.storage.segment_swap import remove_cleaned
-from kafka_zk.storage.transaction_index import decode_transaction_index, encode_transaction_index
-from kafka_zk.system.clock import monotonic_s
-from kafka_zk.system.clock import sleep as machine_sleep
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.config_table import LONG_MAX
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.files.filenames import (
+    CLEANED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    offset_file,
+)
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.recovery import IndexBuilder
+from kafka_zk.storage.records.legacy_message_set import read_message_set
+from kafka_zk.storage.records.record_batch import CONTROL_FLAG, check_crc, read_header
+from kafka_zk.storage.segments.offset_index import OffsetIndex, serialize_offset_index
+from kafka_zk.storage.segments.segment_scan import BatchSpan, iter_batches_at, iter_spans, read_range
+from kafka_zk.storage.segments.segment_swap import remove_cleaned
+from kafka_zk.storage.segments.transaction_index import decode_transaction_index, encode_transaction_index
 
 MAX_POSITION = 0x7FFFFFFF
 KERNEL_BYTES = 8 << 20

@@ -1,20 +1,20 @@
 """The loops of a cleaning over all records as machine code, where that is to be had: see ``cleaner_loops``.
 
 ``cleaner`` and ``record_filter.filter_batch`` call it; it does on the same table what they do in the interpreter
-otherwise. Tests: tests/storage/test_cleaner_kernel.py; all tests of compaction run with and without it.
+otherwise. Tests: tests/storage/cleaner/test_cleaner_kernel.py; all tests of compaction run with and without it.
 """
 
 import sys
 from ctypes import CFUNCTYPE, POINTER, addressof, c_char, c_char_p, c_int64, c_uint32, c_void_p, string_at
 from functools import cache
 
-from kafka_zk.storage.errors import CorruptRecord
-from kafka_zk.storage.offset_map import OffsetMap
-from kafka_zk.storage.record_batch import BatchHeader
-from kafka_zk.storage.record_filter import Chosen
-from kafka_zk.system.machine_code import MachineCode, machine_code
+from kafka_zk.base.machine_code import MachineCode, machine_code
+from kafka_zk.storage.cleaner.offset_map import OffsetMap
+from kafka_zk.storage.cleaner.record_filter import Chosen
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.records.record_batch import BatchHeader
 
-_LOOPS = "kafka_zk.storage.cleaner_loops"
+_LOOPS = "kafka_zk.storage.cleaner.cleaner_loops"
 _NOTE_KEYS, _CHOOSE, _DIGEST = NAMES = ("kafka_zk_note_keys", "kafka_zk_choose", "kafka_zk_digest")
 _OK, _FULL, _BROKEN = range(3)
 _LEAST_OUT_BYTES = 1 << 16

@@ -2,7 +2,8 @@
 
 They do what ``cleaner`` and ``record_filter.choose`` do, on the same table (see ``offset_map``), and work on addresses
 alone: nothing is allocated, nothing is raised, so that ``machine_code`` can keep what becomes of them. Importing this
-module compiles them, which takes seconds; ``cleaner_kernel`` calls them. Tests: tests/storage/test_cleaner_kernel.py.
+module compiles them, which takes seconds; ``cleaner_kernel`` calls them.
+Tests: tests/storage/cleaner/test_cleaner_kernel.py.
 """
 
 from typing import Any

@@ -1,18 +1,18 @@
 """Which part of a log may be cleaned, how dirty it is, and a cleaning of it as its owner sees it.
 
 Source: LogToClean in LogCleaner.scala, cleanableOffsets in LogCleanerManager.scala@3.9.
-Tests: tests/storage/test_log_to_clean.py.
+Tests: tests/storage/cleaner/test_log_to_clean.py.
 """
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kafka_zk.storage.cleaner import CleanedSegment, CleanerConfig, CleanWork, SegmentFile
-from kafka_zk.storage.config_table import LONG_MAX
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.record_filter import LastRecord
-from kafka_zk.storage.segment import Segment
-from kafka_zk.storage.segment_swap import remove_cleaned
+from kafka_zk.storage.cleaner.cleaner import CleanedSegment, CleanerConfig, CleanWork, SegmentFile
+from kafka_zk.storage.cleaner.record_filter import LastRecord
+from kafka_zk.storage.files.config_table import LONG_MAX
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.segments.segment import Segment
+from kafka_zk.storage.segments.segment_swap import remove_cleaned
 
 
 class LogToClean(NamedTuple):

@@ -3,7 +3,7 @@
 A key is known by its MD5 digest, 24 bytes an entry with the offset, so that the map's size depends on neither keys nor
 Python's objects. Two keys with one digest would count as one key, in Kafka's map as well. When an offset takes another
 one's place, that one is marked with a bit, so that of records of the dirty part nobody need look for the key again.
-Source: SkimpyOffsetMap.java@3.9. Tests: tests/storage/test_offset_map.py.
+Source: SkimpyOffsetMap.java@3.9. Tests: tests/storage/cleaner/test_offset_map.py.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from importlib import import_module
 from struct import Struct
 from typing import Any, NamedTuple
 
-from kafka_zk.storage.errors import InvalidConfig
-from kafka_zk.system.memory import zeroed_memory
+from kafka_zk.base.memory import zeroed_memory
+from kafka_zk.storage.files.errors import InvalidConfig
 
 ENTRY_SIZE = 24
 NOT_FOUND = -1

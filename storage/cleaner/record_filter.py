@@ -11,18 +11,19 @@ timestamp, told by an attribute. Batches of magic 0 and 1 have no place for it; 
 Records of aborted transactions go, as if nobody had written them; markers go in two steps, too, once nothing is left
 of their transactions (``cleaned_transactions``).
 
-Source: Cleaner.cleanInto in LogCleaner.scala, MemoryRecords.filterTo@3.9. Tests: tests/storage/test_record_filter.py.
+Source: Cleaner.cleanInto in LogCleaner.scala, MemoryRecords.filterTo@3.9.
+Tests: tests/storage/cleaner/test_record_filter.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from kafka_zk.storage.cleaned_transactions import CleanedTransactions
-from kafka_zk.storage.compression import Compression, compress, decompress
-from kafka_zk.storage.errors import CorruptRecord
-from kafka_zk.storage.legacy_message_set import LegacyMessage, read_message_set, write_message_set
-from kafka_zk.storage.offset_map import NOTHING_REPLACED, Replaced
-from kafka_zk.storage.record_batch import (
+from kafka_zk.storage.cleaner.cleaned_transactions import CleanedTransactions
+from kafka_zk.storage.cleaner.offset_map import NOTHING_REPLACED, Replaced
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.records.compression import Compression, compress, decompress
+from kafka_zk.storage.records.legacy_message_set import LegacyMessage, read_message_set, write_message_set
+from kafka_zk.storage.records.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
@@ -37,8 +38,8 @@ from kafka_zk.storage.record_batch import (
     check_crc,
     read_header,
 )
-from kafka_zk.storage.segment_scan import BatchSpan
-from kafka_zk.storage.varint import encode_varint, read_varint
+from kafka_zk.storage.records.varint import encode_varint, read_varint
+from kafka_zk.storage.segments.segment_scan import BatchSpan
 
 NO_DATA_OFFSET = -1
 

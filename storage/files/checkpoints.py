@@ -9,10 +9,10 @@ Source: CheckpointFile.java, OffsetCheckpointFile.scala@3.9. Tests: tests/storag
 import re
 from collections.abc import Iterable, Mapping
 
-from kafka_zk.storage.errors import CorruptCheckpoint
-from kafka_zk.storage.files import read_file, write_atomically
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.integers import decimal_integer
+from kafka_zk.base.integers import decimal_integer
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files.errors import CorruptCheckpoint
+from kafka_zk.storage.files.files import read_file, write_atomically
 
 MAX_OFFSET = (1 << 63) - 1 - (1 << 31)
 """No log begins or ends beyond it: a segment must fit behind it."""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kafka_zk.storage.errors import InvalidConfig
-from kafka_zk.storage.metadata_version import is_metadata_version
+from kafka_zk.storage.files.errors import InvalidConfig
+from kafka_zk.storage.files.metadata_version import is_metadata_version
 
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1

@@ -1,4 +1,4 @@
-"""What can be wrong with a batch or with a log; ``kafka_zk/handlers/error_map.py`` gives each its Kafka code.
+"""What can be wrong with a batch or with a log; ``kafka_zk/broker/handlers/error_map.py`` gives each its Kafka code.
 
 An ``OSError`` is never wrapped: it means that the log directory is gone, not that the batch is bad.
 """

@@ -1,7 +1,7 @@
 """How many segment files may be open at once in a process, and which is closed when there are too many.
 
 Second chance: a segment used since the pool last looked at it is passed over once. Pinned ones (a slice of theirs is
-being sent) stay open. Tests: tests/storage/test_log_manager.py.
+being sent) stay open. Tests: tests/storage/manager/test_log_manager.py.
 """
 
 import resource

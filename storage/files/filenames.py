@@ -9,8 +9,8 @@ Source: LogFileUtils.java, UnifiedLog.logDeleteDirName, logFutureDirName@3.9.
 import re
 from random import Random
 
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
+from kafka_zk.base.randomness import SYSTEM_RANDOM, random_uuid
+from kafka_zk.base.types import TopicPartition
 
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"

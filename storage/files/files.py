@@ -6,7 +6,7 @@ whoever runs several brokers in it tells them apart by their directories. Bytes 
 ``pread`` are the operating system's own functions unless somebody replaced them, so that an append or a read pays
 nothing for it.
 
-Files are written so that a crash leaves either the old or the new content. Tests: tests/storage/test_files.py.
+Files are written so that a crash leaves either the old or the new content. Tests: tests/storage/files/test_files.py.
 """
 
 import fcntl

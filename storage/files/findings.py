@@ -1,12 +1,12 @@
 """What storage tells about files that it could not take as they were. It observes; whoever owns the logs logs it.
 
-No file is discarded, moved or removed against its word without a finding. Tests: tests/storage/test_findings.py.
+No file is discarded, moved or removed against its word without a finding. Tests: tests/storage/files/test_findings.py.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kafka_zk.storage.files import is_taken, rename
+from kafka_zk.storage.files.files import is_taken, rename
 
 DAMAGED_SUFFIX = ".damaged"
 

@@ -2,7 +2,7 @@
 
 It does one work after the other and ends when the broker closes the socket or dies, also in the middle. A work is any
 object that can be pickled with ``run(report)``, or ``run_on(descriptor)`` if it needs an open file; big buffers in it
-are wrapped into ``pickle.PickleBuffer`` and go as they are. Tests: tests/storage/test_helper_process.py.
+are wrapped into ``pickle.PickleBuffer`` and go as they are. Tests: tests/storage/files/test_helper_process.py.
 """
 
 import os
@@ -19,7 +19,7 @@ from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
 from typing import Any, Protocol
 
-from kafka_zk.storage.errors import InvalidRecord, StorageError
+from kafka_zk.storage.files.errors import InvalidRecord, StorageError
 
 _IMPORT_ROOT = str(Path(__file__).parents[2])  # not resolved: in the source tree kafka_zk/storage is a link
 PROGRESS, DONE, FAILED = range(3)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_zk.storage.config_table import LONG_MAX, TOPIC_CONFIGS, TopicConfig
-from kafka_zk.storage.errors import InvalidConfig
+from kafka_zk.storage.files.config_table import LONG_MAX, TOPIC_CONFIGS, TopicConfig
+from kafka_zk.storage.files.errors import InvalidConfig
 
 __all__ = ["DEFAULT", "TOPIC_CONFIGS", "LogConfig", "TopicConfig"]
 

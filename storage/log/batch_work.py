@@ -1,21 +1,21 @@
 """Taking a batch apart, as work for a helper process: what takes long there keeps nobody in the broker.
 
 Works that read a segment do so by its descriptor, so that a segment that retention removes meanwhile is read to the
-end. Tests: tests/storage/test_helper_process.py.
+end. Tests: tests/storage/files/test_helper_process.py.
 """
 
 from pickle import PickleBuffer
 from typing import NamedTuple
 
-from kafka_zk.storage.conversion import down_convert_batch, up_convert
-from kafka_zk.storage.errors import CorruptRecord
-from kafka_zk.storage.helper_process import Report
-from kafka_zk.storage.legacy_message_set import whole_size_bytes
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_validator import conform
-from kafka_zk.storage.record_batch import Buffer, read_header
-from kafka_zk.storage.segment_scan import read_range
-from kafka_zk.storage.timestamp_search import SearchWork
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.files.helper_process import Report
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.records.conversion import down_convert_batch, up_convert
+from kafka_zk.storage.records.legacy_message_set import whole_size_bytes
+from kafka_zk.storage.records.log_validator import conform
+from kafka_zk.storage.records.record_batch import Buffer, read_header
+from kafka_zk.storage.segments.segment_scan import read_range
+from kafka_zk.storage.segments.timestamp_search import SearchWork
 
 AT_ONCE_BYTES = 64 * 1024
 AT_ONCE_RECORDS = 1_000

@@ -3,7 +3,7 @@
 The owner's thread encodes them in steps, another thread writes the file under a temporary name, and the owner gives it
 its name, unless the snapshot is void by then. The file is opened by the owner, so that it never comes into the
 directory of a later log of the same name.
-Tests: tests/storage/test_producer_snapshot.py.
+Tests: tests/storage/log/test_producer_snapshot.py.
 """
 
 from collections import deque
@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import NamedTuple
 
-from kafka_zk.storage.files import close, open_new, remove_file, rename, sync_file, write_all
-from kafka_zk.storage.log_segments import LogSegments
-from kafka_zk.storage.producer_snapshot import SnapshotUnderWay, snapshot_path
-from kafka_zk.storage.producer_state import ProducerState
-from kafka_zk.storage.run_blocking import RunBlocking
+from kafka_zk.storage.files.files import close, open_new, remove_file, rename, sync_file, write_all
+from kafka_zk.storage.files.run_blocking import RunBlocking
+from kafka_zk.storage.log.producer_snapshot import SnapshotUnderWay, snapshot_path
+from kafka_zk.storage.log.producer_state import ProducerState
+from kafka_zk.storage.segments.log_segments import LogSegments
 
 WRITTEN_AT_ONCE = 2000
 """A snapshot of at most this many producers is written by the roll itself, in about 3 ms."""

@@ -4,16 +4,16 @@ Kept in memory and in ``leader-epoch-checkpoint``. Epochs without a record need 
 them anyway; so with thousands of idle partitions no file is written when leaders are elected, but with the first append
 after that. Kafka makes it durable then. Here that waits for the flush of the records (``prepare_sync``): the epochs of
 what lies before the recovery point are in the file, those of the rest a recovery takes from the batches that it scans.
-Source: KIP-101, LeaderEpochFileCache.java@3.9. Tests: tests/storage/test_leader_epoch_cache.py.
+Source: KIP-101, LeaderEpochFileCache.java@3.9. Tests: tests/storage/log/test_leader_epoch_cache.py.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable
 from itertools import pairwise
 
-from kafka_zk.storage.checkpoints import MAX_INT, MAX_OFFSET, format_checkpoint, parse_checkpoint, parse_number
-from kafka_zk.storage.errors import CorruptCheckpoint
-from kafka_zk.storage.files import read_file, write_atomically
+from kafka_zk.storage.files.checkpoints import MAX_INT, MAX_OFFSET, format_checkpoint, parse_checkpoint, parse_number
+from kafka_zk.storage.files.errors import CorruptCheckpoint
+from kafka_zk.storage.files.files import read_file, write_atomically
 
 NO_EPOCH = -1
 NO_OFFSET = -1

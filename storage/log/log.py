@@ -4,21 +4,26 @@ Everything is synchronous and single-threaded: one owner (the reactor thread) ca
 fsync, unlink – can be split off: ``prepare_flush`` gives work for another thread, deletions are collected in
 ``segments.pending_removals``. An ``OSError`` from any method means that the log directory is lost, not that the call
 was wrong.
-Source: UnifiedLog.scala@3.9. Tests: tests/storage/test_log.py, tests/storage/test_log_files.py.
+Source: UnifiedLog.scala@3.9. Tests: tests/storage/log/test_log.py, tests/storage/test_log_files.py.
 """
 
 from collections.abc import Callable
 from pathlib import Path
 
-from kafka_zk.storage.errors import InvalidRecord, OffsetOutOfRange, RecordBatchTooLarge, RecordTooLarge
-from kafka_zk.storage.filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
-from kafka_zk.storage.files import sync_path
-from kafka_zk.storage.large_snapshots import WRITTEN_AT_ONCE
-from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_owner import LogOwner
-from kafka_zk.storage.log_segments import LogRead, LogSegments
-from kafka_zk.storage.log_validator import (
+from kafka_zk.base.types import FetchIsolation, LoadedOffsets, LogAppendInfo, TopicPartition, Truncation, new_tuple
+from kafka_zk.storage.files.errors import InvalidRecord, OffsetOutOfRange, RecordBatchTooLarge, RecordTooLarge
+from kafka_zk.storage.files.filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from kafka_zk.storage.files.files import sync_path
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.large_snapshots import WRITTEN_AT_ONCE
+from kafka_zk.storage.log.leader_epoch_cache import LeaderEpochCache
+from kafka_zk.storage.log.log_owner import LogOwner
+from kafka_zk.storage.log.partition_metadata import write_topic_id
+from kafka_zk.storage.log.producer_reload import reload_producers
+from kafka_zk.storage.log.producer_state import ProducerState
+from kafka_zk.storage.log.recovery_work import Steps, run_here
+from kafka_zk.storage.log.verification_state import VerificationStateEntry
+from kafka_zk.storage.records.log_validator import (
     NotConformed,
     RecordCheck,
     check_at_once,
@@ -26,10 +31,7 @@ from kafka_zk.storage.log_validator import (
     refuse_header,
     stamp_append_time,
 )
-from kafka_zk.storage.partition_metadata import write_topic_id
-from kafka_zk.storage.producer_reload import reload_producers
-from kafka_zk.storage.producer_state import ProducerState
-from kafka_zk.storage.record_batch import (
+from kafka_zk.storage.records.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
     MAX_CODEC,
@@ -41,13 +43,11 @@ from kafka_zk.storage.record_batch import (
     check_crc,
     iter_batches,
 )
-from kafka_zk.storage.recovery_work import Steps, run_here
-from kafka_zk.storage.retention import count_deletable
-from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, NEVER_MS, Segment
-from kafka_zk.storage.timestamp_search import Search
-from kafka_zk.storage.transaction_index import AbortedTransaction
-from kafka_zk.storage.types import FetchIsolation, LoadedOffsets, LogAppendInfo, TopicPartition, Truncation, new_tuple
-from kafka_zk.storage.verification_state import VerificationStateEntry
+from kafka_zk.storage.segments.log_segments import LogRead, LogSegments
+from kafka_zk.storage.segments.retention import count_deletable
+from kafka_zk.storage.segments.segment import MAX_RELATIVE_OFFSET, NEVER_MS, Segment
+from kafka_zk.storage.segments.timestamp_search import Search
+from kafka_zk.storage.segments.transaction_index import AbortedTransaction
 
 _LOG_END, _TXN_COMMITTED = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
 

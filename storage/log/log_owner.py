@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
 
 
 class LogOwner(Protocol):

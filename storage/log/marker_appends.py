@@ -1,17 +1,17 @@
 """Appends the markers of several transactions to a log with one write: coordinators send them together.
 
-Tests: tests/storage/test_marker_appends.py.
+Tests: tests/storage/log/test_marker_appends.py.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kafka_zk.storage.end_transaction_marker import MarkerBatch
-from kafka_zk.storage.errors import InvalidProducerEpoch, RecordBatchTooLarge, TransactionCoordinatorFenced
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_validator import stamp_append_time
-from kafka_zk.storage.record_batch import PLACE
-from kafka_zk.storage.types import LogAppendInfo, new_tuple
+from kafka_zk.base.types import LogAppendInfo, new_tuple
+from kafka_zk.storage.files.errors import InvalidProducerEpoch, RecordBatchTooLarge, TransactionCoordinatorFenced
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.records.end_transaction_marker import MarkerBatch
+from kafka_zk.storage.records.log_validator import stamp_append_time
+from kafka_zk.storage.records.record_batch import PLACE
 
 MOST_TOGETHER = 50
 """Together no larger than a batch that gets an entry of the index by default."""

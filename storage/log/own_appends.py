@@ -1,13 +1,13 @@
 """Appends a batch that the broker itself has built, without a producer, to a log: what is known of it is not looked at.
 
-Tests: tests/storage/test_own_appends.py.
+Tests: tests/storage/log/test_own_appends.py.
 """
 
-from kafka_zk.storage.errors import RecordBatchTooLarge, RecordTooLarge
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_validator import stamp_append_time
-from kafka_zk.storage.record_batch import LOG_OVERHEAD, PLACE, read_header
-from kafka_zk.storage.types import LogAppendInfo, new_tuple
+from kafka_zk.base.types import LogAppendInfo, new_tuple
+from kafka_zk.storage.files.errors import RecordBatchTooLarge, RecordTooLarge
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.records.log_validator import stamp_append_time
+from kafka_zk.storage.records.record_batch import LOG_OVERHEAD, PLACE, read_header
 
 
 def append_record(log: Log, batch: bytearray, *, leader_epoch: int, now_ms: int) -> LogAppendInfo:

@@ -9,9 +9,9 @@ Tests: tests/storage/test_partition_files.py.
 import base64
 import re
 
-from kafka_zk.storage.errors import CorruptCheckpoint
-from kafka_zk.storage.filenames import PARTITION_METADATA
-from kafka_zk.storage.files import read_file, write_atomically
+from kafka_zk.storage.files.errors import CorruptCheckpoint
+from kafka_zk.storage.files.filenames import PARTITION_METADATA
+from kafka_zk.storage.files.files import read_file, write_atomically
 
 _ID = re.compile("[A-Za-z0-9_-]{22}")
 

@@ -6,7 +6,7 @@ Clients choose producer ids, and Kafka has no bound but its heap. A producer tha
 
 from collections.abc import Callable
 
-from kafka_zk.storage.errors import TooManyProducers
+from kafka_zk.storage.files.errors import TooManyProducers
 
 MAX_PRODUCERS = 250_000
 """Of all partitions together: 5,000 clients that write to 50 partitions each. With five remembered batches

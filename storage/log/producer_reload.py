@@ -7,13 +7,13 @@ Source: UnifiedLog.rebuildProducerState, LogSegment.updateProducerState@3.9. Tes
 
 from collections.abc import Iterator
 
-from kafka_zk.storage.errors import CorruptRecord
-from kafka_zk.storage.log_segments import LogSegments
-from kafka_zk.storage.producer_snapshot import ProducedBatch, ProducerEntry
-from kafka_zk.storage.producer_state import ProducerState
-from kafka_zk.storage.record_batch import CONTROL_FLAG, BatchHeader, last_sequence
-from kafka_zk.storage.recovery_work import ReplayWork, Steps
-from kafka_zk.storage.segment import Segment
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.log.producer_snapshot import ProducedBatch, ProducerEntry
+from kafka_zk.storage.log.producer_state import ProducerState
+from kafka_zk.storage.log.recovery_work import ReplayWork, Steps
+from kafka_zk.storage.records.record_batch import CONTROL_FLAG, BatchHeader, last_sequence
+from kafka_zk.storage.segments.log_segments import LogSegments
+from kafka_zk.storage.segments.segment import Segment
 
 RECALLED_BYTES = 1024 * 1024
 """So much of the log is looked through for batches that a snapshot does not have: a client has few under way."""

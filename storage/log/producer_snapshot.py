@@ -8,7 +8,7 @@ covers everything after itself. Source: ProducerStateManager.java@3.9.
 A snapshot of many producers takes seconds to encode. A roll only lists the producers (``SnapshotUnderWay``); their
 entries are encoded a few at a time, and an entry that is about to change before its turn is encoded first. Until the
 file has its name, a start loads an older snapshot and replays more of the log.
-Tests: tests/storage/test_producer_state.py, tests/storage/test_producer_snapshot.py.
+Tests: tests/storage/log/test_producer_state.py, tests/storage/log/test_producer_snapshot.py.
 """
 
 from collections.abc import Callable, Generator, Iterable
@@ -17,10 +17,10 @@ from typing import Any
 
 from crc32c import crc32c
 
-from kafka_zk.storage.errors import CorruptSnapshot
-from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
-from kafka_zk.storage.files import list_directory
-from kafka_zk.storage.record_batch import NO_PRODUCER_EPOCH, NO_SEQUENCE
+from kafka_zk.storage.files.errors import CorruptSnapshot
+from kafka_zk.storage.files.filenames import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
+from kafka_zk.storage.files.files import list_directory
+from kafka_zk.storage.records.record_batch import NO_PRODUCER_EPOCH, NO_SEQUENCE
 
 MAX_SEQUENCE = 0x7FFFFFFF
 NO_OFFSET = -1

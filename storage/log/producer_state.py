@@ -14,15 +14,14 @@ producer. Kafka's broker takes a repetition of one before it for a gap, its clie
 they are in the log twice; here they are read in the log again, once for each producer, when a sequence does not fit.
 
 Source: ProducerStateManager.java@3.9.
-Tests: tests/storage/test_producer_state.py.
+Tests: tests/storage/log/test_producer_state.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from kafka_zk.storage.end_transaction_marker import EndTransactionMarker, parse_marker, plain_marker
-from kafka_zk.storage.errors import (
+from kafka_zk.storage.files.errors import (
     CorruptRecord,
     CorruptSnapshot,
     InvalidProducerEpoch,
@@ -30,10 +29,10 @@ from kafka_zk.storage.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
-from kafka_zk.storage.files import read_file, remove_file, sync_path, write_atomically
-from kafka_zk.storage.findings import Observe, discard, ignore
-from kafka_zk.storage.producer_id_budget import UNBOUNDED
-from kafka_zk.storage.producer_snapshot import (
+from kafka_zk.storage.files.files import read_file, remove_file, sync_path, write_atomically
+from kafka_zk.storage.files.findings import Observe, discard, ignore
+from kafka_zk.storage.log.producer_id_budget import UNBOUNDED
+from kafka_zk.storage.log.producer_snapshot import (
     MAX_SEQUENCE,
     NO_OFFSET,
     REMEMBERED_BATCHES,
@@ -45,7 +44,9 @@ from kafka_zk.storage.producer_snapshot import (
     snapshot_offsets,
     snapshot_path,
 )
-from kafka_zk.storage.record_batch import (
+from kafka_zk.storage.log.verification_state import VerificationStateEntry
+from kafka_zk.storage.records.end_transaction_marker import EndTransactionMarker, parse_marker, plain_marker
+from kafka_zk.storage.records.record_batch import (
     CONTROL_FLAG,
     NO_PRODUCER_EPOCH,
     TRANSACTIONAL_FLAG,
@@ -54,10 +55,9 @@ from kafka_zk.storage.record_batch import (
     check_crc,
     last_sequence,
 )
-from kafka_zk.storage.record_stream import batch_chunks, key_and_value, walk
-from kafka_zk.storage.segment import Segment
-from kafka_zk.storage.transaction_index import VERSION, AbortedTransaction
-from kafka_zk.storage.verification_state import VerificationStateEntry
+from kafka_zk.storage.records.record_stream import batch_chunks, key_and_value, walk
+from kafka_zk.storage.segments.segment import Segment
+from kafka_zk.storage.segments.transaction_index import VERSION, AbortedTransaction
 
 DEFAULT_EXPIRATION_MS = 86_400_000
 

@@ -4,7 +4,7 @@ The scan begins at the recovery point – everything before it was fsynced toget
 start of the segment if the index is no help. From the recovery point on every CRC is checked and the first bad batch
 ends the log. Before it nothing is cut: a flipped bit there is the reader's to find. If it hit a header, the scan goes
 on at the next batch that it can find, and where there is none the log goes on in a new segment at the recovery point.
-Pure but for reading the file, so it may run in a helper process. Tests: tests/storage/test_recovery.py.
+Pure but for reading the file, so it may run in a helper process. Tests: tests/storage/log/test_recovery.py.
 """
 
 from array import array
@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from kafka_zk.storage import files
-from kafka_zk.storage.files import read_file
-from kafka_zk.storage.offset_index import parse_offset_index
-from kafka_zk.storage.record_batch import (
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.files import read_file
+from kafka_zk.storage.records.record_batch import (
     CONTROL_FLAG,
     CRC_START,
     HEADER_SIZE,
@@ -25,7 +24,8 @@ from kafka_zk.storage.record_batch import (
     MAGIC_POSITION,
     MIN_BATCH_LENGTH,
 )
-from kafka_zk.storage.time_index import NO_TIMESTAMP, valid_time_index
+from kafka_zk.storage.segments.offset_index import parse_offset_index
+from kafka_zk.storage.segments.time_index import NO_TIMESTAMP, valid_time_index
 
 _HEADER = Struct(">qiibIhiqq")  # up to max_timestamp
 _ATTRIBUTES_POSITION = 22  # of their lower byte

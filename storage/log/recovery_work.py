@@ -2,18 +2,18 @@
 
 Opening a log is a generator (``Steps``) that offers its long parts one by one. It is resumed with the result, or with
 None, and then does that part itself. Work only reads files, so a helper that is killed or outlives its broker harms
-nobody; whoever owns the log applies the result. Tests: tests/storage/test_recovery_helper.py.
+nobody; whoever owns the log applies the result. Tests: tests/storage/manager/test_recovery_helper.py.
 """
 
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeVar
 
-from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.producer_snapshot import ProducerEntry
-from kafka_zk.storage.producer_state import ProducerState, Replayed
-from kafka_zk.storage.recovery import SegmentScan, scan_segment
-from kafka_zk.storage.segment import open_segment
+from kafka_zk.storage.files.file_pool import FilePool
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.producer_snapshot import ProducerEntry
+from kafka_zk.storage.log.producer_state import ProducerState, Replayed
+from kafka_zk.storage.log.recovery import SegmentScan, scan_segment
+from kafka_zk.storage.segments.segment import open_segment
 
 Report = Callable[[int], None]
 """Told how many more bytes of a scan are done."""

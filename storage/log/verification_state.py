@@ -5,14 +5,14 @@ itself shows with the append that it was asked for this transaction: a marker th
 an answer which is late by then does not let a batch in.
 
 The lowest sequence that was refused meanwhile is remembered, so that no later batch overtakes it. Source:
-VerificationStateEntry.java, VerificationGuard.java@3.9. Tests: tests/storage/test_producer_state.py.
+VerificationStateEntry.java, VerificationGuard.java@3.9. Tests: tests/storage/log/test_producer_state.py.
 """
 
 
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
 
 
 class VerificationStateEntry:

@@ -1,7 +1,7 @@
 """What is in a file of a log directory, as rows for printing, checked on the way (Kafka's DumpLogSegments).
 
 Every row is a flat dict with Kafka's field names. Problems do not stop the walk where it can go on; they are rows of
-their own with the key ``problem``. Tests: tests/storage/test_dump.py.
+their own with the key ``problem``. Tests: tests/storage/manager/test_dump.py.
 """
 
 import os
@@ -9,16 +9,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from kafka_zk.storage import checkpoints, files
-from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.end_transaction_marker import ABORT_MARKER, COMMIT_MARKER, parse_marker
-from kafka_zk.storage.errors import CorruptCheckpoint, CorruptRecord, CorruptSnapshot, StorageError
-from kafka_zk.storage.filenames import LOG_SUFFIX, parse_offset_file
-from kafka_zk.storage.files import read_file
-from kafka_zk.storage.legacy_message_set import LegacyEntry, iter_entries
-from kafka_zk.storage.offset_index import parse_offset_index
-from kafka_zk.storage.producer_snapshot import decode_snapshot
-from kafka_zk.storage.record_batch import (
+from kafka_zk.storage.files import checkpoints, files
+from kafka_zk.storage.files.errors import CorruptCheckpoint, CorruptRecord, CorruptSnapshot, StorageError
+from kafka_zk.storage.files.filenames import LOG_SUFFIX, parse_offset_file
+from kafka_zk.storage.files.files import read_file
+from kafka_zk.storage.log.producer_snapshot import decode_snapshot
+from kafka_zk.storage.records.compression import Compression
+from kafka_zk.storage.records.end_transaction_marker import ABORT_MARKER, COMMIT_MARKER, parse_marker
+from kafka_zk.storage.records.legacy_message_set import LegacyEntry, iter_entries
+from kafka_zk.storage.records.record_batch import (
     CODEC_MASK,
     HEADER_SIZE,
     MAX_CODEC,
@@ -28,9 +27,10 @@ from kafka_zk.storage.record_batch import (
     decode_records,
     read_header,
 )
-from kafka_zk.storage.segment_scan import BatchSpan, iter_spans
-from kafka_zk.storage.time_index import iter_time_index, valid_time_index
-from kafka_zk.storage.transaction_index import decode_transaction_index, transaction_index_problem
+from kafka_zk.storage.segments.offset_index import parse_offset_index
+from kafka_zk.storage.segments.segment_scan import BatchSpan, iter_spans
+from kafka_zk.storage.segments.time_index import iter_time_index, valid_time_index
+from kafka_zk.storage.segments.transaction_index import decode_transaction_index, transaction_index_problem
 
 Row = dict[str, Any]
 _MARKERS = {ABORT_MARKER: "ABORT", COMMIT_MARKER: "COMMIT"}

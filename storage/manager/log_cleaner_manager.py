@@ -1,17 +1,17 @@
 """Which log is cleaned next, which are being cleaned, and which cannot be.
 
 Decides and keeps; who cleans, and when, is its driver's part. One owner calls everything, as with the log manager.
-Source: LogCleanerManager.scala@3.9. Tests: tests/kafka_zk/replica/test_log_cleaner.py.
+Source: LogCleanerManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_log_cleaner.py.
 """
 
 from collections.abc import Callable, Iterator
 
-from kafka_zk.storage.cleaner import CleanedSegment, CleanerConfig
-from kafka_zk.storage.errors import StorageError, is_shortage
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.log_to_clean import Cleaning, LogToClean, look_at
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.cleaner.cleaner import CleanedSegment, CleanerConfig
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning, LogToClean, look_at
+from kafka_zk.storage.files.errors import StorageError, is_shortage
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.log_manager import LogManager
 
 Uncleanable = Callable[[TopicPartition, str], None]
 

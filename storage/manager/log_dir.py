@@ -3,7 +3,7 @@ the marker of a clean shutdown.
 
 When logs are closed, many fsyncs are given to the owner at once, since a journaling file system takes those of many
 threads in one commit. Measured with 6,000 small new files on ext4: 6.0 s one after the other, 1.1 s with 4 threads,
-0.4 s with 16 or more. Tests: tests/storage/test_log_manager.py, tests/storage/test_many_logs.py.
+0.4 s with 16 or more. Tests: tests/storage/manager/test_log_manager.py, tests/storage/test_many_logs.py.
 """
 
 import json
@@ -14,9 +14,11 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from kafka_zk.storage import checkpoints, files
-from kafka_zk.storage.errors import CorruptCheckpoint, LogDirLocked
-from kafka_zk.storage.filenames import (
+from kafka_zk.base.randomness import SYSTEM_RANDOM
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files import checkpoints, files
+from kafka_zk.storage.files.errors import CorruptCheckpoint, LogDirLocked
+from kafka_zk.storage.files.filenames import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET_CHECKPOINT,
     LOCK,
@@ -29,12 +31,10 @@ from kafka_zk.storage.filenames import (
     parse_partition_dir,
     partition_dir,
 )
-from kafka_zk.storage.files import remove_file, sync_path, write_atomically
-from kafka_zk.storage.findings import Finding, Observe, discard, ignore
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.meta_properties import check_meta_properties
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.randomness import SYSTEM_RANDOM
+from kafka_zk.storage.files.files import remove_file, sync_path, write_atomically
+from kafka_zk.storage.files.findings import Finding, Observe, discard, ignore
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.meta_properties import check_meta_properties
 
 LOGS_AT_ONCE = 128
 """Bounds how many files a flush holds open (so does the pool), and how long one step takes."""

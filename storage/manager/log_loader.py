@@ -1,7 +1,7 @@
 """Opening the log of a partition's directory: create, load after a clean shutdown, recover after any other.
 
 What a crash left half done among the files is finished first, and strangers go aside.
-Source: LogLoader.scala@3.9. Tests: tests/storage/test_recovery.py, tests/storage/test_findings.py.
+Source: LogLoader.scala@3.9. Tests: tests/storage/log/test_recovery.py, tests/storage/files/test_findings.py.
 """
 
 from array import array
@@ -10,11 +10,13 @@ from contextlib import suppress
 from random import Random
 from typing import NamedTuple
 
-from kafka_zk.storage import files
-from kafka_zk.storage.checkpoints import MAX_OFFSET
-from kafka_zk.storage.errors import CorruptCheckpoint, CorruptRecord
-from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.filenames import (
+from kafka_zk.base.randomness import SYSTEM_RANDOM
+from kafka_zk.base.types import LoadedOffsets, TopicPartition
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.checkpoints import MAX_OFFSET
+from kafka_zk.storage.files.errors import CorruptCheckpoint, CorruptRecord
+from kafka_zk.storage.files.file_pool import FilePool
+from kafka_zk.storage.files.filenames import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
@@ -26,24 +28,22 @@ from kafka_zk.storage.filenames import (
     offset_file,
     parse_offset_file,
 )
-from kafka_zk.storage.files import remove_file, sync_file, sync_path
-from kafka_zk.storage.findings import Finding, Observe, discard, ignore
-from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_segments import LogSegments
-from kafka_zk.storage.partition_metadata import read_topic_id
-from kafka_zk.storage.producer_snapshot import snapshot_offsets
-from kafka_zk.storage.producer_state import ProducerState
-from kafka_zk.storage.record_batch import HEADER_SIZE
-from kafka_zk.storage.recovery import SegmentScan, scan_segment
-from kafka_zk.storage.recovery_work import ScanWork, Steps
-from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment, open_segment
-from kafka_zk.storage.segment_swap import INDEX_SUFFIXES, finish_interrupted
-from kafka_zk.storage.set_aside import set_aside
-from kafka_zk.storage.transaction_index import transaction_index_problem
-from kafka_zk.storage.types import LoadedOffsets, TopicPartition
-from kafka_zk.system.randomness import SYSTEM_RANDOM
+from kafka_zk.storage.files.files import remove_file, sync_file, sync_path
+from kafka_zk.storage.files.findings import Finding, Observe, discard, ignore
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.leader_epoch_cache import LeaderEpochCache
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.partition_metadata import read_topic_id
+from kafka_zk.storage.log.producer_snapshot import snapshot_offsets
+from kafka_zk.storage.log.producer_state import ProducerState
+from kafka_zk.storage.log.recovery import SegmentScan, scan_segment
+from kafka_zk.storage.log.recovery_work import ScanWork, Steps
+from kafka_zk.storage.records.record_batch import HEADER_SIZE
+from kafka_zk.storage.segments.log_segments import LogSegments
+from kafka_zk.storage.segments.segment import MAX_RELATIVE_OFFSET, Segment, open_segment
+from kafka_zk.storage.segments.segment_swap import INDEX_SUFFIXES, finish_interrupted
+from kafka_zk.storage.segments.set_aside import set_aside
+from kafka_zk.storage.segments.transaction_index import transaction_index_problem
 
 Scanner = Callable[[str, str, str, int, int, int], SegmentScan]
 

@@ -3,7 +3,7 @@
 Single-threaded like ``Log``. What blocks in C goes through ``run_blocking``. When a directory fails (OSError), its logs
 leave the manager and ``on_directory_failure`` is called; in a start, the report names it. ``observe`` receives every
 file that could not be used as it was. Logs call the methods of ``LogOwner``.
-Source: LogManager.scala@3.9. Tests: tests/storage/test_log_manager.py.
+Source: LogManager.scala@3.9. Tests: tests/storage/manager/test_log_manager.py.
 """
 
 import os
@@ -13,17 +13,24 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from kafka_zk.storage.errors import InconsistentLogDir, LogDirLocked, TooManyOpenFiles
-from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.filenames import future_dir, partition_dir
-from kafka_zk.storage.files import sync_path
-from kafka_zk.storage.findings import Observe, ignore
-from kafka_zk.storage.large_snapshots import LargeSnapshots
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_dir import LogDir, Works, remove_trees
-from kafka_zk.storage.log_loader import Scanner, create_log
-from kafka_zk.storage.log_start import (
+from kafka_zk.base.clock import sleep
+from kafka_zk.base.randomness import SYSTEM_RANDOM
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files.errors import InconsistentLogDir, LogDirLocked, TooManyOpenFiles
+from kafka_zk.storage.files.file_pool import FilePool
+from kafka_zk.storage.files.filenames import future_dir, partition_dir
+from kafka_zk.storage.files.files import sync_path
+from kafka_zk.storage.files.findings import Observe, ignore
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.files.run_blocking import RunBlocking, run_inline
+from kafka_zk.storage.log.large_snapshots import LargeSnapshots
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.producer_id_budget import ProducerIdBudget
+from kafka_zk.storage.log.producer_state import DEFAULT_EXPIRATION_MS
+from kafka_zk.storage.log.recovery import scan_segment
+from kafka_zk.storage.manager.log_dir import LogDir, Works, remove_trees
+from kafka_zk.storage.manager.log_loader import Scanner, create_log
+from kafka_zk.storage.manager.log_start import (
     HELPER_POLL_S,
     LogStart,
     OpenedLog,
@@ -33,13 +40,6 @@ from kafka_zk.storage.log_start import (
     open_directory,
     refuse_second_homes,
 )
-from kafka_zk.storage.producer_id_budget import ProducerIdBudget
-from kafka_zk.storage.producer_state import DEFAULT_EXPIRATION_MS
-from kafka_zk.storage.recovery import scan_segment
-from kafka_zk.storage.run_blocking import RunBlocking, run_inline
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import sleep
-from kafka_zk.system.randomness import SYSTEM_RANDOM
 
 
 class LogManager:

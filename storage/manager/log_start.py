@@ -2,24 +2,24 @@
 processes at the same time. ``LogManager.start_steps`` is the way in.
 
 A step does one log of each directory, or one part of one; an owner with other duties sees to them in between.
-Tests: tests/storage/test_log_manager.py, test_recovery_helper.py.
+Tests: tests/storage/manager/test_log_manager.py, test_recovery_helper.py.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
-from kafka_zk.storage.errors import InconsistentLogDir
-from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.findings import Observe, ignore
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_dir import LogDir
-from kafka_zk.storage.log_loader import Dropped, Scanner, load_log_steps
-from kafka_zk.storage.recovery_helper import HelperPool
-from kafka_zk.storage.recovery_work import ScanWork, Steps, Work
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.randomness import SYSTEM_RANDOM
+from kafka_zk.base.randomness import SYSTEM_RANDOM
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files.errors import InconsistentLogDir
+from kafka_zk.storage.files.file_pool import FilePool
+from kafka_zk.storage.files.findings import Observe, ignore
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.recovery_work import ScanWork, Steps, Work
+from kafka_zk.storage.manager.log_dir import LogDir
+from kafka_zk.storage.manager.log_loader import Dropped, Scanner, load_log_steps
+from kafka_zk.storage.manager.recovery_helper import HelperPool
 
 HELPER_MIN_BYTES = 1 << 20
 """Work on fewer bytes is done here. Measured: a MiB takes 0.3 ms to scan in batches of 16 KB and 4 ms in batches of one

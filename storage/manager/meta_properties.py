@@ -5,17 +5,17 @@ optional, as in Kafka, so a file that a power loss left empty or full of NUL byt
 A file with a value that cannot be read makes its directory unusable; one that names another broker or cluster, or comes
 from KRaft mode, stops the broker.
 Source: MetaProperties.java, MetaPropertiesEnsemble.java, KafkaServer.startup@3.9.
-Tests: tests/storage/test_meta_properties.py.
+Tests: tests/storage/manager/test_meta_properties.py.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kafka_zk.storage.errors import CorruptMetaProperties, InconsistentLogDir
-from kafka_zk.storage.filenames import META_PROPERTIES
-from kafka_zk.storage.files import read_file, write_atomically
-from kafka_zk.storage.findings import Finding, Observe, ignore
-from kafka_zk.system.integers import INT32, decimal_integer
+from kafka_zk.base.integers import INT32, decimal_integer
+from kafka_zk.storage.files.errors import CorruptMetaProperties, InconsistentLogDir
+from kafka_zk.storage.files.filenames import META_PROPERTIES
+from kafka_zk.storage.files.files import read_file, write_atomically
+from kafka_zk.storage.files.findings import Finding, Observe, ignore
 
 _VERSION = 0  # implied where a file does not give one
 _KRAFT_VERSION = 1

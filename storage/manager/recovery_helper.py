@@ -1,7 +1,8 @@
 """Helper processes that do the work of a recovery.
 
 Python for one log at a time keeps one core busy, and the broker's own interpreter must stay free to keep its ZooKeeper
-session. A helper is started with the first work and reads files only. Tests: tests/storage/test_recovery_helper.py.
+session. A helper is started with the first work and reads files only.
+Tests: tests/storage/manager/test_recovery_helper.py.
 """
 
 import signal
@@ -10,8 +11,8 @@ from collections.abc import Iterator
 from multiprocessing.connection import wait
 from typing import Any
 
-from kafka_zk.storage.helper_process import FAILED, PROGRESS, Helper
-from kafka_zk.storage.recovery_work import Work
+from kafka_zk.storage.files.helper_process import FAILED, PROGRESS, Helper
+from kafka_zk.storage.log.recovery_work import Work
 
 
 class _RecoveryHelper(Helper):

@@ -1,13 +1,13 @@
 """Building one batch of records that come as a stream: none of them stays in memory uncompressed.
 
 A producer's batches are built by ``record_batch.RecordBatchBuilder``; for the same records both give the same bytes
-(see ``stream_compressor`` for zstd). Tests: tests/storage/test_batch_writer.py.
+(see ``stream_compressor`` for zstd). Tests: tests/storage/records/test_batch_writer.py.
 """
 
-from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.config_table import LONG_MAX
-from kafka_zk.storage.errors import InvalidTimestamp
-from kafka_zk.storage.record_batch import (
+from kafka_zk.storage.files.config_table import LONG_MAX
+from kafka_zk.storage.files.errors import InvalidTimestamp
+from kafka_zk.storage.records.compression import Compression
+from kafka_zk.storage.records.record_batch import (
     HEADER_SIZE,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -15,9 +15,9 @@ from kafka_zk.storage.record_batch import (
     NO_TIMESTAMP,
     assemble_batch,
 )
-from kafka_zk.storage.record_stream import RecordSpan
-from kafka_zk.storage.stream_compressor import StreamCompressor
-from kafka_zk.storage.varint import encode_varint
+from kafka_zk.storage.records.record_stream import RecordSpan
+from kafka_zk.storage.records.stream_compressor import StreamCompressor
+from kafka_zk.storage.records.varint import encode_varint
 
 
 class BatchWriter:

@@ -9,7 +9,7 @@
 ``StreamCompressor`` and ``decompress_chunks`` do it piece by piece, for data that shall never be in memory as a whole.
 
 The libraries are imported on first use, so that a process that never meets a codec does not need it.
-Tests: tests/storage/test_compression.py.
+Tests: tests/storage/records/test_compression.py.
 """
 
 import zlib
@@ -20,7 +20,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any
 
-from kafka_zk.storage.errors import CorruptRecord, UnpacksTooBig, UnsupportedCompression
+from kafka_zk.storage.files.errors import CorruptRecord, UnpacksTooBig, UnsupportedCompression
 
 
 class Compression(IntEnum):

@@ -2,25 +2,25 @@
 
 Functions of bytes, which go through the records as a stream and refuse more than ``record_stream.MAX_RECORDS`` of them.
 Going down loses headers and control batches, to magic 0 also timestamps; each batch keeps its codec.
-Source: RecordsUtil.downConvert, LogValidator.java@3.9. Tests: tests/storage/test_legacy_message_set.py.
+Source: RecordsUtil.downConvert, LogValidator.java@3.9. Tests: tests/storage/records/test_legacy_message_set.py.
 """
 
 from collections.abc import Iterator
 
-from kafka_zk.storage.batch_writer import BatchWriter
-from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.errors import InvalidRecord, InvalidTimestamp, UnsupportedCompression
-from kafka_zk.storage.legacy_message_set import LegacyEntry, encode_message, iter_entries, open_wrapper, wrap
-from kafka_zk.storage.record_batch import (
+from kafka_zk.storage.files.errors import InvalidRecord, InvalidTimestamp, UnsupportedCompression
+from kafka_zk.storage.records.batch_writer import BatchWriter
+from kafka_zk.storage.records.compression import Compression
+from kafka_zk.storage.records.legacy_message_set import LegacyEntry, encode_message, iter_entries, open_wrapper, wrap
+from kafka_zk.storage.records.record_batch import (
     MAX_UNCOMPRESSED_BYTES,
     TIMESTAMP_TYPE_FLAG,
     BatchHeader,
     Buffer,
     iter_batches,
 )
-from kafka_zk.storage.record_stream import MAX_RECORDS, batch_chunks, check_count, key_and_value, walk
-from kafka_zk.storage.stream_compressor import StreamCompressor
-from kafka_zk.storage.varint import as_long, encode_varint
+from kafka_zk.storage.records.record_stream import MAX_RECORDS, batch_chunks, check_count, key_and_value, walk
+from kafka_zk.storage.records.stream_compressor import StreamCompressor
+from kafka_zk.storage.records.varint import as_long, encode_varint
 
 
 def up_convert(

@@ -7,7 +7,7 @@ EndTransactionMarker.java, ControlRecordType.java@3.9. Tests: tests/storage/test
 from struct import Struct
 from typing import NamedTuple
 
-from kafka_zk.storage.record_batch import (
+from kafka_zk.storage.records.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
     HEADER_SIZE,

@@ -7,7 +7,7 @@ everything from the magic byte on. Attributes: bits 0-2 the codec, bit 3 LogAppe
 With a codec, one entry (the wrapper) holds a whole set as its compressed value. Its offset is that of its *last*
 message; the messages inside carry absolute offsets in magic 0 and offsets relative to the first one in magic 1.
 Source: LegacyRecord.java, AbstractLegacyRecordBatch.java@3.9, KIP-31, KIP-32.
-Tests: tests/storage/test_legacy_message_set.py.
+Tests: tests/storage/records/test_legacy_message_set.py.
 """
 
 import zlib
@@ -16,10 +16,10 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
-from kafka_zk.storage.compression import Compression, compress, decompress_chunks
-from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, UnsupportedCompression
-from kafka_zk.storage.lz4_checksum import with_checksum
-from kafka_zk.storage.record_batch import (
+from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord, UnsupportedCompression
+from kafka_zk.storage.records.compression import Compression, compress, decompress_chunks
+from kafka_zk.storage.records.lz4_checksum import with_checksum
+from kafka_zk.storage.records.record_batch import (
     CODEC_MASK,
     MAX_UNCOMPRESSED_BYTES,
     NO_TIMESTAMP,

@@ -3,7 +3,7 @@
 ``validate_batch`` checks the bytes (exactly one batch, magic, length, CRC), ``check_at_once`` that a small batch's
 records can be read, and ``conform`` everything else: big batches, and topics that have rules for single records.
 Source: LogValidator.java@3.9, UnifiedLog.analyzeAndValidateRecords@3.9.
-Tests: tests/storage/test_log.py, tests/storage/test_log_validator.py.
+Tests: tests/storage/log/test_log.py, tests/storage/records/test_log_validator.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,12 +11,12 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from kafka_zk.storage.batch_writer import BatchWriter
-from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.config_table import LONG_MAX
-from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, InvalidTimestamp, UnpacksTooBig
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.record_batch import (
+from kafka_zk.storage.files.config_table import LONG_MAX
+from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord, InvalidTimestamp, UnpacksTooBig
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.records.batch_writer import BatchWriter
+from kafka_zk.storage.records.compression import Compression
+from kafka_zk.storage.records.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
     CRC_POSITION,
@@ -33,9 +33,9 @@ from kafka_zk.storage.record_batch import (
     Buffer,
     read_header,
 )
-from kafka_zk.storage.record_check import check_batch, unreadable
-from kafka_zk.storage.record_stream import batch_chunks, check_count, key_and_value, walk
-from kafka_zk.storage.varint import as_long
+from kafka_zk.storage.records.record_check import check_batch, unreadable
+from kafka_zk.storage.records.record_stream import batch_chunks, check_count, key_and_value, walk
+from kafka_zk.storage.records.varint import as_long
 
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")

@@ -2,10 +2,10 @@
 
 Kafka's first LZ4 writer computed the checksum over the frame's magic number as well. Messages of magic 0 keep that
 mistake for ever: written wrong, because 0.8 clients check for it, and ignored on reading.
-Source: KIP-57, KafkaLZ4BlockOutputStream.java@3.9. Tests: tests/storage/test_compression.py.
+Source: KIP-57, KafkaLZ4BlockOutputStream.java@3.9. Tests: tests/storage/records/test_compression.py.
 """
 
-from kafka_zk.storage.errors import CorruptRecord
+from kafka_zk.storage.files.errors import CorruptRecord
 
 _MAGIC_SIZE = 4
 _CONTENT_SIZE_FLAG = 0x08

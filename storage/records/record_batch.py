@@ -24,7 +24,7 @@ A record is ``length, attributes (int8), timestamp delta, offset delta, key, val
 are zigzag varints, and a length of -1 stands for null. With a codec, all records together are compressed as one blob.
 
 Source: KIP-98; Kafka protocol guide, "Record Batch"; DefaultRecordBatch.java@3.9.
-Tests: tests/storage/test_record_batch.py.
+Tests: tests/storage/records/test_record_batch.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,10 +34,10 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from kafka_zk.storage.compression import Compression, compress, decompress
-from kafka_zk.storage.errors import CorruptRecord, InvalidRecord
-from kafka_zk.storage.types import new_tuple
-from kafka_zk.storage.varint import encode_varint, read_varint
+from kafka_zk.base.types import new_tuple
+from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord
+from kafka_zk.storage.records.compression import Compression, compress, decompress
+from kafka_zk.storage.records.varint import encode_varint, read_varint
 
 Buffer = bytes | bytearray | memoryview
 

@@ -1,20 +1,14 @@
 """Checks that every record of a produced batch can be read, and finds the largest timestamp, without building records.
 
 ``record_stream.walk`` does the same as a bounded stream for callers that need each record. This loop runs for every
-produced batch, so it reads the common varints inline. Tests: tests/storage/test_record_check.py.
+produced batch, so it reads the common varints inline. Tests: tests/storage/records/test_record_check.py.
 """
 
-from kafka_zk.storage.compression import decompress
-from kafka_zk.storage.config_table import LONG_MAX
-from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, UnpacksTooBig
-from kafka_zk.storage.record_batch import (
-    CODEC_MASK,
-    HEADER_SIZE,
-    NO_TIMESTAMP,
-    BatchHeader,
-    Buffer,
-)
-from kafka_zk.storage.varint import as_long, read_varint
+from kafka_zk.storage.files.config_table import LONG_MAX
+from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord, UnpacksTooBig
+from kafka_zk.storage.records.compression import decompress
+from kafka_zk.storage.records.record_batch import CODEC_MASK, HEADER_SIZE, NO_TIMESTAMP, BatchHeader, Buffer
+from kafka_zk.storage.records.varint import as_long, read_varint
 
 _MAX_INT_BYTES = 5  # a varint of 32 bits: Java readers refuse longer ones, however small the value is
 _NOT_A_SIZE = 1 << 40  # beyond the end of any batch

@@ -2,15 +2,15 @@
 
 For whoever must look into a batch that anybody may have made: a few bytes can stand for millions of records. Nothing is
 built per record but what the caller asks for. ``record_batch.decode_records`` is for those who want the records.
-Tests: tests/storage/test_record_stream.py.
+Tests: tests/storage/records/test_record_stream.py.
 """
 
 from collections.abc import Iterator
 
-from kafka_zk.storage.compression import decompress_chunks
-from kafka_zk.storage.errors import InvalidRecord
-from kafka_zk.storage.record_batch import CODEC_MASK, HEADER_SIZE, MAX_UNCOMPRESSED_BYTES, BatchHeader, Buffer
-from kafka_zk.storage.varint import read_varint
+from kafka_zk.storage.files.errors import InvalidRecord
+from kafka_zk.storage.records.compression import decompress_chunks
+from kafka_zk.storage.records.record_batch import CODEC_MASK, HEADER_SIZE, MAX_UNCOMPRESSED_BYTES, BatchHeader, Buffer
+from kafka_zk.storage.records.varint import read_varint
 
 MAX_RECORDS = 1_000_000
 """So many records may a batch have that is taken apart as a whole. Kafka has no such bound."""

@@ -1,14 +1,14 @@
 """Compressing what comes piece by piece, into a result that has a bound.
 
 The result is byte for byte that of ``compression.compress``; only with zstd and more than ``WHOLE_BYTES`` it is another
-one, whose frame does not tell its size. Tests: tests/storage/test_compression.py.
+one, whose frame does not tell its size. Tests: tests/storage/records/test_compression.py.
 """
 
 import zlib
 from collections.abc import Callable
 
-from kafka_zk.storage.compression import Compression, Data, compress, library
-from kafka_zk.storage.errors import RecordTooLarge
+from kafka_zk.storage.files.errors import RecordTooLarge
+from kafka_zk.storage.records.compression import Compression, Data, compress, library
 
 WHOLE_BYTES = 256 * 1024
 _STEP_BYTES = 32 * 1024  # a block of snappy's framing

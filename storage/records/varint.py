@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kafka_zk.storage.errors import InvalidRecord
+from kafka_zk.storage.files.errors import InvalidRecord
 
 _MAX_BYTES = 10  # a 64-bit value
 

@@ -3,7 +3,7 @@
 They are files that hold offsets; which offsets are valid, and when something is due, is ``log.Log``'s part. Where a
 read ended, the next fetch of the same consumer begins: these positions are remembered, so that a consumer that reads
 along needs no index lookup and no header scan at its start.
-Source: LogSegments.java, LocalLog.scala@3.9. Tests: tests/storage/test_log_files.py, tests/storage/test_log.py.
+Source: LogSegments.java, LocalLog.scala@3.9. Tests: tests/storage/test_log_files.py, tests/storage/log/test_log.py.
 """
 
 import os
@@ -14,16 +14,16 @@ from functools import partial
 from random import Random
 from typing import NamedTuple, overload
 
-from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, SWAP_SUFFIX, offset_file
-from kafka_zk.storage.files import remove_file, rename, sync_file, sync_path
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.segment import NEVER_MS, FileSlice, Segment, open_segment
-from kafka_zk.storage.segment_swap import begin_swap, end_swap
-from kafka_zk.storage.set_aside import set_aside
-from kafka_zk.storage.timestamp_search import Search, SearchWork, search_segment
-from kafka_zk.storage.transaction_index import AbortedTransaction
-from kafka_zk.system.randomness import SYSTEM_RANDOM
+from kafka_zk.base.randomness import SYSTEM_RANDOM
+from kafka_zk.storage.files.file_pool import FilePool
+from kafka_zk.storage.files.filenames import SNAPSHOT_SUFFIX, SWAP_SUFFIX, offset_file
+from kafka_zk.storage.files.files import remove_file, rename, sync_file, sync_path
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.segments.segment import NEVER_MS, FileSlice, Segment, open_segment
+from kafka_zk.storage.segments.segment_swap import begin_swap, end_swap
+from kafka_zk.storage.segments.set_aside import set_aside
+from kafka_zk.storage.segments.timestamp_search import Search, SearchWork, search_segment
+from kafka_zk.storage.segments.transaction_index import AbortedTransaction
 
 _REMEMBERED_POSITIONS = 16
 

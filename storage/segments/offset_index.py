@@ -6,7 +6,7 @@ Entries live in an ``array`` of 64-bit words (offset in the upper half), so that
 
 New entries are collected in memory and written by ``write_out`` – before an fsync of the log, at a roll and on close –
 because after a crash the index of everything not yet flushed is rebuilt anyway.
-Source: OffsetIndex.java, AbstractIndex.java@3.9. Tests: tests/storage/test_offset_index.py.
+Source: OffsetIndex.java, AbstractIndex.java@3.9. Tests: tests/storage/segments/test_offset_index.py.
 """
 
 import sys
@@ -14,8 +14,8 @@ from array import array
 from bisect import bisect_right
 from contextlib import suppress
 
-from kafka_zk.storage import files
-from kafka_zk.storage.files import read_file, remove_file
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.files import read_file, remove_file
 
 ENTRY_SIZE = 8
 _POSITION_MASK = 0xFFFFFFFF

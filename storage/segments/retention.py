@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.segment import Segment
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.segments.segment import Segment
 
 
 def count_deletable(

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from random import Random
 
-from kafka_zk.storage import files
-from kafka_zk.storage.errors import CorruptRecord, TooManyOpenFiles
-from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.filenames import (
+from kafka_zk.base.randomness import SYSTEM_RANDOM
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.errors import CorruptRecord, TooManyOpenFiles
+from kafka_zk.storage.files.file_pool import FilePool
+from kafka_zk.storage.files.filenames import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -21,16 +22,22 @@ from kafka_zk.storage.filenames import (
     TRANSACTION_INDEX_SUFFIX,
     offset_file,
 )
-from kafka_zk.storage.files import remove_file, sync_path, write_all
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
-from kafka_zk.storage.offset_index import OffsetIndex
-from kafka_zk.storage.record_batch import HEADER_SIZE, BatchHeader, read_header
-from kafka_zk.storage.segment_scan import BatchSpan, find_boundary, find_offset, is_indexed, iter_spans, read_range
-from kafka_zk.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
-from kafka_zk.storage.time_index import NO_TIMESTAMP, TimeIndex
-from kafka_zk.storage.transaction_index import TransactionIndex
-from kafka_zk.system.randomness import SYSTEM_RANDOM
+from kafka_zk.storage.files.files import remove_file, sync_path, write_all
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.records.record_batch import HEADER_SIZE, BatchHeader, read_header
+from kafka_zk.storage.segments.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
+from kafka_zk.storage.segments.offset_index import OffsetIndex
+from kafka_zk.storage.segments.segment_scan import (
+    BatchSpan,
+    find_boundary,
+    find_offset,
+    is_indexed,
+    iter_spans,
+    read_range,
+)
+from kafka_zk.storage.segments.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
+from kafka_zk.storage.segments.time_index import NO_TIMESTAMP, TimeIndex
+from kafka_zk.storage.segments.transaction_index import TransactionIndex
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 _SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)

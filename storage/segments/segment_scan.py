@@ -1,16 +1,16 @@
 """Walking through the batches of a segment file with few reads: find an offset, a boundary, all headers.
 
 Works on a descriptor and a byte range. Understands magic 2 and the old message sets, whose entries carry their *last*
-offset in front, since a log folder may be older than its broker. Tests: tests/storage/test_log.py.
+offset in front, since a log folder may be older than its broker. Tests: tests/storage/log/test_log.py.
 """
 
 from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from kafka_zk.storage import files
-from kafka_zk.storage.errors import CorruptRecord
-from kafka_zk.storage.record_batch import HEADER_SIZE, LOG_OVERHEAD
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.records.record_batch import HEADER_SIZE, LOG_OVERHEAD
 
 _FRONT = Struct(">qi4xb4xhi")  # base offset, batch length, (epoch), magic, (crc), attributes, last offset delta
 _FRONT_SIZE = 27

@@ -8,15 +8,15 @@ The rules are Kafka's, since a Kafka broker may start on the folder next, and ou
 of a segment, too, where several ``.swap`` files take the place of one: those at or after the lowest ``.cleaned`` one
 are incomplete.
 
-Source: LocalLog.replaceSegments, LogLoader.load@3.9. Tests: tests/storage/test_segment_swap.py.
+Source: LocalLog.replaceSegments, LogLoader.load@3.9. Tests: tests/storage/segments/test_segment_swap.py.
 """
 
 from collections.abc import Sequence
 from contextlib import suppress
 
-from kafka_zk.storage import files
-from kafka_zk.storage.errors import CorruptRecord
-from kafka_zk.storage.filenames import (
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.files.filenames import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -27,11 +27,11 @@ from kafka_zk.storage.filenames import (
     offset_file,
     parse_offset_file,
 )
-from kafka_zk.storage.files import remove_file, sync_path
-from kafka_zk.storage.findings import Observe, discard, ignore
-from kafka_zk.storage.offset_index import OffsetIndex
-from kafka_zk.storage.recovery import scan_segment
-from kafka_zk.storage.segment_scan import iter_spans
+from kafka_zk.storage.files.files import remove_file, sync_path
+from kafka_zk.storage.files.findings import Observe, discard, ignore
+from kafka_zk.storage.log.recovery import scan_segment
+from kafka_zk.storage.segments.offset_index import OffsetIndex
+from kafka_zk.storage.segments.segment_scan import iter_spans
 
 INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 _TEMPORARY_SUFFIX = ".tmp"

@@ -3,17 +3,23 @@
 Recovery and truncation decide on evidence that can be wrong: a checkpoint, a leader that lost its disk. The folder is
 ``<offset>.moved-aside`` in the partition's directory, where ``offset`` is the new end of the log. It holds whole
 segments under their own names, and the bytes cut from a segment's end as ``<offset>.log.tail``. Kafka's brokers ignore
-it; it is deleted with the partition. Tests: tests/storage/test_set_aside.py.
+it; it is deleted with the partition. Tests: tests/storage/segments/test_set_aside.py.
 """
 
 from collections.abc import Sequence
 
-from kafka_zk.storage import files
-from kafka_zk.storage.filenames import LOG_SUFFIX, MOVED_ASIDE_SUFFIX, SNAPSHOT_SUFFIX, offset_file, parse_offset_file
-from kafka_zk.storage.files import sync_path
-from kafka_zk.storage.findings import free_path
-from kafka_zk.storage.segment import Segment
-from kafka_zk.storage.segment_swap import INDEX_SUFFIXES
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.filenames import (
+    LOG_SUFFIX,
+    MOVED_ASIDE_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    offset_file,
+    parse_offset_file,
+)
+from kafka_zk.storage.files.files import sync_path
+from kafka_zk.storage.files.findings import free_path
+from kafka_zk.storage.segments.segment import Segment
+from kafka_zk.storage.segments.segment_swap import INDEX_SUFFIXES
 
 TAIL_SUFFIX = LOG_SUFFIX + ".tail"
 _SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)

@@ -3,15 +3,15 @@
 File: entries of 12 bytes, ``timestamp (int64, ms), relative offset (int32)``, big-endian, both ascending. An entry says
 that the largest timestamp among all records up to the offset is the timestamp. A killed Kafka broker leaves zeros at
 the end. Lookups are rare (ListOffsets), so nothing but the unwritten tail and the last entry stays in memory.
-Source: TimeIndex.java@3.9. Tests: tests/storage/test_time_index.py.
+Source: TimeIndex.java@3.9. Tests: tests/storage/segments/test_time_index.py.
 """
 
 from collections.abc import Iterator
 from contextlib import suppress
 from struct import Struct
 
-from kafka_zk.storage import files
-from kafka_zk.storage.files import read_file, remove_file
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.files import read_file, remove_file
 
 _ENTRY = Struct(">qi")
 ENTRY_SIZE = 12

@@ -5,25 +5,25 @@ which needs nothing but the file's descriptor. That has bounds, too (``AT_MOST``
 none of its records has, or stand for more records than anybody can read. Where they end, the answer is the first offset
 that was not looked at and may be the one: whoever reads from there misses nothing.
 
-Tests: tests/storage/test_timestamp_search.py, test_log.py.
+Tests: tests/storage/segments/test_timestamp_search.py, test_log.py.
 """
 
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
-from kafka_zk.storage.errors import UnpacksTooBig
-from kafka_zk.storage.record_batch import (
+from kafka_zk.base.types import TimestampOffset
+from kafka_zk.storage.files.errors import UnpacksTooBig
+from kafka_zk.storage.records.record_batch import (
     HEADER_SIZE,
     MAX_UNCOMPRESSED_BYTES,
     TIMESTAMP_TYPE_FLAG,
     BatchHeader,
     read_header,
 )
-from kafka_zk.storage.record_stream import MAX_RECORDS, batch_chunks, walk
-from kafka_zk.storage.segment import Segment
-from kafka_zk.storage.segment_scan import iter_spans, read_range
-from kafka_zk.storage.types import TimestampOffset
-from kafka_zk.storage.varint import as_long
+from kafka_zk.storage.records.record_stream import MAX_RECORDS, batch_chunks, walk
+from kafka_zk.storage.records.varint import as_long
+from kafka_zk.storage.segments.segment import Segment
+from kafka_zk.storage.segments.segment_scan import iter_spans, read_range
 
 
 class SearchBounds(NamedTuple):

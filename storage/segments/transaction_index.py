@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
-from kafka_zk.storage.files import read_file, write_end
+from kafka_zk.storage.files.files import read_file, write_end
 
 _ENTRY = Struct(">hqqqq")
 ENTRY_SIZE = _ENTRY.size

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from crc32c import crc32c
 
 from kafka_zk.protocol.api_keys import ApiKey, is_flexible
-from kafka_zk.storage.compression import Compression, compress
-from kafka_zk.storage.record_batch import RecordBatchBuilder, encode_record
+from kafka_zk.storage.records.compression import Compression, compress
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder, encode_record
 
 TIMESTAMP_MS = 1_700_000_000_000
 LATE_MS = TIMESTAMP_MS + 1000

@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
 PAUSE_S = 0.01
 RETRY_PAUSE_S = 0.02

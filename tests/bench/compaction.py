@@ -24,9 +24,9 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from kafka_zk.storage.cleaner_kernel import load_loops
-from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.cleaner.cleaner_kernel import load_loops
+from kafka_zk.storage.records.compression import Compression
 from tests.bench import machine
 from tests.bench.compaction_runs import Beside, Cleaned, clean_by_kafka, clean_by_ours, measure_beside
 from tests.peers import apache_kafka

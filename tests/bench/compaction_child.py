@@ -12,8 +12,9 @@ import sys
 import time
 from collections.abc import Sequence
 
-from kafka_zk.storage import cleaner, helper_process
-from kafka_zk.storage.cleaner import CleanWork
+from kafka_zk.storage.cleaner import cleaner
+from kafka_zk.storage.cleaner.cleaner import CleanWork
+from kafka_zk.storage.files import helper_process
 from tests.bench import measure
 
 

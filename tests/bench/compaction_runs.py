@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from kafka_zk.storage.cleaner import CleanerConfig, CleanWork
-from kafka_zk.storage.log_to_clean import Cleaning, look_at
+from kafka_zk.storage.cleaner.cleaner import CleanerConfig, CleanWork
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
 from tests.bench import measure
 from tests.peers.compaction_brokers import is_clean, log_dir_of, start_on
 from tests.peers.compaction_folders import Folder, copied, open_log

@@ -17,10 +17,10 @@ from itertools import count as numbers
 import confluent_kafka
 import kafka
 
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import Commit, OffsetRegistry, Refused
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry
-from kafka_zk.storage.types import TopicPartition
 
 _BATCH = 500
 _POLL_TIMEOUT_S = 1.0
@@ -45,7 +45,7 @@ def _read_confluent(bootstrap: str, zookeeper: str, topic: str, group: str) -> I
 
 
 def _read_ours(bootstrap: str, zookeeper: str, topic: str, group: str) -> Iterator[int]:
-    from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
+    from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
 
     consumer = BlockingZookeeperConsumer(
         group_id=group, zookeeper_connect=zookeeper, auto_offset_reset="smallest", max_poll_records=_BATCH

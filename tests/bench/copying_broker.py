@@ -9,11 +9,11 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from kafka_zk.broker.lean_imports import import_lean
+from kafka_zk.broker.process.lean_imports import import_lean
 
 import_lean()
 
-from kafka_zk.broker import broker  # noqa: E402  (after import_lean, as in the command line)
+from kafka_zk.broker.process import broker  # noqa: E402  (after import_lean, as in the command line)
 from kafka_zk.cli.main import main  # noqa: E402
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.manager.log_manager import LogManager
 from tests.storage.helpers import append, batch
 
 _LOG_COUNT = 300

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import islice
 
-from kafka_zk.coordinator.keys import partition_for
+from kafka_zk.broker.coordinator.keys import partition_for
 from kafka_zk.protocol.api_keys import ApiKey
 from tests.bench import measure
 from tests.bench.group_wire import (

@@ -16,12 +16,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.log_validator import validate_batch
-from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.timestamp_search import search_here
-from kafka_zk.storage.types import FetchIsolation, TopicPartition
+from kafka_zk.base.types import FetchIsolation, TopicPartition
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.records.log_validator import validate_batch
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
+from kafka_zk.storage.segments.timestamp_search import search_here
 
 BATCH_BYTES = 32 * 1024
 SAMPLES = 300

@@ -36,9 +36,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from kafka_zk.broker.transaction_verifications import verify_transactions
-from kafka_zk.group.partitions import OFFSETS_TOPIC
-from kafka_zk.handlers.table import OFFERED_VERSIONS, Dispatcher
+from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
+from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
+from kafka_zk.broker.process.transaction_verifications import verify_transactions
+from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from kafka_zk.network.connection import ConnectionSettings
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.network.listener import Listener, ListenerSettings
@@ -50,11 +51,10 @@ from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchT
 from kafka_zk.protocol.produce import PartitionData, ProduceRequest, TopicData, write_produce_request
 from kafka_zk.protocol.request import request_header
 from kafka_zk.registry.events import SILENT, EventSource
-from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from tests.bench.group_wire import Member
 from tests.bench.partition_wire import Wire
 from tests.bench.transaction_wire import TransactionalProducer, init_body
-from tests.kafka_zk.handlers.conftest import Harness, batch, build_harness
+from tests.kafka_zk.broker.handlers.conftest import Harness, batch, build_harness
 from tests.kafka_zk.network.harness import LocalReactor
 from tests.peers.processes import wait_until
 

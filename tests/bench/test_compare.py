@@ -12,7 +12,7 @@ from xml.dom import minidom
 import pytest
 from rich.console import Console
 
-from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from tests.bench import machine
 from tests.bench.compare import __main__ as command
 from tests.bench.compare.__main__ import QUICK_SIZES, Comparison, steps_for

@@ -11,9 +11,9 @@ from itertools import islice
 import confluent_kafka
 import confluent_kafka.admin
 
-from kafka_zk.coordinator.keys import partition_for
+from kafka_zk.broker.coordinator.keys import partition_for
+from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from tests.bench.pairs import BrokerLife, Figure, Measured
 from tests.bench.partition_wire import Wire
 from tests.bench.transaction_wire import TransactionalProducer, Wires, await_coordinator, init_body, transact

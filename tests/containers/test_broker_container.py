@@ -3,10 +3,10 @@
 import pytest
 from testcontainers.core.network import Network
 
-from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.errors import ProcessFailed
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.broker_container import ContainerCluster, KafkaZkContainer
 from kafka_zk.testing.zookeeper_container import ZooKeeperContainer
 from tests.integration.acls import ALL, READ, znode_acls

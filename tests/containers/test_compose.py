@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.ports import can_listen
 from kafka_zk.embedded.probe import ask_broker
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.clients import create_topic
 from tests.containers import images
 from tests.integration.processes import wait_for

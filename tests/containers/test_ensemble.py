@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.consumer.blocking_reader import BlockingReader
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.testing.broker_container import ContainerCluster
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.zookeeper_container import ZooKeeperContainer, ZooKeeperEnsemble

@@ -8,10 +8,10 @@ import pytest
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.health import Health, NoAnswer, NotAllowed, ask
 from kafka_zk.embedded.server_security import ServerSecurity
-from kafka_zk.registry.client import SessionState
-from kafka_zk.registry.errors import AuthenticationFailed, NoAuth
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.security.zookeeper import DIGEST, JAAS_FILE, SSL, zookeeper_security
+from kafka_zk.registry.client.client import SessionState
+from kafka_zk.registry.client.errors import AuthenticationFailed, NoAuth
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.security_keys import DIGEST, JAAS_FILE, SSL, zookeeper_security
 from kafka_zk.testing.certificates import CertificateAuthority
 from kafka_zk.testing.variants import PASSWORD, USER, Variant, server_security, write_login
 from kafka_zk.testing.zookeeper import quick_cluster

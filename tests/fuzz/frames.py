@@ -14,8 +14,8 @@ from typing import Any
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import request_header
-from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.records.compression import Compression
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
 TOPICS = ("fuzzed", "fuzzed.too")
 NAMES = (*TOPICS, "", "x", "__consumer_offsets", "..", "../../tmp/escaped", "a/b", "\0", "é€😀", "a" * 249, "b" * 300)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from kafka_zk.handlers.table import OFFERED_VERSIONS
+from kafka_zk.broker.handlers.table import OFFERED_VERSIONS
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import request_header

@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import formatEvent, globalLogPublisher
 
-from kafka_zk.broker.broker import Broker
-from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.metrics.request_stats import RequestStats
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.metrics.request_stats import RequestStats
+from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.security.authorizer import Operation, Resource
 from kafka_zk.network.client import KafkaConnection, connect
 from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestContext
-from kafka_zk.security.authorizer import Operation, Resource
 from kafka_zk.sim.zookeeper import SimZooKeeper
 from tests.kafka_zk.network.harness import LocalReactor
 

@@ -25,9 +25,9 @@ from kafka_zk.protocol.group_membership import (
 from kafka_zk.protocol.offset_commit import read_offset_commit_request
 from kafka_zk.protocol.produce import read_produce_request, read_produce_response
 from kafka_zk.protocol.request import parse_request_header
-from kafka_zk.storage.errors import StorageError
-from kafka_zk.storage.log_validator import validate_batch
-from kafka_zk.storage.record_batch import decode_records
+from kafka_zk.storage.files.errors import StorageError
+from kafka_zk.storage.records.log_validator import validate_batch
+from kafka_zk.storage.records.record_batch import decode_records
 from tests.fuzz.frames import request, spoil
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.handlers.table import OFFERED_VERSIONS
+from kafka_zk.broker.handlers.table import OFFERED_VERSIONS
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch import read_fetch_response
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
@@ -21,7 +21,7 @@ from kafka_zk.protocol.produce import (
     read_produce_response,
     write_produce_request,
 )
-from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from tests.fuzz.frames import TOPICS, FrameSource
 from tests.fuzz.target import BROKERS, Outcome, Target
 

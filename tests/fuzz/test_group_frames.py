@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.group.live_group import now_of
-from kafka_zk.group.loading import LoadedPartition
-from kafka_zk.group.partitions import OFFSETS_TOPIC
-from kafka_zk.group.requests import Now
-from kafka_zk.group.states import GroupState
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.live_group import now_of
+from kafka_zk.broker.group.loading import LoadedPartition
+from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
+from kafka_zk.broker.group.requests import Now
+from kafka_zk.broker.group.states import GroupState
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.storage.types import TopicPartition
 from tests.fuzz.frames import TOPICS
 from tests.fuzz.group_frames import METADATA, GroupFrameSource
 from tests.fuzz.target import Target

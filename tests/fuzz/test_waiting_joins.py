@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.handlers.table import Dispatcher
+from kafka_zk.broker.handlers.table import Dispatcher
 from kafka_zk.network.client import connect
 from kafka_zk.network.memory_pool import FREE_BYTES
 from kafka_zk.protocol import codec

@@ -1,7 +1,7 @@
 """Hostile znodes under a live controller: an unrelated topic can still be created, old ones are served after a restart.
 
-The controllers are real, ZooKeeper is in memory and the brokers are ears (``tests/kafka_zk/controller/world``), so that
-a round of many mutations takes a second. More of them: ``pytest tests/fuzz/test_znodes.py --rounds 200``.
+The controllers are real, ZooKeeper is in memory and the brokers are ears (``tests/kafka_zk/broker/controller/world``),
+so that a round of many mutations takes a second. More of them: ``pytest tests/fuzz/test_znodes.py --rounds 200``.
 """
 
 import gc
@@ -14,20 +14,20 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import LogLevel, capturedLogs
 
-from kafka_zk.handlers.topics import metadata
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.handlers.topics import metadata
+from kafka_zk.broker.security.authorizer import NoAuthorizer
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.registry.broker_ids import generate_broker_id
+from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.consumers import ConsumerRegistry
-from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.producer_ids import allocate_block
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH
-from kafka_zk.security.authorizer import NoAuthorizer
-from kafka_zk.storage.types import TopicPartition
 from tests.fuzz.znodes import VICTIMS, Mutation, ZnodeSource
-from tests.kafka_zk.controller.world import Broker, Cluster, led_by
+from tests.kafka_zk.broker.controller.world import Broker, Cluster, led_by
 
 pytestmark = pytest.mark.slow
 

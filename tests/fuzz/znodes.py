@@ -4,9 +4,9 @@ import json
 import random
 from typing import Any, NamedTuple
 
-from kafka_zk.registry.client import Create, RegistryClient
-from kafka_zk.registry.errors import NoNode, RegistryError
-from kafka_zk.registry.pipeline import create_with_parents
+from kafka_zk.registry.client.client import Create, RegistryClient
+from kafka_zk.registry.client.errors import NoNode, RegistryError
+from kafka_zk.registry.client.pipeline import create_with_parents
 
 VICTIMS = tuple(f"victim-{number}" for number in range(4))
 """Topics that may be destroyed; all others must not notice."""

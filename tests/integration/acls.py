@@ -5,7 +5,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_zk.security.zookeeper import zookeeper_security
+from kafka_zk.registry.client.security_keys import zookeeper_security
 
 READ, ALL = 1, 31
 Acl = frozenset[tuple[str, str, int]]

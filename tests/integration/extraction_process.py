@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafka_zk.cli.main import main as kafka_zk
-from kafka_zk.spark_jobs import options as source_options
-from kafka_zk.spark_jobs.datasource import KafkaZkDataSource, RangeReader
 from kafka_zk.spark_jobs.extraction import job
 from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
-from kafka_zk.spark_jobs.range_partition import read_range
+from kafka_zk.spark_jobs.source import options as source_options
+from kafka_zk.spark_jobs.source.datasource import KafkaZkDataSource, RangeReader
+from kafka_zk.spark_jobs.source.range_partition import read_range
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from tests.integration.processes import wait_for
 from tests.integration.shared_java import attach, is_shared

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.spark_jobs.extraction.steps import POINTS, Phase, Step
-from kafka_zk.storage.types import TopicPartition
 from tests.integration.extraction_process import DRIVER, JAVA, MIDDLE, WORKER, Kill
 from tests.integration.processes import ENVIRON
 from tests.integration.shared_java import SharedJava

@@ -19,7 +19,7 @@ Records = Iterator[list[tuple[int, int]]]
 
 
 def _kafka_zk(bootstrap: str, group: str, topic: str) -> Records:
-    from kafka_zk.consumer.blocking_consumer import BlockingConsumer
+    from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer
 
     with BlockingConsumer(
         [topic], bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest",

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.spark_jobs.cluster_client import ClientSettings, ClusterClient
+from kafka_zk.spark_jobs.source.cluster_client import ClientSettings, ClusterClient
 
 pytestmark = pytest.mark.integration
 

@@ -8,9 +8,9 @@ import confluent_kafka
 import pytest
 from kafka import KafkaConsumer
 
-from kafka_zk.consumer.blocking_consumer import BlockingConsumer
+from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic
 from tests.integration.processes import wait_for
 

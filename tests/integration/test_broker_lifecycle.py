@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import pytest
 
-from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.registry.client import RegistryClient
-from kafka_zk.registry.errors import ConnectionLoss, NoNode
-from kafka_zk.registry.kazoo_blocking import run_blocking
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.errors import ConnectionLoss, NoNode
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient, MakeZooKeeper
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from kafka_zk.testing.zookeeper import Chroot, quick_cluster

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.ports import free_ports
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.storage.meta_properties import read_meta_properties
+from kafka_zk.storage.manager.meta_properties import read_meta_properties
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.zookeeper import Chroot
 from tests.integration.processes import wait_for

@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from kafka_zk.base import types
+from kafka_zk.broker.config.kafka_config import RACK_AWARE_SELECTOR
 from kafka_zk.cli.main import run
-from kafka_zk.config.kafka_config import RACK_AWARE_SELECTOR
-from kafka_zk.consumer.blocking_reader import BlockingReader
-from kafka_zk.storage import types
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from tests.integration.processes import wait_for
 from tests.integration.rack_cluster import RACKS, RackCluster
 from tests.integration.test_replication import create, leader, quiet

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
+from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic
 from tests.integration.processes import wait_for
 from tests.integration.spark import spark  # noqa: F401

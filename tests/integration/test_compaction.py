@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli import compact
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.config import ConfigRegistry
-from kafka_zk.registry.kazoo_blocking import run_blocking
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.clients import blocking_client
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic
 from tests.integration.processes import running, wait_for

@@ -9,14 +9,14 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.errors import BrokerError
-from kafka_zk.consumer.blocking_consumer import BlockingConsumer
-from kafka_zk.consumer.errors import CommitRefused, NoOffsetForPartition
-from kafka_zk.consumer.rebalance_listener import RebalanceListener
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.errors import BrokerError
+from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer
+from kafka_zk.clients.consumer.errors import CommitRefused, NoOffsetForPartition
+from kafka_zk.clients.consumer.rebalance_listener import RebalanceListener
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.groups import write
 from tests.integration.processes import TIMEOUT_S, wait_for

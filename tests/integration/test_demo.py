@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from kafka_zk.demo.flights import count_flights, find_flights
+from kafka_zk.learn.demo.flights import count_flights, find_flights
 from tests.integration.processes import ENVIRON, kafka_zk, running, start, wait_for, wait_for_end
 
 pytestmark = pytest.mark.integration

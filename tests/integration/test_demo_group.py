@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.demo.group import BrokerDemoGroup, ZookeeperDemoGroup
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.learn.demo.group import BrokerDemoGroup, ZookeeperDemoGroup
 from kafka_zk.testing.plugin import MakeTopic
 
 pytestmark = pytest.mark.integration

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.registry.client import RegistryClient
-from kafka_zk.registry.errors import NoNode
-from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.errors import NoNode
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient, MakeZooKeeper
 from tests.integration.processes import wait_for
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
 from tests.integration import exactly_once
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]

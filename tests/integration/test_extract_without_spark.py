@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic
 from tests.integration.processes import COMMAND, ENVIRON, TIMEOUT_S
 from tests.peers.processes import wait_until

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.registry.client import Create
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.client import Create
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.pipeline import create_with_parents, results
 from kafka_zk.registry.consumers import ConsumerRegistry
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
-from kafka_zk.registry.pipeline import create_with_parents, results
 from kafka_zk.registry.znodes import consumers
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.topics import topic_path
@@ -29,7 +30,6 @@ from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.steps import POINTS, Phase, Step
 from kafka_zk.spark_jobs.extraction.table_formats import DELTA, is_table
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeZkClient
 
 pytestmark = pytest.mark.integration

@@ -17,9 +17,9 @@ import pyarrow.dataset
 import pyspark
 import pytest
 
-from kafka_zk.demo.flights import FILE, SCHEMA, find_flights, read_flights
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.learn.demo.flights import FILE, SCHEMA, find_flights, read_flights
 from kafka_zk.spark_jobs.session import prepare_environment
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.processes import ROOT, kafka_zk

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import wait_ready
 from kafka_zk.embedded.ports import free_ports
-from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import request_header
-from kafka_zk.registry.client import RegistryClient, ZnodeStat
-from kafka_zk.registry.errors import NoNode
-from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.registry.client.client import RegistryClient, ZnodeStat
+from kafka_zk.registry.client.errors import NoNode
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.plugin import MakeZkClient
 from kafka_zk.testing.zookeeper import Chroot

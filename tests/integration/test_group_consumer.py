@@ -9,19 +9,19 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
-from kafka_zk.consumer.errors import CommitRefused
-from kafka_zk.consumer.rebalance_listener import RebalanceListener
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
+from kafka_zk.clients.consumer.errors import CommitRefused
+from kafka_zk.clients.consumer.rebalance_listener import RebalanceListener
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.rebalance.events import OffsetsOutdated
-from kafka_zk.registry.client import ZnodeStat
-from kafka_zk.registry.errors import FencedInstanceId, NoNode
+from kafka_zk.registry.client.client import ZnodeStat
+from kafka_zk.registry.client.errors import FencedInstanceId, NoNode
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.events import Reread
-from kafka_zk.registry.kazoo_blocking import run_blocking
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.topics import topic_path
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
 from tests.integration.groups import MakeMember, Member, make_member, settled, write
 from tests.integration.processes import wait_for

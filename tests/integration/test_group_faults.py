@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.embedded.process import ChildProcess
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
-from kafka_zk.registry.client import RegistryClient
-from kafka_zk.registry.errors import RegistryError
-from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import OwnerRegistry
 from kafka_zk.sim.zookeeper_group import Fact, Kind, violations
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
 from kafka_zk.testing.proxy import TcpProxy
 from tests.black_hole import black_hole

@@ -4,8 +4,8 @@ import confluent_kafka
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.testing.plugin import MakeTopic
 
 pytestmark = pytest.mark.integration

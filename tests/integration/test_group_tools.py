@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.consumers import ConsumerRegistry
-from kafka_zk.registry.kazoo_blocking import run_blocking
 from kafka_zk.testing.plugin import MakeTopic, MakeZkClient
 from tests.integration.groups import write
 from tests.integration.processes import TIMEOUT_S, kafka_zk, start, wait_for

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli.main import run
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.registry.client import RegistryClient
-from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
+from kafka_zk.registry.client.pipeline import ensure_paths
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import Claim, OwnerRegistry
-from kafka_zk.registry.pipeline import ensure_paths
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration, encode_registration, id_path, ids_path
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeTopic, MakeZkClient
 
 pytestmark = pytest.mark.integration

@@ -10,19 +10,19 @@ import confluent_kafka
 import pytest
 from kafka import KafkaConsumer
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli.main import run
-from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.ports import LOCALHOST, free_port
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
+from kafka_zk.registry.client.pipeline import ensure_paths
 from kafka_zk.registry.consumers import ConsumerRegistry
 from kafka_zk.registry.group_topics import GroupTopic, GroupTopicRegistry
-from kafka_zk.registry.kazoo_blocking import run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
-from kafka_zk.registry.pipeline import ensure_paths
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration, encode_registration, id_path, ids_path
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
 from tests.integration.processes import wait_for
 

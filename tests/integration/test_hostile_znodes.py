@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.config import ConfigRegistry
-from kafka_zk.registry.kazoo_blocking import run_blocking
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.plugin import MakeCluster, MakeZkClient

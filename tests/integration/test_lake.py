@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.spark_jobs.extraction.compaction import Compacted
 from kafka_zk.spark_jobs.extraction.compaction_job import compact_target
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.client.admin import NewTopic
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.admin import NewTopic
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster
 from tests.peers.processes import wait_until
 

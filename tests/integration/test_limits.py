@@ -18,7 +18,7 @@ from kafka_zk.protocol.produce import (
     write_produce_request,
 )
 from kafka_zk.protocol.request import request_header
-from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.registry.client import RegistryClient
-from kafka_zk.registry.kazoo_blocking import run_blocking
-from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from tests.bench.measure import descriptor_count
 from tests.bench.partition_wire import Wire
 from tests.integration.processes import wait_for
@@ -87,7 +87,7 @@ def test_long_work_never_looks_like_a_freeze(make_cluster, make_zk_client) -> No
         return run_blocking(look())
 
     def nothing_was_told() -> None:
-        told = [line for line in broker.process.output().splitlines() if "kafka_zk.metrics.watchdog" in line]
+        told = [line for line in broker.process.output().splitlines() if "kafka_zk.broker.metrics.watchdog" in line]
         assert not told, "\n".join(told)
 
     first = session()

@@ -14,8 +14,8 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic
 from tests.integration.mixed_broker_group import KINDS
 from tests.integration.processes import ENVIRON, TIMEOUT_S, wait_for

@@ -6,11 +6,11 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from kafka_zk.consumer.blocking_consumer import BlockingConsumer, BlockingZookeeperConsumer
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer, BlockingZookeeperConsumer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeTopic, MakeZkClient
 from tests.integration.groups import write
 from tests.integration.processes import TIMEOUT_S, wait_for

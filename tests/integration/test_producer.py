@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.errors import BufferExhausted, KafkaError, KafkaTimeoutError, NoBrokersAvailable
-from kafka_zk.client.reactor_thread import reactor_thread
-from kafka_zk.consumer.blocking_reader import BlockingReader
-from kafka_zk.consumer.records import ConsumerRecord
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.errors import BufferExhausted, KafkaError, KafkaTimeoutError, NoBrokersAvailable
+from kafka_zk.clients.connection.reactor_thread import reactor_thread
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.clients.producer.partitioners import partition_for_key
+from kafka_zk.clients.producer.producer import Producer, ProducerRecord
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.producer.partitioners import partition_for_key
-from kafka_zk.producer.producer import Producer, ProducerRecord
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic
 
 pytestmark = pytest.mark.integration

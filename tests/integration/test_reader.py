@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from kafka_zk.client.errors import BrokerError
-from kafka_zk.client.list_offsets import ListedOffset
-from kafka_zk.consumer.blocking_reader import BlockingReader
-from kafka_zk.consumer.starts import Timestamp
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import BrokerError
+from kafka_zk.clients.connection.list_offsets import ListedOffset
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.consumer.starts import Timestamp
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic
 
 pytestmark = pytest.mark.integration

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
-from kafka_zk.spark_jobs.broker_connection import BrokerConnection
-from kafka_zk.spark_jobs.cluster_client import ClientSettings, ClusterClient
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 from kafka_zk.spark_jobs.errors import FetchFailed
 from kafka_zk.spark_jobs.extraction import rounds as module
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.rounds import Round, Rounds
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source.broker_connection import BrokerConnection
+from kafka_zk.spark_jobs.source.cluster_client import ClientSettings, ClusterClient
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.spark import spark  # noqa: F401
 

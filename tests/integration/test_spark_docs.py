@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from tests.documented import ZOOKEEPER, Block, blocks
 from tests.integration.processes import ROOT

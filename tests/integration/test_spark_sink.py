@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.spark_jobs.errors import WriteFailed
-from kafka_zk.spark_jobs.topic_writer import TopicWriter, Written
-from kafka_zk.spark_jobs.write_options import parse
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.sink.topic_writer import TopicWriter, Written
+from kafka_zk.spark_jobs.sink.write_options import parse
 from kafka_zk.testing.plugin import MakeTopic
 from tests.documented import BOOTSTRAP, blocks
 from tests.integration.spark import spark  # noqa: F401

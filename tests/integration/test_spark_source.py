@@ -9,17 +9,17 @@ import confluent_kafka.admin
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.spark_jobs.cluster_client import ClusterClient
-from kafka_zk.spark_jobs.driver import Driver
-from kafka_zk.spark_jobs.options import parse
-from kafka_zk.spark_jobs.stream_offsets import StreamOffsets
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source.cluster_client import ClusterClient
+from kafka_zk.spark_jobs.source.driver import Driver
+from kafka_zk.spark_jobs.source.options import parse
+from kafka_zk.spark_jobs.source.stream_offsets import StreamOffsets
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.processes import wait_for

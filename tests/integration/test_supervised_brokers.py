@@ -13,22 +13,22 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.reactor_thread import reactor_thread
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.reactor_thread import reactor_thread
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.process import ChildProcess, python_command
 from kafka_zk.embedded.supervisor import Supervisor
-from kafka_zk.lesson.late_orders import late_leader_and_isr, late_write
+from kafka_zk.learn.lesson.late_orders import late_leader_and_isr, late_write
 from kafka_zk.network.client import KafkaConnection, connect
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import read_fetch_response
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.clients import blocking_client
 from kafka_zk.testing.plugin import MakeTopic
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS

@@ -14,17 +14,17 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.ports import LOCALHOST
-from kafka_zk.registry.client import ZnodeStat
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.client import ZnodeStat
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.unclean_starts import read_unclean_starts
 from kafka_zk.registry.znodes import controller
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.clients import blocking_client
 from kafka_zk.testing.sessions import expire_session
 from tests.integration.processes import wait_for

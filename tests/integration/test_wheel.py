@@ -78,7 +78,7 @@ def test_every_file_of_the_packages_is_in_sdist_and_wheel(tmp_path: Path) -> Non
     with zipfile.ZipFile(wheel) as archive:
         in_wheel = set(archive.namelist())
     expected = shipped()
-    assert "kafka_zk/web/static/index.html" in expected and "kafka_zk/storage/log.py" in expected
+    assert "kafka_zk/recorder/web/static/index.html" in expected and "kafka_zk/storage/log/log.py" in expected
     assert expected - in_sdist == set()
     assert expected - in_wheel == set()
     outside = {name for name in in_wheel if not name.startswith("kafka_zk/") and ".dist-info/" not in name}

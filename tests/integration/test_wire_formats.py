@@ -15,9 +15,10 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.spark_jobs.extraction.dead_letters import OFFSET, PARTITION, REASON, TOPIC
 from kafka_zk.spark_jobs.extraction.errors import Undecodable, WronglyAsked
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
@@ -25,7 +26,6 @@ from kafka_zk.spark_jobs.extraction.job import extract
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from kafka_zk.spark_jobs.extraction.verification import verify
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.spark import spark  # noqa: F401
 from tests.schema_registry import SchemaRegistryServer, schema_registry

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli.main import run
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.registry.client import Create, SessionState
-from kafka_zk.registry.errors import AuthenticationFailed, ConnectionTimeout, NoAuth
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.security.zookeeper import DIGEST, JAAS_FILE, SSL, zookeeper_security
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.registry.client.client import Create, SessionState
+from kafka_zk.registry.client.errors import AuthenticationFailed, ConnectionTimeout, NoAuth
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.security_keys import DIGEST, JAAS_FILE, SSL, zookeeper_security
 from kafka_zk.testing.certificates import CertificateAuthority
 from kafka_zk.testing.plugin import MakeCluster, MakeZooKeeper
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS

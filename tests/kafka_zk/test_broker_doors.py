@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.broker.broker import Broker
-from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.controller.events import ControllerElected, LeadersElected
+from kafka_zk.base.clock import SystemClock
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.controller.events import ControllerElected, LeadersElected
+from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.replica.events import RoleChanged
+from kafka_zk.broker.replica.partition import Role
+from kafka_zk.recorder.timeline.event_codec import decode, encode
 from kafka_zk.registry.events import Event, SessionChanged, WatchFired
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.replica.events import RoleChanged
-from kafka_zk.replica.partition import Role
 from kafka_zk.sim.zookeeper import SimZooKeeper
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import SystemClock
-from kafka_zk.timeline.event_codec import decode, encode
 from tests.kafka_zk.network.harness import LocalReactor
 
 YEAR_2033_MS = 2_000_000_000_000
@@ -89,7 +89,7 @@ def test_an_observer_hears_of_the_controller_the_replicas_and_the_registry(obser
 
 
 def test_everything_that_a_broker_tells_can_be_written_down(observed: Observed) -> None:
-    """Not every kind happens here; tests/kafka_zk/timeline/test_event_codec.py has them all."""
+    """Not every kind happens here; tests/kafka_zk/recorder/timeline/test_event_codec.py has them all."""
     observed.client.disconnect()
     assert any(isinstance(event, SessionChanged) for event in observed.events)
     assert [decode(encode(event)) for event in observed.events] == observed.events

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.broker.broker import Broker
-from kafka_zk.broker.server import _sentence
-from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.registry.client import SessionState
-from kafka_zk.registry.errors import RegistryError
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.process.server import _sentence
+from kafka_zk.registry.client.client import SessionState
+from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.sim.zookeeper import SimZooKeeper
 from tests.kafka_zk.network.harness import LocalReactor
 

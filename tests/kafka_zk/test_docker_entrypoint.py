@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from kafka_zk import __version__
-from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.ports import free_port
 

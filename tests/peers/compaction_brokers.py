@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from kafka_zk.storage.checkpoints import format_checkpoint, read_offsets
+from kafka_zk.storage.files.checkpoints import format_checkpoint, read_offsets
 from tests.peers import targets
 from tests.peers.compaction_folders import Folder
 from tests.peers.targets import Target

@@ -15,16 +15,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kafka_zk.storage import files
-from kafka_zk.storage.cleaner import CleanerConfig
-from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.legacy_message_set import LegacyMessage, iter_entries, read_message_set, write_message_set
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_loader import load_log_steps
-from kafka_zk.storage.log_to_clean import clean_here
-from kafka_zk.storage.record_batch import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.cleaner.cleaner import CleanerConfig
+from kafka_zk.storage.cleaner.log_to_clean import clean_here
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.file_pool import FilePool
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.recovery_work import run_here
+from kafka_zk.storage.manager.log_loader import load_log_steps
+from kafka_zk.storage.records.compression import Compression
+from kafka_zk.storage.records.legacy_message_set import LegacyMessage, iter_entries, read_message_set, write_message_set
+from kafka_zk.storage.records.record_batch import (
     CONTROL_FLAG,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
@@ -32,9 +34,7 @@ from kafka_zk.storage.record_batch import (
     decode_records,
     read_header,
 )
-from kafka_zk.storage.recovery_work import run_here
-from kafka_zk.storage.segment_scan import iter_spans
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.segments.segment_scan import iter_spans
 from tests.peers.made_logs import Content, pack_batch
 
 HOUR_MS = 3_600_000

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kazoo.client import KazooClient
 
-from kafka_zk.storage.filenames import (
+from kafka_zk.storage.files.filenames import (
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
     PARTITION_METADATA,

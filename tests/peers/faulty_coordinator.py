@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from kafka_zk.broker.group.group import Group
+from kafka_zk.broker.group.offset_manager import Codes, Committer, OffsetManager
+from kafka_zk.broker.handlers.groups import offset_fetch
 from kafka_zk.cli.main import main
-from kafka_zk.group.group import Group
-from kafka_zk.group.offset_manager import Codes, Committer, OffsetManager
-from kafka_zk.handlers.groups import offset_fetch
 from kafka_zk.protocol.errors import ErrorCode
 
 VARIABLE = "FAULT"

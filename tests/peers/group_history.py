@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import confluent_kafka
 
-from kafka_zk.group.records import GroupKey, OffsetKey, decode_group_value, decode_key, decode_offset_value
+from kafka_zk.broker.group.records import GroupKey, OffsetKey, decode_group_value, decode_key, decode_offset_value
 from kafka_zk.protocol.primitives import read_count, read_name
 from tests.peers.mixed_group import Position
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
 from tests.peers import foreign_programs, wire_probe
 from tests.peers.clients.python_members import CLIENTS as PYTHON_CLIENTS
 from tests.peers.group_history import History, faults, read_offsets_topic

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from kafka_zk.storage.compression import Compression, compress
-from kafka_zk.storage.legacy_message_set import LegacyMessage, write_message_set
-from kafka_zk.storage.record_batch import CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG, encode_record
+from kafka_zk.storage.records.compression import Compression, compress
+from kafka_zk.storage.records.legacy_message_set import LegacyMessage, write_message_set
+from kafka_zk.storage.records.record_batch import CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG, encode_record
 
 _HEADER = Struct(">qiibIhiqqqhii")  # KIP-98; the CRC covers everything behind it
 _CRC = Struct(">I")

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaException
 
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.consumer.blocking_consumer import BlockingConsumer
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer
 from tests.peers import apache_kafka, java
 from tests.peers.jars import ORACLE_VERSION
 from tests.soak.client_thread import ClientThread

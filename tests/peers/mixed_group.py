@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import confluent_kafka
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.consumers import ConsumerRegistry
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import OwnerRegistry
 from kafka_zk.registry.znodes.consumers import consumer_of, thread_id
-from kafka_zk.storage.types import TopicPartition
 from tests.bench.rebalance.processes import MemberProcess
 from tests.peers import jars, java
 from tests.peers.processes import wait_until

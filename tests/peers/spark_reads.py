@@ -7,8 +7,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kafka_zk.spark_jobs.offset_specs import format_offsets
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.spark_jobs.source.offset_specs import format_offsets
 
 EARLIEST, LATEST = -2, -1
 _NOW_MS = 1_700_000_000_000

@@ -17,7 +17,6 @@ from dataclasses import replace
 from threading import Barrier
 from typing import Any
 
-from kafka_zk.spark_jobs.datasource import KafkaZkDataSource
 from kafka_zk.spark_jobs.errors import SourceError
 from kafka_zk.spark_jobs.extraction.job import extract
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, planned
@@ -26,8 +25,9 @@ from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from kafka_zk.spark_jobs.extraction.table_compaction import compact_table
 from kafka_zk.spark_jobs.extraction.table_formats import DELTA, ICEBERG
 from kafka_zk.spark_jobs.extraction.table_lake import FENCE, RECORDS, DeltaTables, IcebergTables
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.session import spark_session
+from kafka_zk.spark_jobs.source.datasource import KafkaZkDataSource
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from tests.integration.spark import LOCAL, SMALL
 

@@ -11,9 +11,9 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
-from kafka_zk.spark_jobs.wire.schema_registry import SchemaRegistry
-from kafka_zk.spark_jobs.wire.value_decoder import value_decoder
+from kafka_zk.spark_jobs.values.framing import ValueUndecodable
+from kafka_zk.spark_jobs.values.schema_registry import SchemaRegistry
+from kafka_zk.spark_jobs.values.value_decoder import value_decoder
 from tests.integration.processes import wait_for
 from tests.peers.apicurio import apicurio
 from tests.spark_jobs.wire.test_value_decoder import FIRST_AVRO, FIRST_JSON, SECOND_PROTO, message

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.assignment import Assignment, consumer_of, group_snapshot
 from kafka_zk.rebalance.group_strategy import STRATEGIES
 from kafka_zk.rebalance.topic_filter import InvalidTopicFilter, topic_filter
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.registry.pipeline import ensure_paths, results
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.pipeline import ensure_paths, results
 from kafka_zk.registry.znodes import consumers
 from kafka_zk.registry.znodes.consumers import WHITE_LIST, ConsumerRegistration
 from kafka_zk.registry.znodes.topics import TOPICS, TopicAssignment, encode_assignment, topic_path
-from kafka_zk.storage.types import TopicPartition
 from tests.peers import jars
 from tests.peers.clients.base import ClientFailed
 from tests.peers.clients.old_clients import OldDriver

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import confluent_kafka
 import pytest
 
-from kafka_zk.config.kafka_config import RACK_AWARE_SELECTOR
+from kafka_zk.broker.config.kafka_config import RACK_AWARE_SELECTOR
 from tests.integration.rack_cluster import RACKS, RackCluster
 from tests.integration.test_replication import create, leader
 from tests.peers import jars

@@ -19,11 +19,11 @@ from click.testing import CliRunner
 from kazoo.client import KazooClient
 
 from kafka_zk.cli import compact
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.storage.cleaner import CleanedSegment
-from kafka_zk.storage.log_to_clean import Cleaning, look_at
-from kafka_zk.storage.record_batch import CONTROL_FLAG
-from kafka_zk.storage.segment_swap import begin_swap
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.storage.cleaner.cleaner import CleanedSegment
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
+from kafka_zk.storage.records.record_batch import CONTROL_FLAG
+from kafka_zk.storage.segments.segment_swap import begin_swap
 from tests.peers import dump_log, targets
 from tests.peers.clients.base import Read
 from tests.peers.clients.librdkafka import ConfluentConsumer

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
-from kafka_zk.consumer.assignors import ASSIGNORS, Assigned, GroupMemberSubscription
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.assignors import ASSIGNORS, Assigned, GroupMemberSubscription
 from kafka_zk.protocol.consumer_protocol import Subscription
-from kafka_zk.storage.types import TopicPartition
 from tests.peers import jars
 from tests.peers.clients.line_process import LineProcess
 

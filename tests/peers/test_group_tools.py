@@ -13,7 +13,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from tests.peers import jars, targets, wire_probe
 from tests.peers.processes import wait_until
 from tests.peers.tool_script import Said, Step, ToolRunner, said_to_each

@@ -12,7 +12,7 @@ import confluent_kafka
 import pytest
 
 from kafka_zk.cli.main import run
-from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from tests.peers import targets, wire_probe
 from tests.peers.processes import ProcessFailed, wait_until
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import confluent_kafka.admin
 import pytest
 
-from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from tests.peers import wire_probe
 from tests.peers.clients.base import Read, Write
 from tests.peers.clients.librdkafka import ConfluentConsumer, ConfluentProducer

@@ -25,11 +25,11 @@ from kafka_zk.protocol.produce import (
     read_produce_response,
     write_produce_request,
 )
-from kafka_zk.storage.compression import Compression, compress
-from kafka_zk.storage.record_batch import TIMESTAMP_TYPE_FLAG, RecordBatchBuilder, assemble_batch, set_crc
+from kafka_zk.storage.records.compression import Compression, compress
+from kafka_zk.storage.records.record_batch import TIMESTAMP_TYPE_FLAG, RecordBatchBuilder, assemble_batch, set_crc
 from tests.bench.partition_wire import Wire
 from tests.peers.targets import APACHE_KAFKA, Target
-from tests.storage.test_record_check import MALFORMED
+from tests.storage.records.test_record_check import MALFORMED
 
 pytestmark = pytest.mark.peers
 

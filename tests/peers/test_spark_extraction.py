@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import confluent_kafka
 import pytest
 
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.spark_jobs.extraction.job import extract
 from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
-from kafka_zk.storage.types import TopicPartition
 from tests.peers import jars, spark_sources, targets
 from tests.peers.mixed_group import CONSUMED_S, Member, MixedGroup, Position
 from tests.peers.processes import wait_until

@@ -14,9 +14,9 @@ import confluent_kafka
 import confluent_kafka.admin
 import pytest
 
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.storage.types import TopicPartition
 from tests.peers import spark_reads, spark_sources, targets, wire_probe
 from tests.peers.made_logs import LogMaker, MadeTopic, plant
 from tests.peers.processes import wait_until

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from tests.integration.extraction_process import DRIVER
 from tests.integration.killed_extraction import Point

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from tests.peers import jars, targets, wire_probe
 from tests.peers.tool_script import (
     CONFIGS,

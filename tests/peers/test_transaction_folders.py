@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.dump import dump_file
-from kafka_zk.storage.record_batch import RecordBatchBuilder, iter_batches
-from kafka_zk.storage.transaction_index import AbortedTransaction, decode_transaction_index
+from kafka_zk.storage.manager.dump import dump_file
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder, iter_batches
+from kafka_zk.storage.segments.transaction_index import AbortedTransaction, decode_transaction_index
 from tests.peers import jars, java, wire_probe
 from tests.peers.handover import HOLDERS, LATELY_MS, holder
 from tests.peers.targets import Target

@@ -8,14 +8,14 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.errors import RecordTooLargeError
-from kafka_zk.consumer.blocking_consumer import BlockingConsumer
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.producer.errors import ProducerFenced, TransactionAbortable, TransactionAborted
-from kafka_zk.producer.future import RecordFuture
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.errors import RecordTooLargeError
+from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer
+from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.clients.producer.errors import ProducerFenced, TransactionAbortable, TransactionAborted
+from kafka_zk.clients.producer.future import RecordFuture
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
 from tests.integration import exactly_once
 from tests.peers.targets import Target
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.registry.client import EventType
+from kafka_zk.recorder.timeline.event_codec import encode
+from kafka_zk.recorder.web.recording import Recording
+from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Transaction
+from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.events import WatchFired
-from kafka_zk.registry.transaction_log import Created, DataSet, Transaction
-from kafka_zk.timeline.event_codec import encode
-from kafka_zk.web.recording import Recording
-from tests.kafka_zk.web.large_cluster import VICTIM, large_cluster
+from tests.kafka_zk.recorder.web.large_cluster import VICTIM, large_cluster
 from tests.peers.web_browser import Page, page_of, until
 
 pytestmark = pytest.mark.peers

@@ -14,15 +14,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from kafka_zk.client.admin import NewTopic
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.errors import KafkaError
+from kafka_zk.clients.admin.admin import NewTopic
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.embedded.jars import find_zookeeper_jars
-from kafka_zk.registry.client import EventType
+from kafka_zk.recorder.timeline.trace_file import TraceFollower
+from kafka_zk.recorder.web.recording import CHANGES, Entry, Recording
+from kafka_zk.recorder.web.znode_tree import Znode
+from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.events import WatchFired
-from kafka_zk.timeline.trace_file import TraceFollower
-from kafka_zk.web.recording import CHANGES, Entry, Recording
-from kafka_zk.web.znode_tree import Znode
 from tests.peers.java import SOURCES
 from tests.peers.processes import tied
 from tests.peers.web_browser import TIMEOUT_S, UpCluster, cluster_with_page, until

@@ -14,10 +14,10 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from tempfile import TemporaryDirectory
 
-from kafka_zk.client.admin import NewTopic
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.web.recording import Recording
-from tests.kafka_zk.web.large_cluster import large_cluster
+from kafka_zk.clients.admin.admin import NewTopic
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.recorder.web.recording import Recording
+from tests.kafka_zk.recorder.web.large_cluster import large_cluster
 from tests.peers.palette_png import screenshot
 from tests.peers.web_browser import Page, cluster_with_page, page_of, until
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import socket
 import struct
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import is_flexible
 from kafka_zk.protocol.fetch import FetchedPartition, read_fetch_response
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
-from kafka_zk.storage.types import TopicPartition
 
 _READY_TIMEOUT_S = 2.0
 _ANSWER_TIMEOUT_S = 60.0

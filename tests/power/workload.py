@@ -11,9 +11,9 @@ from typing import Any
 
 import confluent_kafka
 
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from tests.power.history import Acknowledged, History, Record, Topic, Transaction
 from tests.power.topics import GROUP, RETENTION_MS, TIMED, TRANSACTIONAL_GROUP, TRANSACTIONAL_ID
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from kafka_zk.registry.client import SessionState
+from kafka_zk.registry.client.client import SessionState
 from tests.rebalance.world import Group, Process
 
 MEMBERS_MAX = 6

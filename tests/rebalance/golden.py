@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.assignment import Assignment, GroupSnapshot, group_snapshot
 from kafka_zk.registry.znodes.consumers import BLACK_LIST, WHITE_LIST, ConsumerRegistration
-from kafka_zk.storage.types import TopicPartition
 
 #: The cluster's topics. No two names with equal hashes: there Kafka's order depends on how ZooKeeper lists children.
 PARTITIONS_OF = {

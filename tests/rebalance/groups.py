@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.assignment import Assignment, GroupSnapshot, ThreadId, group_snapshot
 from kafka_zk.registry.znodes.consumers import BLACK_LIST, WHITE_LIST, ConsumerRegistration
-from kafka_zk.storage.types import TopicPartition
 
 TOPICS = ("a", "b", "c.d", "e_f")
 

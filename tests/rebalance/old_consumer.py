@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.assignment import consumer_of, group_snapshot
 from kafka_zk.rebalance.range import RangeAssignor
-from kafka_zk.registry.client import Create, SessionState
+from kafka_zk.registry.client.client import Create, SessionState
+from kafka_zk.registry.client.errors import NodeExists, NoNode, RegistryError
+from kafka_zk.registry.client.pipeline import create_with_parents, ensure_paths
+from kafka_zk.registry.client.watches import ChildrenWatcher
 from kafka_zk.registry.consumers import ConsumerRegistry
-from kafka_zk.registry.errors import NodeExists, NoNode, RegistryError
 from kafka_zk.registry.offsets import OffsetRegistry
-from kafka_zk.registry.pipeline import create_with_parents, ensure_paths
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.registry.watches import ChildrenWatcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.brokers import BROKER_IDS
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.sim.zookeeper_group import Fact, Kind
-from kafka_zk.storage.types import TopicPartition
 
 if TYPE_CHECKING:
     from tests.rebalance.world import Group

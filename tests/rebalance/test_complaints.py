@@ -6,14 +6,14 @@ that; each raises AssertionError (``Stuck`` is one) when the complaint would be 
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import events
 from kafka_zk.rebalance.config import GroupConfig
-from kafka_zk.registry.client import SessionState
+from kafka_zk.registry.client.client import SessionState
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.sim.zookeeper_group import Kind
-from kafka_zk.storage.types import TopicPartition
 from tests.rebalance.world import Group, Process
 
 SEEDS = range(4)

@@ -2,12 +2,12 @@
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import events
 from kafka_zk.rebalance.config import GroupConfig
 from kafka_zk.rebalance.events import RebalanceEvent
-from kafka_zk.registry.errors import FencedInstanceId, SessionLost
+from kafka_zk.registry.client.errors import FencedInstanceId, SessionLost
 from kafka_zk.registry.znodes import consumers as znodes
-from kafka_zk.storage.types import TopicPartition
 from tests.rebalance.world import Group, Process
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")

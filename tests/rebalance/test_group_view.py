@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.group_strategy import STRATEGIES
 from kafka_zk.rebalance.group_view import GroupView
 from kafka_zk.rebalance.topic_filter import InvalidTopicFilter
@@ -11,7 +12,6 @@ from kafka_zk.rebalance.topics_wanted import NOTHING_WANTED, TopicsWanted
 from kafka_zk.registry.consumers import Member
 from kafka_zk.registry.znodes.consumers import WHITE_LIST, ConsumerRegistration
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment
-from kafka_zk.storage.types import TopicPartition
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 MINE = ConsumerRegistration({"t": 2}, strategies=("cooperative-sticky", "range"))

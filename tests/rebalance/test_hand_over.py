@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import events
 from kafka_zk.rebalance.config import GroupConfig
 from kafka_zk.rebalance.delivery import Start
@@ -18,7 +19,6 @@ from kafka_zk.rebalance.effects import (
 from kafka_zk.rebalance.hand_over import PATIENCE_TIMER, HandOver
 from kafka_zk.rebalance.outbox import Outbox
 from kafka_zk.registry.owners import Claimed, Taken
-from kafka_zk.storage.types import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 

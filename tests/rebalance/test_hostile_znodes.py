@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from kafka_zk.registry.client import Create
-from kafka_zk.registry.pipeline import create_with_parents
+from kafka_zk.registry.client.client import Create
+from kafka_zk.registry.client.pipeline import create_with_parents
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.brokers import BROKER_IDS
 from kafka_zk.registry.znodes.consumers import WHITE_LIST

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.effects import Effect, Note, ReadOwners, SetTimer, WriteAssignment
 from kafka_zk.rebalance.group_strategy import STRATEGIES
 from kafka_zk.rebalance.group_view import GroupView
@@ -10,7 +11,6 @@ from kafka_zk.registry.consumers import Member
 from kafka_zk.registry.group_assignments import ABSENT
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment
-from kafka_zk.storage.types import TopicPartition
 
 T0, T1, T2, T3 = (TopicPartition("t", number) for number in range(4))
 DYNAMIC = ConsumerRegistration({"t": 1}, strategies=("sticky",))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import effects, events, inputs
 from kafka_zk.rebalance.config import GroupConfig
 from kafka_zk.rebalance.effects import Effect, Note
@@ -11,7 +12,6 @@ from kafka_zk.rebalance.topics_wanted import TopicsWanted
 from kafka_zk.registry.consumers import Member
 from kafka_zk.registry.owners import Claimed, Taken
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
-from kafka_zk.storage.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 RANGE = ConsumerRegistration({"t": 1}, strategies=("range",))

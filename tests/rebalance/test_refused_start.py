@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from twisted.logger import LogLevel, globalLogPublisher
 
-from kafka_zk.registry.client import Create, Delete
-from kafka_zk.registry.errors import DuplicateConsumerId, FencedInstanceId, RegistryError
+from kafka_zk.registry.client.client import Create, Delete
+from kafka_zk.registry.client.errors import DuplicateConsumerId, FencedInstanceId, RegistryError
 from kafka_zk.registry.znodes.consumers import id_path
 from tests.rebalance.old_consumer import GROUP
 from tests.rebalance.world import Group

@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import effects, inputs
 from kafka_zk.rebalance.driver import GroupDriver
 from kafka_zk.rebalance.hand_over import HandOver
 from kafka_zk.rebalance.member import GroupMember
 from kafka_zk.rebalance.ownership import Ownership
 from kafka_zk.rebalance.stalls import StallGuard
-from kafka_zk.registry.client import Delete, SessionState
-from kafka_zk.registry.errors import ConnectionLoss
+from kafka_zk.registry.client.client import Delete, SessionState
+from kafka_zk.registry.client.errors import ConnectionLoss
+from kafka_zk.registry.client.watches import Rereader
 from kafka_zk.registry.group_topics import GroupTopic
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
-from kafka_zk.registry.watches import Rereader
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.sim.old_rules import no_lease, no_reread_on_reconnect, no_token
-from kafka_zk.storage.types import TopicPartition
 from tests.rebalance import test_complaints as complaints
 from tests.rebalance.test_topic_made_again import starts_anew
 from tests.rebalance.test_vanished_claims import is_claimed_again, no_commit_without_claim, wakes_up_without_a_claim

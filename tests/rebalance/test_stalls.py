@@ -5,7 +5,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from kafka_zk.rebalance.stalls import STALL_S, TURN_S, StallGuard
-from kafka_zk.registry.errors import ConnectionLoss, NoAuth, RegistryError, SessionLost
+from kafka_zk.registry.client.errors import ConnectionLoss, NoAuth, RegistryError, SessionLost
 
 
 @pytest.mark.parametrize("error", [ConnectionLoss, SessionLost, NoAuth, RegistryError])

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.states import TRANSITIONS, HoldingState, IllegalStateChange, PartitionTable
-from kafka_zk.storage.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 PATHS = {

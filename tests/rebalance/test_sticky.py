@@ -7,10 +7,10 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.assignment import Assignment, GroupSnapshot, ThreadId, group_snapshot
 from kafka_zk.rebalance.sticky import StickyAssignor
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
-from kafka_zk.storage.types import TopicPartition
 from tests.rebalance.best_assignment import least_squares_and_moves
 from tests.rebalance.groups import Group, equal_members, everything, groups, loads
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import events
-from kafka_zk.registry.client import Create, Delete, SetData
+from kafka_zk.registry.client.client import Create, Delete, SetData
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.sim.zookeeper_group import Kind
-from kafka_zk.storage.types import TopicPartition
 from tests.rebalance.old_consumer import GROUP
 from tests.rebalance.world import Group, Process
 

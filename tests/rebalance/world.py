@@ -11,16 +11,17 @@ from twisted.internet.base import DelayedCall
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.config import GroupConfig
 from kafka_zk.rebalance.delivery import Start
 from kafka_zk.rebalance.driver import GroupDriver
 from kafka_zk.rebalance.events import RebalanceEvent
-from kafka_zk.registry.client import Create, Delete, Operation
+from kafka_zk.registry.client.client import Create, Delete, Operation
+from kafka_zk.registry.client.watches import DataWatcher
 from kafka_zk.registry.events import Event
 from kafka_zk.registry.offsets import Refused
 from kafka_zk.registry.paths import ensure_persistent_paths
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.registry.watches import DataWatcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment, assignment_path, decode
@@ -29,7 +30,6 @@ from kafka_zk.sim.scheduler import Scheduler, Stuck
 from kafka_zk.sim.zookeeper import SimZooKeeper
 from kafka_zk.sim.zookeeper_client import SimClient
 from kafka_zk.sim.zookeeper_group import Fact, Kind, facts_of, violations
-from kafka_zk.storage.types import TopicPartition
 from tests.rebalance.old_consumer import GROUP, OldConsumer
 
 COOPERATIVE = ("cooperative-sticky", "range")

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from tests.registry.group_lab import GroupLab, RealLab, SimulatedLab
 from tests.registry.world import World

@@ -6,13 +6,13 @@ from typing import Any, Protocol, TypeVar
 
 from twisted.internet import task
 
-from kafka_zk.registry.client import Create, RegistryClient, SessionState, SetData, ZnodeStat
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.base.clock import Timers
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.client import Create, RegistryClient, SessionState, SetData, ZnodeStat
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.pipeline import create_with_parents
 from kafka_zk.registry.owners import Claim
-from kafka_zk.registry.pipeline import create_with_parents
 from kafka_zk.registry.znodes.consumers import thread_id
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Timers
 from kafka_zk.testing.zookeeper import Chroot
 from tests.registry.world import World
 

@@ -9,8 +9,8 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from kafka_zk.registry.client import Operation, ZnodeStat
-from kafka_zk.registry.errors import MultiFailed, RegistryError
+from kafka_zk.registry.client.client import Operation, ZnodeStat
+from kafka_zk.registry.client.errors import MultiFailed, RegistryError
 from kafka_zk.sim.znode_tree import ZnodeTree
 
 

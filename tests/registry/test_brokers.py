@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from kafka_zk.registry.brokers import BrokerRegistry, LiveBrokers
-from kafka_zk.registry.client import Delete, SessionState
-from kafka_zk.registry.errors import DuplicateBrokerId, RegistryError, SessionLost
+from kafka_zk.registry.client.client import Delete, SessionState
+from kafka_zk.registry.client.errors import DuplicateBrokerId, RegistryError, SessionLost
 from kafka_zk.registry.registration import ghost_life_ms
 from kafka_zk.registry.unclean_starts import read_unclean_starts
 from kafka_zk.registry.znodes.brokers import broker_path

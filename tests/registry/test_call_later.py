@@ -1,6 +1,6 @@
 """What is called later by a blocking client is called while its thread waits; see test_watches.py for the others."""
 
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 
 DEADLINE_MS = 30_000
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from kafka_zk.registry.close_session import close_session
+from kafka_zk.registry.client.close_session import close_session
 
 
 def test_a_name_with_many_addresses_costs_no_more_than_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:

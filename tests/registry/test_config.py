@@ -6,7 +6,7 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import LogLevel, capturedLogs
 
-from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.config import ConfigRegistry
 from tests.registry.world import World
 

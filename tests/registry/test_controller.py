@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.client import Check, Create, Delete, SessionState, SetData
-from kafka_zk.registry.controller import BATCH_SIZE_BYTES, ControllerRegistry, Elected, Lost
-from kafka_zk.registry.errors import (
+from kafka_zk.registry.client.client import Check, Create, Delete, SessionState, SetData
+from kafka_zk.registry.client.errors import (
     BadVersion,
     ConnectionLoss,
     ControllerMoved,
@@ -19,6 +18,7 @@ from kafka_zk.registry.errors import (
     RegistryError,
     SessionLost,
 )
+from kafka_zk.registry.controller import BATCH_SIZE_BYTES, ControllerRegistry, Elected, Lost
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, decode_epoch
 from kafka_zk.sim.zookeeper_client import SimClient
 from tests.registry.world import World, broker_info

@@ -3,10 +3,10 @@
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.registry.client import Create
+from kafka_zk.registry.client.client import Create
+from kafka_zk.registry.client.errors import InvalidZnode, NoNode, RegistryError
+from kafka_zk.registry.client.pipeline import create_with_parents
 from kafka_zk.registry.controller_epoch import ControllerEpochs
-from kafka_zk.registry.errors import InvalidZnode, NoNode, RegistryError
-from kafka_zk.registry.pipeline import create_with_parents
 from kafka_zk.registry.znodes.controller import CONTROLLER_EPOCH
 from tests.registry.world import World
 

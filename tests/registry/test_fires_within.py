@@ -5,7 +5,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
-from kafka_zk.registry.session import fires_within
+from kafka_zk.registry.client.session import fires_within
 
 
 def waiting_for(clock: Clock, awaited: "Deferred[Any]", delay_s: float) -> "tuple[Deferred[Any], list[Any]]":

@@ -1,4 +1,4 @@
-"""A process whose reactor stands still loses its session, although kazoo's thread lives on; see registry/pulse.py."""
+"""A process whose reactor stands still loses its session although kazoo's thread lives (registry/client/pulse.py)."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafka_zk.registry.client import RegistryClient, SessionState
-from kafka_zk.registry.kazoo_blocking import run_blocking
-from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
-from kafka_zk.registry.pulse import Pulse
+from kafka_zk.registry.client.client import RegistryClient, SessionState
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
+from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
+from kafka_zk.registry.client.pulse import Pulse
 from kafka_zk.testing.plugin import MakeZkClient
 from kafka_zk.testing.proxy import TcpProxy
 from kafka_zk.testing.zookeeper import Chroot

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_zk.registry.client import Create, RegistryClient
-from kafka_zk.registry.errors import BadVersion
+from kafka_zk.registry.client.client import Create, RegistryClient
+from kafka_zk.registry.client.errors import BadVersion
 from kafka_zk.registry.group_assignments import ABSENT, GroupAssignmentRegistry
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment, assignment_path
 from tests.registry.group_lab import GROUP, GroupLab, create_znode, delete_znode, tp

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafka_zk.registry.client import Create, RegistryClient
+from kafka_zk.registry.client.client import Create, RegistryClient
+from kafka_zk.registry.client.errors import GroupNotEmpty, NoNode
 from kafka_zk.registry.consumers import ConsumerRegistry
-from kafka_zk.registry.errors import GroupNotEmpty, NoNode
 from kafka_zk.registry.group_assignments import ABSENT, GroupAssignmentRegistry
 from kafka_zk.registry.group_topics import GroupTopic, GroupTopicRegistry
 from kafka_zk.registry.groups import check_empty, delete_group, delete_group_offsets, delete_group_topic, groups

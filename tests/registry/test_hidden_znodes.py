@@ -3,18 +3,18 @@
 import pytest
 from twisted.logger import LogLevel, capturedLogs
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry import groups, znode_tree
 from kafka_zk.registry.brokers import BrokerRegistry, LiveBrokers
-from kafka_zk.registry.client import Create
+from kafka_zk.registry.client.client import Create
+from kafka_zk.registry.client.errors import NoAuth
+from kafka_zk.registry.client.pipeline import create_with_parents, read_all
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.consumers import ConsumerRegistry
-from kafka_zk.registry.errors import NoAuth
 from kafka_zk.registry.offsets import OffsetRegistry, StoredOffset
-from kafka_zk.registry.pipeline import create_with_parents, read_all
 from kafka_zk.registry.topics import UNKNOWN_CZXID, TopicRegistry
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from kafka_zk.storage.types import TopicPartition
 from tests.registry.world import World, broker_info
 
 

@@ -2,18 +2,18 @@
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.broker_ids import generate_broker_id
+from kafka_zk.registry.client.errors import TooManyProducerIds
+from kafka_zk.registry.client.pipeline import results
 from kafka_zk.registry.cluster_id import get_or_create, random_id
-from kafka_zk.registry.errors import TooManyProducerIds
 from kafka_zk.registry.features import read_features, write_operation
 from kafka_zk.registry.isr import notify_isr_change, notify_log_dir_failure, read_isr_changes, read_log_dir_failures
 from kafka_zk.registry.paths import PERSISTENT_PATHS, ensure_persistent_paths
-from kafka_zk.registry.pipeline import results
 from kafka_zk.registry.producer_ids import allocate_block
 from kafka_zk.registry.znodes import producer_ids
 from kafka_zk.registry.znodes.feature import FinalizedFeatures
 from kafka_zk.registry.znodes.producer_ids import ProducerIdBlock
-from kafka_zk.storage.types import TopicPartition
 from tests.registry.world import World
 
 

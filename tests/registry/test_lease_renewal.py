@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from kazoo.protocol.states import ZnodeStat as KazooStat
 
-from kafka_zk.registry.client import Delete, SessionState
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
+from kafka_zk.registry.client.client import Delete, SessionState
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 
 Ask = Callable[[KazooBlockingClient], Awaitable[Any]]
 STAT = KazooStat(*range(11))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kafka_zk.registry.brokers import READ_AT_ONCE, BrokerRegistry, LiveBrokers
-from kafka_zk.registry.client import Create, Delete
+from kafka_zk.registry.client.client import Create, Delete
 from kafka_zk.registry.znodes import brokers as znodes
 from tests.registry.world import World, broker_info
 

@@ -7,13 +7,13 @@ AllocateProducerIds with UNKNOWN_SERVER_ERROR.
 from collections.abc import Awaitable
 from typing import Any
 
-from kafka_zk.registry.client import Create, RegistryClient
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.client import Create, RegistryClient
+from kafka_zk.registry.client.pipeline import results
 from kafka_zk.registry.cluster_id import get_or_create
 from kafka_zk.registry.isr import notify_isr_change
 from kafka_zk.registry.paths import PERSISTENT_PATHS, ensure_persistent_paths
-from kafka_zk.registry.pipeline import results
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.storage.types import TopicPartition
 from tests.registry.group_lab import GroupLab
 
 PARENTS = ("/brokers", "/config", "/admin", "/cluster")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_zk.registry.client import RegistryClient, SetData
-from kafka_zk.registry.errors import SessionLost
+from kafka_zk.registry.client.client import RegistryClient, SetData
+from kafka_zk.registry.client.errors import SessionLost
 from kafka_zk.registry.offsets import NO_VERSION, NOT_THE_OWNER, Commit, OffsetRegistry, StoredOffset
 from kafka_zk.registry.owners import OwnerRegistry, Release
 from kafka_zk.registry.znodes import consumers as znodes

@@ -6,13 +6,13 @@ from operator import eq
 
 import pytest
 
-from kafka_zk.registry.client import Create, RegistryClient, SessionState
-from kafka_zk.registry.errors import MultiFailed, NoAuth, SessionLost
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.client import Create, RegistryClient, SessionState
+from kafka_zk.registry.client.errors import MultiFailed, NoAuth, SessionLost
+from kafka_zk.registry.client.pipeline import ensure_paths
 from kafka_zk.registry.offsets import NOT_THE_OWNER, Commit, OffsetRegistry, StoredOffset
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
-from kafka_zk.registry.pipeline import ensure_paths
 from kafka_zk.registry.znodes import consumers as znodes
-from kafka_zk.storage.types import TopicPartition
 from tests.registry.group_lab import GROUP, GroupLab, claims, create_znode, delete_znode, get_znode, tp
 from tests.registry.world import World
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.registry.client import Create, SetData
+from kafka_zk.registry.client.client import Create, SetData
 from tests.registry.broken_scripts import on_simulator
 from tests.registry.possible_trees import PossibleTrees
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import admin, json_codec, topics
 from kafka_zk.registry.znodes.json_codec import MOST_REPLICAS
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch
-from kafka_zk.storage.types import TopicPartition
 
 AS_MANY_AS_ALLOWED = list(range(MOST_REPLICAS))
 TOO_MANY = list(range(MOST_REPLICAS + 1))

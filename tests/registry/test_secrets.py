@@ -5,8 +5,8 @@ import json
 import pytest
 
 from kafka_zk.registry import znode_tree
-from kafka_zk.registry.client import Create
-from kafka_zk.registry.pipeline import create_with_parents
+from kafka_zk.registry.client.client import Create
+from kafka_zk.registry.client.pipeline import create_with_parents
 from kafka_zk.registry.znodes.secrets import HIDDEN, masked
 from tests.registry.world import World
 

@@ -7,8 +7,8 @@ import pytest
 from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 
-from kafka_zk.registry.client import SessionState
-from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
+from kafka_zk.registry.client.client import SessionState
+from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
 from tests.registry.world import World
 
 

@@ -12,8 +12,8 @@ from typing import BinaryIO
 import pytest
 
 from kafka_zk.embedded.ports import LOCALHOST
-from kafka_zk.registry.client import SessionState
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.client import SessionState
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import Claimed, OwnerRegistry, Release
 from kafka_zk.testing.proxy import TcpProxy

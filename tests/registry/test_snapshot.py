@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.registry.snapshot import SnapshotZnode, oldest_snapshot
+from kafka_zk.recorder.zookeeper_files.snapshot import SnapshotZnode, oldest_snapshot
 from tests.registry.test_transaction_log import ACL, text
 
 SESSION = 0x1000

@@ -2,11 +2,11 @@
 
 import pytest
 
-from kafka_zk.registry.errors import InvalidZnode, NodeExists, NoNode
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.errors import InvalidZnode, NodeExists, NoNode
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, TopicAssignment
-from kafka_zk.storage.types import TopicPartition
 from tests.registry.world import World
 
 TOPIC_ID = "YTI9vJfzQOepxQr8vcaMoQ"

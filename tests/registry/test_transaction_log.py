@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.registry.transaction_log import (
+from kafka_zk.recorder.zookeeper_files.transaction_log import (
     Created,
     DataSet,
     Deleted,

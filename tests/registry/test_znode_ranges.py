@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.base.integers import INT8, INT16, INT32, INT64
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import (
     admin,
     brokers,
@@ -22,7 +23,6 @@ from kafka_zk.registry.znodes import (
     producer_ids,
     topics,
 )
-from kafka_zk.system.integers import INT8, INT16, INT32, INT64
 
 Decode = Callable[[bytes], Any]
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.registry.errors import InvalidZnode, RequestTooLarge
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.errors import InvalidZnode, RequestTooLarge
 from kafka_zk.registry.znodes import (
     admin,
     brokers,
@@ -30,7 +31,6 @@ from kafka_zk.registry.znodes.feature import FinalizedFeatures
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment
 from kafka_zk.registry.znodes.producer_ids import ProducerIdBlock
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, TopicAssignment
-from kafka_zk.storage.types import TopicPartition
 
 PLAIN = EndPoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 23090)
 

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
-from kafka_zk.client.reactor_thread import ReactorThread, reactor_thread
-from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
+from kafka_zk.clients.connection.reactor_thread import ReactorThread, reactor_thread
+from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
 from kafka_zk.testing.zookeeper import Chroot
 
 T = TypeVar("T")

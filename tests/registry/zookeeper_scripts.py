@@ -15,9 +15,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
-from kafka_zk.registry.client import Check, Create, Delete, Operation, RegistryClient, SetData, WatchedEvent, ZnodeStat
-from kafka_zk.registry.errors import MultiFailed, RegistryError
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.client import (
+    Check,
+    Create,
+    Delete,
+    Operation,
+    RegistryClient,
+    SetData,
+    WatchedEvent,
+    ZnodeStat,
+)
+from kafka_zk.registry.client.errors import MultiFailed, RegistryError
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.sim.scheduler import Scheduler
 from kafka_zk.sim.zookeeper import SimZooKeeper
 from tests.sim import played

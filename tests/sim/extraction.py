@@ -12,9 +12,10 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk.client.waiting import sleep
-from kafka_zk.registry.client import SessionState, Watch
-from kafka_zk.registry.errors import ConnectionTimeout, RegistryError
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.waiting import sleep
+from kafka_zk.registry.client.client import SessionState, Watch
+from kafka_zk.registry.client.errors import ConnectionTimeout, RegistryError
 from kafka_zk.registry.znodes import consumers
 from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, PATIENCE_MS, Outcome
 from kafka_zk.sim.faults import KINDS, Fault, FaultsInForce, drawn
@@ -30,7 +31,6 @@ from kafka_zk.spark_jobs.extraction.job import ExtractionRun
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from kafka_zk.spark_jobs.extraction.table_formats import DELTA, is_table
-from kafka_zk.storage.types import TopicPartition
 from tests.sim.memory_lake import MemoryLake, Store, faults, gaps
 
 GROUP = "lake"

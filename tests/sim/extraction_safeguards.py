@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.registry.client import Check, SetData
+from kafka_zk.registry.client.client import Check, SetData
 from kafka_zk.sim.campaign import Outcome
 from kafka_zk.sim.zookeeper_client import SimClient
 from kafka_zk.spark_jobs.extraction import job

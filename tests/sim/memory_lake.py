@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.extraction import inventory as inventories
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
@@ -17,7 +18,6 @@ from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.table_formats import is_table
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
-from kafka_zk.storage.types import TopicPartition
 
 Record = tuple[TopicPartition, int]
 

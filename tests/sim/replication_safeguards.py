@@ -9,25 +9,25 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.controller import alter_partition, election, partition_state
-from kafka_zk.controller.context import Context, LeadershipInfo
-from kafka_zk.controller.effects import WriteState
+from kafka_zk.broker.controller import alter_partition, election, partition_state
+from kafka_zk.broker.controller.context import Context, LeadershipInfo
+from kafka_zk.broker.controller.effects import WriteState
+from kafka_zk.broker.replica.fetcher_state import FetcherState, Truncate
+from kafka_zk.broker.replica.isr_state import Pending
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.replica.partition import Partition
+from kafka_zk.broker.replica.remote_replicas import RemoteReplicas
+from kafka_zk.broker.replica.replica_fetcher import ReplicaFetcher
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.controller import ControllerRegistry
-from kafka_zk.replica.fetcher_state import FetcherState, Truncate
-from kafka_zk.replica.isr_state import Pending
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.replica.partition import Partition
-from kafka_zk.replica.remote_replicas import RemoteReplicas
-from kafka_zk.replica.replica_fetcher import ReplicaFetcher
 from kafka_zk.sim.campaign import Outcome
 from kafka_zk.sim.replicated import play_replicated
 from kafka_zk.sim.zookeeper_client import SimClient
-from kafka_zk.storage import log_loader
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.producer_state import ProducerState
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.producer_state import ProducerState
+from kafka_zk.storage.manager import log_loader
+from kafka_zk.storage.manager.log_manager import LogManager
 from tests.sim import taken_out
 from tests.sim.taken_out import TakeOut
 

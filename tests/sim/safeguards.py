@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.broker.broker import Broker
-from kafka_zk.consumer.consumer_coordinator import ConsumerCoordinator
-from kafka_zk.controller.loop import Controller
-from kafka_zk.group.group import Group
-from kafka_zk.group.loading import LoadedPartition
+from kafka_zk.broker.controller.loop import Controller
+from kafka_zk.broker.group.group import Group
+from kafka_zk.broker.group.loading import LoadedPartition
+from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.clients.consumer.consumer_coordinator import ConsumerCoordinator
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.sim import old_rules
-from kafka_zk.storage.log_dir import LogDir
-from kafka_zk.storage.producer_state import ProducerState, Replayed
+from kafka_zk.storage.log.producer_state import ProducerState, Replayed
+from kafka_zk.storage.manager.log_dir import LogDir
 from tests.rebalance import test_safeguards as groups
 
 TakeOut = Callable[[Any], None]

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.consumer.errors import CommitRefused
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.consumer.errors import CommitRefused
 from kafka_zk.sim import broker_group
 from kafka_zk.sim.campaign import BROKER
 from kafka_zk.sim.clients import BROKER_GROUP, SimBrokerMember, SimProducer, make_admin
 from kafka_zk.sim.history import Committed, HandedOut, History, Lifted
 from kafka_zk.sim.world import World
-from kafka_zk.storage.types import TopicPartition
 
 TP = TopicPartition("t", 0)
 

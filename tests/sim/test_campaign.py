@@ -6,7 +6,7 @@ import pytest
 
 from kafka_zk.sim.campaign import play
 from kafka_zk.sim.faults import Fault
-from kafka_zk.storage import files
+from kafka_zk.storage.files import files
 from tests.sim.safeguards import SAFEGUARDS
 from tests.sim.taken_out import play_without
 

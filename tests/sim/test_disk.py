@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from kafka_zk.sim.disk import SimDisk
-from kafka_zk.storage import files
-from kafka_zk.storage.files import FileSystem
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.files import FileSystem
 
 STEPS = 400
 NAMES = ("a", "b", "d", "d/a", "d/e", "d/e/f")

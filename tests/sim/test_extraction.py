@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
 from tests.sim.extraction import play_extraction
 from tests.sim.extraction_safeguards import SAFEGUARDS, play_extraction_without
 from tests.sim.memory_lake import faults, gaps

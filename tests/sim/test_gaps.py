@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.producer.producer import Producer
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.producer.producer import Producer
 from kafka_zk.sim.clients import make_admin
 from kafka_zk.sim.world import SESSION_TIMEOUT_MS, SimBroker, World
-from kafka_zk.storage.types import TopicPartition
 from tests.bench.compare.load import Gaps
 
 BROKERS = 3

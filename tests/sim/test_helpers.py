@@ -11,9 +11,9 @@ from kafka_zk.sim.helpers import SimHelper, SimHelpers
 from kafka_zk.sim.history import Acked
 from kafka_zk.sim.process import Process
 from kafka_zk.sim.scheduler import Scheduler
-from kafka_zk.storage.helper_process import DONE, FAILED, PROGRESS, Report
-from kafka_zk.storage.offset_map import Replaced
-from kafka_zk.storage.record_filter import LastOffsetOf, choose
+from kafka_zk.storage.cleaner.offset_map import Replaced
+from kafka_zk.storage.cleaner.record_filter import LastOffsetOf, choose
+from kafka_zk.storage.files.helper_process import DONE, FAILED, PROGRESS, Report
 
 
 class Counting:
@@ -73,5 +73,5 @@ def test_a_run_compacts_and_a_cleaner_that_drops_too_much_is_found(monkeypatch: 
     def drops_the_last_as_well(last_offset_of: LastOffsetOf, *rest: Any, replaced: Replaced) -> Any:
         return choose(lambda key: last_offset_of(key) + 1, *rest)
 
-    monkeypatch.setattr("kafka_zk.storage.cleaner.choose", drops_the_last_as_well)
+    monkeypatch.setattr("kafka_zk.storage.cleaner.cleaner.choose", drops_the_last_as_well)
     assert any("no later record of its key" in each for each in play(3, ()).violations)

@@ -2,10 +2,11 @@
 
 import pytest
 
-from kafka_zk.controller.events import ControllerElected
-from kafka_zk.group.events import AssignmentCompleted
-from kafka_zk.replica.events import RoleChanged
-from kafka_zk.replica.partition import Role
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.events import ControllerElected
+from kafka_zk.broker.group.events import AssignmentCompleted
+from kafka_zk.broker.replica.events import RoleChanged
+from kafka_zk.broker.replica.partition import Role
 from kafka_zk.sim import broker_group, judges
 from kafka_zk.sim.clients import key_of
 from kafka_zk.sim.faults import disturbed, reassigned
@@ -22,7 +23,6 @@ from kafka_zk.sim.history import (
     Sent,
     Stored,
 )
-from kafka_zk.storage.types import TopicPartition
 
 TP = TopicPartition("durable", 0)
 CACHED = TopicPartition("cached", 0)

@@ -6,7 +6,7 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.python.failure import Failure
 
-from kafka_zk.client.errors import NoBrokersAvailable
+from kafka_zk.clients.connection.errors import NoBrokersAvailable
 from kafka_zk.sim.clients import make_admin
 from kafka_zk.sim.process import Process
 from kafka_zk.sim.scheduler import Scheduler

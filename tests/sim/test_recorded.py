@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.recorder.web.api import RecordingApi
+from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.sim import library
 from kafka_zk.sim.recorded import record
 from kafka_zk.sim.scenario import parse
-from kafka_zk.web.api import RecordingApi
-from kafka_zk.web.recording import Recording
 
 
 @pytest.fixture(scope="module")

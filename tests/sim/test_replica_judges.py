@@ -1,5 +1,6 @@
 """The judges of replication find planted violations, and accept sound samples."""
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.sim import replica_judges
 from kafka_zk.sim.replica_judges import (
     EndSeen,
@@ -10,7 +11,6 @@ from kafka_zk.sim.replica_judges import (
     StateSample,
     StateWrite,
 )
-from kafka_zk.storage.types import TopicPartition
 
 TP = TopicPartition("t", 0)
 STATE = StateSample(1.0, TP, 1, 4, 2, (1, 2), 7)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kafka_zk.cli.replay import command
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.cli.cluster.replay import command
 from kafka_zk.rebalance.driver import GroupDriver
-from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.sim import conditions, library, old_rules, verbs
 from kafka_zk.sim.faults import Fault
 from kafka_zk.sim.replay import replay

@@ -4,8 +4,8 @@ from collections.abc import Awaitable
 
 import pytest
 
-from kafka_zk.registry.client import Check, Create, Delete, EventType, SessionState, SetData, WatchedEvent
-from kafka_zk.registry.errors import (
+from kafka_zk.registry.client.client import Check, Create, Delete, EventType, SessionState, SetData, WatchedEvent
+from kafka_zk.registry.client.errors import (
     BadVersion,
     ConnectionLoss,
     MultiFailed,
@@ -16,7 +16,7 @@ from kafka_zk.registry.errors import (
     RegistryError,
     SessionLost,
 )
-from kafka_zk.registry.pipeline import outcomes, results
+from kafka_zk.registry.client.pipeline import outcomes, results
 from kafka_zk.sim.scheduler import Scheduler, Stuck
 from kafka_zk.sim.zookeeper import SimZooKeeper
 from kafka_zk.sim.zookeeper_client import SimClient

@@ -2,9 +2,9 @@
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import events
 from kafka_zk.sim.zookeeper_group import Fact, Kind, facts_of, violations
-from kafka_zk.storage.types import TopicPartition
 from tests.rebalance.world import Group
 
 T0 = TopicPartition("t", 0)

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.group.offsets import GroupOffsets
-from kafka_zk.group.transactional_offsets import Marker
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.offsets import GroupOffsets
+from kafka_zk.broker.group.transactional_offsets import Marker
+from kafka_zk.broker.transaction.requests import ProducerIdAndEpoch, SendMarkers
+from kafka_zk.broker.transaction.transaction import Transaction
 from kafka_zk.sim.campaign import Outcome
 from kafka_zk.sim.transactional import play_transactional
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction.requests import ProducerIdAndEpoch, SendMarkers
-from kafka_zk.transaction.transaction import Transaction
+from kafka_zk.storage.log.log import Log
 from tests.sim import taken_out
 from tests.sim.taken_out import TakeOut
 

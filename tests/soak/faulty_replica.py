@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from kafka_zk.broker.replica.fetcher_state import FetcherState
+from kafka_zk.broker.replica.isr_state import Committed, Pending
+from kafka_zk.broker.replica.isr_updates import IsrUpdates
+from kafka_zk.broker.replica.partition import Partition
+from kafka_zk.broker.replica.remote_replicas import RemoteReplicas
 from kafka_zk.cli.main import main
 from kafka_zk.registry.controller import ControllerRegistry, Elected, Lost
-from kafka_zk.replica.fetcher_state import FetcherState
-from kafka_zk.replica.isr_state import Committed, Pending
-from kafka_zk.replica.isr_updates import IsrUpdates
-from kafka_zk.replica.partition import Partition
-from kafka_zk.replica.remote_replicas import RemoteReplicas
 
 VARIABLE = "FAULT"
 TOO_FEW = "a high watermark over too few"

@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 
 from kafka_zk.sim.disk import survivor
-from kafka_zk.storage.files import Data, FileSystem
+from kafka_zk.storage.files.files import Data, FileSystem
 
 
 class Disk(FileSystem):

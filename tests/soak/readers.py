@@ -5,8 +5,8 @@ from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from kafka_zk.consumer.blocking_reader import BlockingReader
-from kafka_zk.storage import types
+from kafka_zk.base import types
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from tests.soak.client_thread import ClientThread
 
 METADATA_MS = 300

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from kafka_zk.config.inter_broker_protocol import alter_partition_version
+from kafka_zk.broker.config.inter_broker_protocol import alter_partition_version
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.testing.proxy import TcpProxy

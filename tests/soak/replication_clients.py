@@ -7,9 +7,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from kafka_zk.client.errors import KafkaError as OurError
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.producer.future import RecordFuture
+from kafka_zk.clients.connection.errors import KafkaError as OurError
+from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.clients.producer.future import RecordFuture
 from tests.soak.client_thread import ClientThread
 from tests.soak.readers import METADATA_MS, Given, LibrdkafkaSource, OurSource, Reader, Source
 from tests.soak.replication_history import Acknowledged, Read

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from kafka_zk.storage.record_batch import decode_records, iter_batches
+from kafka_zk.storage.records.record_batch import decode_records, iter_batches
 from tests.soak.zookeeper_log import Write
 
 Records = Mapping[int, bytes]

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
+from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from tests.peers.processes import wait_until
 from tests.sim import played
 from tests.soak import replication_clients

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from kafka_zk.storage.checkpoints import MAX_OFFSET
-from kafka_zk.storage.errors import InconsistentLogDir
-from kafka_zk.storage.filenames import (
+from kafka_zk.base.types import TimestampOffset, TopicPartition
+from kafka_zk.storage.files.checkpoints import MAX_OFFSET
+from kafka_zk.storage.files.errors import InconsistentLogDir
+from kafka_zk.storage.files.filenames import (
     CLEAN_SHUTDOWN,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -22,8 +23,7 @@ from kafka_zk.storage.filenames import (
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_CHECKPOINT,
 )
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.types import TimestampOffset, TopicPartition
+from kafka_zk.storage.log.log import Log
 from tests.soak.file_damage import damage
 from tests.soak.logs import RandomLogs, Values, small_segments
 from tests.storage.helpers import T0, max_timestamp_offset, offset_for_timestamp, read_values

@@ -10,11 +10,15 @@ import pytest
 from confluent_kafka import TopicPartition as AdminPartition
 from confluent_kafka.admin import AdminClient
 
-from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.storage.checkpoints import write_offsets
-from kafka_zk.storage.filenames import LEADER_EPOCH_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.files.checkpoints import write_offsets
+from kafka_zk.storage.files.filenames import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.zookeeper import Chroot
 from tests.soak.brokers import kill_broker, one_broker

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage import cleaner
+from kafka_zk.storage.cleaner import cleaner
 from tests.storage.test_compaction_crash import crash_everywhere
 from tests.storage.test_compaction_model import run_history
 

@@ -8,10 +8,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka_zk.storage.dump import dump_file
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.record_batch import iter_batches
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.dump import dump_file
+from kafka_zk.storage.records.record_batch import iter_batches
 from tests.soak.logs import RandomLogs, check_prefix, small_segments
 from tests.storage.helpers import read_values
 

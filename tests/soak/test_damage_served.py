@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.client.errors import BrokerError
-from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import BrokerError
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.storage.checkpoints import read_offsets
-from kafka_zk.storage.filenames import RECOVERY_POINT_CHECKPOINT
-from kafka_zk.storage.record_batch import iter_batches
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.files.checkpoints import read_offsets
+from kafka_zk.storage.files.filenames import RECOVERY_POINT_CHECKPOINT
+from kafka_zk.storage.records.record_batch import iter_batches
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.zookeeper import Chroot
 from tests.integration.processes import kafka_zk, wait_for

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from tests.integration.spark import LOCAL, SMALL
 from tests.integration.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.clients.producer.future import RecordFuture
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.producer.future import RecordFuture
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.zookeeper import Chroot
 from tests.soak.brokers import crashed_broker_returns, one_broker

@@ -6,9 +6,9 @@ import dataclasses
 import random
 from pathlib import Path
 
-from kafka_zk.storage import files
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.log_config import LogConfig
 from tests.soak.logs import RandomLogs, check_prefix, small_segments
 from tests.soak.power import Disk
 from tests.storage.helpers import T0

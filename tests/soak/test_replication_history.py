@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from tests.soak.replication_history import Acknowledged, Evidence, Read, election_faults, faults
 from tests.soak.zookeeper_log import Write
 

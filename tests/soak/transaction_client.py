@@ -17,14 +17,14 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 import confluent_kafka
 from confluent_kafka import KafkaException
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.errors import KafkaError, KafkaTimeoutError
-from kafka_zk.consumer.blocking_reader import BlockingReader
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.producer.errors import TransactionFatal
-from kafka_zk.producer.future import RecordFuture
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import monotonic_s
+from kafka_zk.base.clock import monotonic_s
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.errors import KafkaError, KafkaTimeoutError
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.clients.producer.errors import TransactionFatal
+from kafka_zk.clients.producer.future import RecordFuture
 
 TIMEOUTS_MS = (4_000, 15_000)
 """Of transactions, in every second life."""

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.base import types
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.process import tied
-from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.sim.transaction_judge import History, Observed, transactions_of
-from kafka_zk.storage import types
 from tests.peers.processes import wait_until
 from tests.soak import transaction_client
 from tests.soak.readers import Given, Reader, Source

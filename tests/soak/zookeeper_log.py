@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka_zk.registry.transaction_log import Created, DataSet, transactions
+from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, transactions
 
 
 class Write(NamedTuple):

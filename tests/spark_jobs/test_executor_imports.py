@@ -9,12 +9,14 @@ pytestmark = pytest.mark.slow
 
 _PROGRAM = """
 import sys
-import kafka_zk.spark_jobs.datasource, kafka_zk.spark_jobs.range_fetcher, kafka_zk.spark_jobs.stream_reader
-from kafka_zk.spark_jobs.range_settings import FetchSettings
-from kafka_zk.spark_jobs.cluster_client import ClientSettings
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+import kafka_zk.spark_jobs.source.datasource
+import kafka_zk.spark_jobs.source.range_fetcher
+import kafka_zk.spark_jobs.source.stream_reader
+from kafka_zk.spark_jobs.source.range_settings import FetchSettings
+from kafka_zk.spark_jobs.source.cluster_client import ClientSettings
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.errors import FetchFailed
-fetcher = kafka_zk.spark_jobs.range_fetcher.fetch(
+fetcher = kafka_zk.spark_jobs.source.range_fetcher.fetch(
     [OffsetRange("t", 0, 0, 1)], FetchSettings(ClientSettings("127.0.0.1:1", patience_ms=1)))
 try:
     list(fetcher)

@@ -26,14 +26,14 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("nothing is to be started or asked")
 
     monkeypatch.setattr("kafka_zk.spark_jobs.session.spark_session", forbidden)
-    monkeypatch.setattr("kafka_zk.registry.kazoo_blocking.KazooBlockingClient.start", forbidden)
+    monkeypatch.setattr("kafka_zk.registry.client.kazoo_blocking.KazooBlockingClient.start", forbidden)
 
 
 def test_without_spark_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = "Spark needs numba: pip install 'kafka-zk[spark]'"
-    monkeypatch.setattr("kafka_zk.spark_jobs.extract.absent_packages", lambda: told)
+    monkeypatch.setattr("kafka_zk.cli.spark.extract.absent_packages", lambda: told)
     assert run(ARGUMENTS) == 1
     assert capsys.readouterr().err == f"Error: {told}\n"
 

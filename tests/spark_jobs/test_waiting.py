@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from kafka_zk.spark_jobs import waiting
-from kafka_zk.spark_jobs.cluster_client import ClientSettings, ClusterClient
 from kafka_zk.spark_jobs.errors import FetchFailed
+from kafka_zk.spark_jobs.source.cluster_client import ClientSettings, ClusterClient
 from kafka_zk.spark_jobs.waiting import Wait
 
 

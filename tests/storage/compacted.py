@@ -5,10 +5,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kafka_zk.storage.cleaner import CleanerConfig
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_to_clean import clean_here
-from kafka_zk.storage.record_batch import (
+from kafka_zk.storage.cleaner.cleaner import CleanerConfig
+from kafka_zk.storage.cleaner.log_to_clean import clean_here
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.records.record_batch import (
     NO_TIMESTAMP,
     BatchHeader,
     Header,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_zk.storage import files
+from kafka_zk.storage.files import files
 
 from .faults import FaultyFiles
 

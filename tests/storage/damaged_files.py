@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from kafka_zk.storage import files
-from kafka_zk.storage.errors import CorruptRecord, InconsistentLogDir, OffsetOutOfRange, OutOfOrderSequence
-from kafka_zk.storage.filenames import (
+from kafka_zk.base.types import FetchIsolation, TopicPartition
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.errors import CorruptRecord, InconsistentLogDir, OffsetOutOfRange, OutOfOrderSequence
+from kafka_zk.storage.files.filenames import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
@@ -23,9 +24,8 @@ from kafka_zk.storage.filenames import (
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_CHECKPOINT,
 )
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.record_batch import check_crc, decode_records, iter_batches, read_header
-from kafka_zk.storage.types import FetchIsolation, TopicPartition
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.records.record_batch import check_crc, decode_records, iter_batches, read_header
 
 from .helpers import append, batch
 from .made_directory import (

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka_zk.storage.files import Data, Entry, FileSystem
+from kafka_zk.storage.files.files import Data, Entry, FileSystem
 
 NO_SPACE = OSError(28, "No space left on device")
 IO_ERROR = OSError(5, "I/O error")

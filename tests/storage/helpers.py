@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_loader import Dropped, create_log, load_log_steps
-from kafka_zk.storage.log_validator import NotConformed, conform, validate_batch
-from kafka_zk.storage.record_batch import Header, RecordBatchBuilder, decode_records, iter_batches
-from kafka_zk.storage.recovery_work import run_here
-from kafka_zk.storage.timestamp_search import search_here
-from kafka_zk.storage.types import LogAppendInfo, TimestampOffset, TopicPartition
+from kafka_zk.base.types import LogAppendInfo, TimestampOffset, TopicPartition
+from kafka_zk.storage.files.file_pool import FilePool
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.recovery_work import run_here
+from kafka_zk.storage.manager.log_loader import Dropped, create_log, load_log_steps
+from kafka_zk.storage.records.log_validator import NotConformed, conform, validate_batch
+from kafka_zk.storage.records.record_batch import Header, RecordBatchBuilder, decode_records, iter_batches
+from kafka_zk.storage.segments.timestamp_search import search_here
 
 T = TypeVar("T")
 TP = TopicPartition("events", 0)

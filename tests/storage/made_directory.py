@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka_zk.storage import files
-from kafka_zk.storage.checkpoints import format_checkpoint, read_offsets
-from kafka_zk.storage.cleaner import CleanerConfig
-from kafka_zk.storage.filenames import PARTITION_METADATA
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.log_to_clean import clean_here
-from kafka_zk.storage.record_batch import RecordBatchBuilder, decode_records
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.cleaner.cleaner import CleanerConfig
+from kafka_zk.storage.cleaner.log_to_clean import clean_here
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.checkpoints import format_checkpoint, read_offsets
+from kafka_zk.storage.files.filenames import PARTITION_METADATA
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder, decode_records
 
 from .helpers import Clock, append, batch
 

@@ -9,16 +9,16 @@ import random
 from pathlib import Path
 from typing import Any
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.sim.disk import SimDisk
-from kafka_zk.storage import files
-from kafka_zk.storage.cleaner import CleanedSegment
-from kafka_zk.storage.findings import Finding
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_cleaner_manager import LogCleanerManager
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.record_batch import decode_records, iter_batches
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.cleaner.cleaner import CleanedSegment
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.findings import Finding
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.log_cleaner_manager import LogCleanerManager
+from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.records.record_batch import decode_records, iter_batches
 
 from .compacted import SMALL
 from .helpers import T0, Clock, append, batch, present

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.checkpoints import read_offsets as read_checkpoint
-from kafka_zk.storage.checkpoints import write_offsets
-from kafka_zk.storage.findings import Finding
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.log_to_clean import clean_here
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.cleaner.log_to_clean import clean_here
+from kafka_zk.storage.files.checkpoints import read_offsets as read_checkpoint
+from kafka_zk.storage.files.checkpoints import write_offsets
+from kafka_zk.storage.files.findings import Finding
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.log_manager import LogManager
 
 from .compacted import SMALL
 from .helpers import T0, Clock, append, batch, present

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage import files
-from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_loader import load_log_steps
-from kafka_zk.storage.recovery_work import run_here
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.file_pool import FilePool
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.recovery_work import run_here
+from kafka_zk.storage.manager.log_loader import load_log_steps
 from tests.soak.power import JournaledDisk, Killed
 
 from .compacted import History, check

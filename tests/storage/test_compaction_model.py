@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.cleaner import CleanerConfig
+from kafka_zk.storage.cleaner.cleaner import CleanerConfig
 
 from .compacted import SMALL, History, check
 from .helpers import reopen

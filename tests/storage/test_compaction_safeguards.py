@@ -7,15 +7,8 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from kafka_zk.storage import (
-    cleaned_transactions,
-    cleaner,
-    log_segments,
-    log_to_clean,
-    offset_map,
-    record_filter,
-    segment_swap,
-)
+from kafka_zk.storage.cleaner import cleaned_transactions, cleaner, log_to_clean, offset_map, record_filter
+from kafka_zk.storage.segments import log_segments, segment_swap
 
 from . import test_log_to_clean, test_record_filter
 from .test_compaction_crash import crash_everywhere

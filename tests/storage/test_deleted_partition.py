@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.sim.disk import SimDisk
-from kafka_zk.storage import files
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.manager.log_manager import LogManager
 
 from .helpers import TP, Clock, append, batch
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.log_manager import LogManager
 
 from .faults import NO_SPACE, FaultyFiles
 from .helpers import T0, Clock, append, batch, present, read_values

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files.log_config import LogConfig
 from tests.storage.helpers import T0, append, batch
-from tests.storage.test_log_manager import TPS, manager
+from tests.storage.manager.test_log_manager import TPS, manager
 
 
 def test_more_logs_than_the_process_may_open_files(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.errors import CorruptRecord, InvalidRecord
-from kafka_zk.storage.log import Log
+from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord
+from kafka_zk.storage.log.log import Log
 
 from .helpers import T0, append, batch, new_log, present, read_offsets
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.errors import OffsetOutOfRange
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_validator import validate_batch
-from kafka_zk.storage.segment import Segment
-from kafka_zk.storage.segment_scan import BatchSpan
-from kafka_zk.storage.types import FetchIsolation, LogAppendInfo
+from kafka_zk.base.types import FetchIsolation, LogAppendInfo
+from kafka_zk.storage.files.errors import OffsetOutOfRange
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.records.log_validator import validate_batch
+from kafka_zk.storage.segments.segment import Segment
+from kafka_zk.storage.segments.segment_scan import BatchSpan
 
 from .helpers import T0, TP, append, batch, new_log, present, reopen
 from .test_log_manager import crash, manager

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.storage import log_segments
-from kafka_zk.storage.errors import OffsetOutOfRange, TooManyOpenFiles
-from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.record_batch import iter_batches
+from kafka_zk.storage.files.errors import OffsetOutOfRange, TooManyOpenFiles
+from kafka_zk.storage.files.file_pool import FilePool
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.records.record_batch import iter_batches
+from kafka_zk.storage.segments import log_segments
 
 from .faults import NO_SPACE, FaultyFiles
 from .helpers import T0, append, batch, new_log, present, read_offsets, read_values, reopen

@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
-from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.findings import Finding
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_dir import LOGS_AT_ONCE, Works, close_logs_steps
-from kafka_zk.storage.log_loader import create_log
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files.file_pool import FilePool
+from kafka_zk.storage.files.findings import Finding
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.manager.log_dir import LOGS_AT_ONCE, Works, close_logs_steps
+from kafka_zk.storage.manager.log_loader import create_log
+from kafka_zk.storage.manager.log_manager import LogManager
 from tests.storage.helpers import TP, Clock, append, batch, max_timestamp_offset, offset_for_timestamp, present, reopen
 
 from .faults import FaultyFiles

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.storage import filenames
-from kafka_zk.storage.checkpoints import format_checkpoint, parse_checkpoint, read_offsets, write_offsets
-from kafka_zk.storage.errors import CorruptCheckpoint
-from kafka_zk.storage.partition_metadata import read_topic_id, write_topic_id
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files import filenames
+from kafka_zk.storage.files.checkpoints import format_checkpoint, parse_checkpoint, read_offsets, write_offsets
+from kafka_zk.storage.files.errors import CorruptCheckpoint
+from kafka_zk.storage.log.partition_metadata import read_topic_id, write_topic_id
 
 TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True)
 

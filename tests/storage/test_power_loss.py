@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.storage import files
-from kafka_zk.storage.filenames import RECOVERY_POINT_CHECKPOINT as RECOVERY_POINTS
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_dir import LogDir
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.log_segments import LogSegments
-from kafka_zk.storage.log_start import StartReport
-from kafka_zk.storage.log_to_clean import clean_here
+from kafka_zk.storage.cleaner.log_to_clean import clean_here
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.filenames import RECOVERY_POINT_CHECKPOINT as RECOVERY_POINTS
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.log_dir import LogDir
+from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.manager.log_start import StartReport
+from kafka_zk.storage.segments.log_segments import LogSegments
 from tests.soak.power import JournaledDisk
 
 from .compacted import SMALL

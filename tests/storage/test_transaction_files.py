@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage import files
-from kafka_zk.storage.compression import compress
-from kafka_zk.storage.end_transaction_marker import (
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.errors import InvalidProducerEpoch, TransactionCoordinatorFenced
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.producer_state import marker_of
+from kafka_zk.storage.records.compression import compress
+from kafka_zk.storage.records.end_transaction_marker import (
     ABORT_MARKER,
     COMMIT_MARKER,
     EndTransactionMarker,
@@ -14,11 +17,8 @@ from kafka_zk.storage.end_transaction_marker import (
     parse_marker,
     plain_marker,
 )
-from kafka_zk.storage.errors import InvalidProducerEpoch, TransactionCoordinatorFenced
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_validator import validate_batch
-from kafka_zk.storage.producer_state import marker_of
-from kafka_zk.storage.record_batch import (
+from kafka_zk.storage.records.log_validator import validate_batch
+from kafka_zk.storage.records.record_batch import (
     CONTROL_FLAG,
     TRANSACTIONAL_FLAG,
     assemble_batch,
@@ -26,7 +26,7 @@ from kafka_zk.storage.record_batch import (
     encode_record,
     read_header,
 )
-from kafka_zk.storage.transaction_index import (
+from kafka_zk.storage.segments.transaction_index import (
     ENTRY_SIZE,
     AbortedTransaction,
     TransactionIndex,

@@ -7,9 +7,9 @@ import enum
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
 
-from kafka_zk.config import values
-from kafka_zk.config.values import BadValue
-from kafka_zk.storage.config_table import TOPIC_CONFIGS, Value
+from kafka_zk.broker.config import values
+from kafka_zk.broker.config.values import BadValue
+from kafka_zk.storage.files.config_table import TOPIC_CONFIGS, Value
 
 T = TypeVar("T")
 R = TypeVar("R", covariant=True)

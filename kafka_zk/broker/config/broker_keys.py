@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kafka_zk.config.broker_key import (
+from kafka_zk.broker.config.broker_key import (
     BOOLEAN,
     CLASS,
     DOUBLE,

@@ -14,14 +14,14 @@ from collections.abc import Mapping
 
 from twisted.logger import Logger
 
-from kafka_zk.config import values as config_values
-from kafka_zk.config.broker_key import Update
-from kafka_zk.config.broker_keys import ALL_KEYS, BROKER_CONFIGS, synonyms
-from kafka_zk.config.kafka_config import InvalidBrokerConfig, KafkaConfig, parse_connections_override
-from kafka_zk.config.unbuilt_security import unbuilt_security
-from kafka_zk.config.values import BadValue
+from kafka_zk.broker.config import values as config_values
+from kafka_zk.broker.config.broker_key import Update
+from kafka_zk.broker.config.broker_keys import ALL_KEYS, BROKER_CONFIGS, synonyms
+from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig, parse_connections_override
+from kafka_zk.broker.config.unbuilt_security import unbuilt_security
+from kafka_zk.broker.config.values import BadValue
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.storage.config_table import Value
+from kafka_zk.storage.files.config_table import Value
 
 _log = Logger()
 

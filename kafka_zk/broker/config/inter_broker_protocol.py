@@ -2,13 +2,13 @@
 
 Neither followers nor the controller ask what the other side offers: every broker of a cluster has the same protocol
 version set, which is raised when all of them know it. Source: MetadataVersion.java@3.9.
-Tests: tests/kafka_zk/config/test_inter_broker_protocol.py.
+Tests: tests/kafka_zk/broker/config/test_inter_broker_protocol.py.
 """
 
 import re
 from typing import NamedTuple
 
-from kafka_zk.storage.metadata_version import is_metadata_version
+from kafka_zk.storage.files.metadata_version import is_metadata_version
 
 _PATTERN = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
 _LAST = 99  # without a step ("3.9"), the last one of the release

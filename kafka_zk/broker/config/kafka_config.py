@@ -12,18 +12,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from kafka_zk.config.broker_key import BrokerKey, Use, items
-from kafka_zk.config.broker_keys import ALL_KEYS, TOPIC_DEFAULTS, UNITS_MS, BrokerKeys, synonyms
-from kafka_zk.config.inter_broker_protocol import follower_versions
-from kafka_zk.config.unbuilt_security import is_of_unused_listener, unbuilt_security
-from kafka_zk.config.values import BadValue
-from kafka_zk.registry import connect_string
-from kafka_zk.registry.errors import InvalidConnectString, InvalidSecurity
-from kafka_zk.registry.security import Security
-from kafka_zk.security import zookeeper as zookeeper_security
-from kafka_zk.storage.errors import InvalidConfig
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.system.integers import NATURAL_INT32, PORTS_TO_LISTEN_ON, decimal_integer
+from kafka_zk.base.integers import NATURAL_INT32, PORTS_TO_LISTEN_ON, decimal_integer
+from kafka_zk.broker.config.broker_key import BrokerKey, Use, items
+from kafka_zk.broker.config.broker_keys import ALL_KEYS, TOPIC_DEFAULTS, UNITS_MS, BrokerKeys, synonyms
+from kafka_zk.broker.config.inter_broker_protocol import follower_versions
+from kafka_zk.broker.config.unbuilt_security import is_of_unused_listener, unbuilt_security
+from kafka_zk.broker.config.values import BadValue
+from kafka_zk.registry.client import connect_string
+from kafka_zk.registry.client import security_keys as zookeeper_security
+from kafka_zk.registry.client.errors import InvalidConnectString, InvalidSecurity
+from kafka_zk.registry.client.security import Security
+from kafka_zk.storage.files.errors import InvalidConfig
+from kafka_zk.storage.files.log_config import LogConfig
 
 R = TypeVar("R")
 

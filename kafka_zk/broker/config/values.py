@@ -6,8 +6,8 @@ Source: ConfigDef.java, LogConfig.java@3.9.
 from collections.abc import Callable, Mapping
 
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.storage.config_table import TOPIC_CONFIGS, TopicConfig, Value
-from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.files.config_table import TOPIC_CONFIGS, TopicConfig, Value
+from kafka_zk.storage.files.log_config import LogConfig
 
 _BITS = {"SHORT": 16, "INT": 32, "LONG": 64}
 

@@ -16,49 +16,49 @@ from typing import Any, NamedTuple, Protocol
 
 from twisted.logger import Logger
 
-from kafka_zk.controller import partition_state, replica_state, topic_deletion
-from kafka_zk.controller.alter_partition import Proposal
-from kafka_zk.controller.broker_changes import BrokerChanges
-from kafka_zk.controller.channels import Channels, Connect
-from kafka_zk.controller.config import ControllerConfig
-from kafka_zk.controller.context import Context, Replica, ReplicaAssignment
-from kafka_zk.controller.control_requests import (
+from kafka_zk.base.clock import Timers
+from kafka_zk.base.turns import Turns
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import partition_state, replica_state, topic_deletion
+from kafka_zk.broker.controller.alter_partition import Proposal
+from kafka_zk.broker.controller.broker_changes import BrokerChanges
+from kafka_zk.broker.controller.channels import Channels, Connect
+from kafka_zk.broker.controller.config import ControllerConfig
+from kafka_zk.broker.controller.context import Context, Replica, ReplicaAssignment
+from kafka_zk.broker.controller.control_requests import (
     Answer,
     ControlRequest,
     LeaderAndIsrRequest,
     StopReplicaRequest,
     portions,
 )
-from kafka_zk.controller.deletions import Deletions
-from kafka_zk.controller.effects import Send, SendUpdateMetadata
-from kafka_zk.controller.feature_updates import FeatureUpdate, apply_updates
-from kafka_zk.controller.isr_changes import IsrChanges, Outcome
-from kafka_zk.controller.leader_elections import ElectionOutcome, LeaderElections
-from kafka_zk.controller.reassignments import Reassignments
-from kafka_zk.controller.reporter import ControllerReporter
-from kafka_zk.controller.request_batch import RequestBatch, Step
-from kafka_zk.controller.state_changes import StateChanges
-from kafka_zk.controller.states import ReplicaState
-from kafka_zk.controller.store import ControllerStore
-from kafka_zk.controller.topic_changes import TopicChanges
-from kafka_zk.controller.turns import PARTITION_COST, PARTITIONS_A_TURN, WATCH_COST
+from kafka_zk.broker.controller.deletions import Deletions
+from kafka_zk.broker.controller.effects import Send, SendUpdateMetadata
+from kafka_zk.broker.controller.feature_updates import FeatureUpdate, apply_updates
+from kafka_zk.broker.controller.isr_changes import IsrChanges, Outcome
+from kafka_zk.broker.controller.leader_elections import ElectionOutcome, LeaderElections
+from kafka_zk.broker.controller.reassignments import Reassignments
+from kafka_zk.broker.controller.reporter import ControllerReporter
+from kafka_zk.broker.controller.request_batch import RequestBatch, Step
+from kafka_zk.broker.controller.state_changes import StateChanges
+from kafka_zk.broker.controller.states import ReplicaState
+from kafka_zk.broker.controller.store import ControllerStore
+from kafka_zk.broker.controller.topic_changes import TopicChanges
+from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN, WATCH_COST
 from kafka_zk.network.periodic import Periodic
-from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry import producer_ids
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.errors import InvalidZnode, RegistryError, TooManyProducerIds
+from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher, Watcher
 from kafka_zk.registry.controller import ControllerRegistry, Elected
-from kafka_zk.registry.errors import InvalidZnode, RegistryError, TooManyProducerIds
 from kafka_zk.registry.features import read_features, write_operation
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher, Watcher
 from kafka_zk.registry.znodes import admin, isr
 from kafka_zk.registry.znodes.feature import ENABLED, FinalizedFeatures
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Timers
 
 _log = Logger()
 

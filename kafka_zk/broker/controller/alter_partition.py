@@ -15,11 +15,11 @@ Source: KafkaController.processAlterPartition@3.9; KIP-704 (recovery), KIP-841 (
 
 from typing import NamedTuple
 
-from kafka_zk.controller.context import Context, LeadershipInfo
-from kafka_zk.controller.effects import WriteState
-from kafka_zk.controller.partition_state import RECOVERED, RECOVERING
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.context import Context, LeadershipInfo
+from kafka_zk.broker.controller.effects import WriteState
+from kafka_zk.broker.controller.partition_state import RECOVERED, RECOVERING
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 
 class Proposal(NamedTuple):

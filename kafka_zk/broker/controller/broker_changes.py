@@ -2,21 +2,21 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kafka_zk.controller import events, partition_state
-from kafka_zk.controller.channels import Channels
-from kafka_zk.controller.context import Context, LiveBroker, Replica
-from kafka_zk.controller.control_requests import Answer
-from kafka_zk.controller.deletions import Deletions
-from kafka_zk.controller.effects import SendUpdateMetadata, without_news_of
-from kafka_zk.controller.partition_state import ElectionStrategy
-from kafka_zk.controller.reassignments import Reassignments
-from kafka_zk.controller.reporter import ControllerReporter, few
-from kafka_zk.controller.state_changes import StateChanges
-from kafka_zk.controller.states import PartitionState, ReplicaState
-from kafka_zk.controller.store import ControllerStore
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import events, partition_state
+from kafka_zk.broker.controller.channels import Channels
+from kafka_zk.broker.controller.context import Context, LiveBroker, Replica
+from kafka_zk.broker.controller.control_requests import Answer
+from kafka_zk.broker.controller.deletions import Deletions
+from kafka_zk.broker.controller.effects import SendUpdateMetadata, without_news_of
+from kafka_zk.broker.controller.partition_state import ElectionStrategy
+from kafka_zk.broker.controller.reassignments import Reassignments
+from kafka_zk.broker.controller.reporter import ControllerReporter, few
+from kafka_zk.broker.controller.state_changes import StateChanges
+from kafka_zk.broker.controller.states import PartitionState, ReplicaState
+from kafka_zk.broker.controller.store import ControllerStore
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes import isr
-from kafka_zk.storage.types import TopicPartition
 
 UNKNOWN_BROKER_EPOCH = -1
 

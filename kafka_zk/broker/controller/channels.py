@@ -15,14 +15,14 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
 from twisted.logger import Logger
 
-from kafka_zk.config.inter_broker_protocol import ControlVersions
-from kafka_zk.controller.control_requests import VERSIONS, Answer, ControlRequest, UpdateMetadataRequest
-from kafka_zk.controller.turns import PARTITION_COST
-from kafka_zk.network.slices import after, worked_off
+from kafka_zk.base.clock import Timers
+from kafka_zk.base.turns import after, worked_off
+from kafka_zk.broker.config.inter_broker_protocol import ControlVersions
+from kafka_zk.broker.controller.control_requests import VERSIONS, Answer, ControlRequest, UpdateMetadataRequest
+from kafka_zk.broker.controller.turns import PARTITION_COST
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.registry.znodes.brokers import BrokerInfo
-from kafka_zk.system.clock import Timers
 
 RETRY_BACKOFF_S = 0.1
 RETRIES_A_SECOND = 100

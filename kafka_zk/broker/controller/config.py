@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kafka_zk.config.inter_broker_protocol import LATEST_CONTROL_VERSIONS, ControlVersions
+from kafka_zk.broker.config.inter_broker_protocol import LATEST_CONTROL_VERSIONS, ControlVersions
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ Source: ControllerContext.scala@3.9.
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from kafka_zk.controller.election import Absences
-from kafka_zk.controller.states import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.election import Absences
+from kafka_zk.broker.controller.states import (
     PARTITION_TRANSITIONS,
     REPLICA_TRANSITIONS,
     IllegalStateChange,
@@ -20,7 +21,6 @@ from kafka_zk.controller.states import (
 from kafka_zk.registry.znodes.brokers import BrokerInfo
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch as LeadershipInfo
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from kafka_zk.storage.types import TopicPartition
 
 __all__ = ["Context", "LeadershipInfo", "LiveBroker", "Replica", "ReplicaAssignment", "assignments_of"]
 

@@ -17,16 +17,16 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from kafka_zk.config.inter_broker_protocol import ControlVersions
-from kafka_zk.controller.context import LeadershipInfo, ReplicaAssignment
-from kafka_zk.controller.turns import PARTITIONS_A_TURN
+from kafka_zk.base.integers import INT8, INT32
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.config.inter_broker_protocol import ControlVersions
+from kafka_zk.broker.controller.context import LeadershipInfo, ReplicaAssignment
+from kafka_zk.broker.controller.turns import PARTITIONS_A_TURN
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.codec import Message
 from kafka_zk.protocol.security_protocol import SECURITY_PROTOCOL_IDS
 from kafka_zk.registry.znodes.brokers import BrokerInfo
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.integers import INT8, INT32
 
 T = TypeVar("T")
 

@@ -2,18 +2,18 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kafka_zk.controller import events, topic_deletion
-from kafka_zk.controller.context import Context, Replica
-from kafka_zk.controller.effects import SendUpdateMetadata
-from kafka_zk.controller.reporter import ControllerReporter, few
-from kafka_zk.controller.state_changes import StateChanges
-from kafka_zk.controller.states import PartitionState, ReplicaState
-from kafka_zk.controller.store import ControllerStore
-from kafka_zk.controller.turns import PARTITION_COST
-from kafka_zk.network.slices import Turns
+from kafka_zk.base.turns import Turns
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import events, topic_deletion
+from kafka_zk.broker.controller.context import Context, Replica
+from kafka_zk.broker.controller.effects import SendUpdateMetadata
+from kafka_zk.broker.controller.reporter import ControllerReporter, few
+from kafka_zk.broker.controller.state_changes import StateChanges
+from kafka_zk.broker.controller.states import PartitionState, ReplicaState
+from kafka_zk.broker.controller.store import ControllerStore
+from kafka_zk.broker.controller.turns import PARTITION_COST
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.znodes import admin
-from kafka_zk.storage.types import TopicPartition
 
 
 class Deletions:

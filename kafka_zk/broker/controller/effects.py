@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from kafka_zk.controller.context import LeadershipInfo
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.context import LeadershipInfo
 
 
 class CreateState(NamedTuple):

@@ -4,7 +4,7 @@ A broker of the ZooKeeper era supports no feature: nothing can be finalized, but
 ``/feature`` can be deleted.
 
 Source: validateFeatureUpdate and processFeatureUpdates in KafkaController.scala@3.9. Tests:
-tests/kafka_zk/controller/test_feature_updates.py.
+tests/kafka_zk/broker/controller/test_feature_updates.py.
 """
 
 import enum

@@ -5,20 +5,20 @@ Neither moves a leader nor its epoch, so only UpdateMetadata follows, to all bro
 
 from collections.abc import Mapping, Sequence
 
-from kafka_zk.controller import alter_partition
-from kafka_zk.controller.alter_partition import Proposal
-from kafka_zk.controller.context import Context, LeadershipInfo, Replica
-from kafka_zk.controller.control_requests import portions
-from kafka_zk.controller.effects import SendUpdateMetadata, WriteState
-from kafka_zk.controller.reporter import ControllerReporter
-from kafka_zk.controller.state_changes import StateChanges
-from kafka_zk.controller.states import ReplicaState
-from kafka_zk.controller.store import ControllerStore
-from kafka_zk.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
-from kafka_zk.network.slices import Turns
+from kafka_zk.base.turns import Turns
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import alter_partition
+from kafka_zk.broker.controller.alter_partition import Proposal
+from kafka_zk.broker.controller.context import Context, LeadershipInfo, Replica
+from kafka_zk.broker.controller.control_requests import portions
+from kafka_zk.broker.controller.effects import SendUpdateMetadata, WriteState
+from kafka_zk.broker.controller.reporter import ControllerReporter
+from kafka_zk.broker.controller.state_changes import StateChanges
+from kafka_zk.broker.controller.states import ReplicaState
+from kafka_zk.broker.controller.store import ControllerStore
+from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes import isr
-from kafka_zk.storage.types import TopicPartition
 
 Granted = LeadershipInfo
 Outcome = Granted | ErrorCode

@@ -2,18 +2,18 @@
 
 from collections.abc import Collection
 
-from kafka_zk.controller import preferred_leaders
-from kafka_zk.controller.context import Context
-from kafka_zk.controller.control_requests import portions
-from kafka_zk.controller.partition_state import ElectionStrategy
-from kafka_zk.controller.reporter import ControllerReporter, few
-from kafka_zk.controller.state_changes import StateChanges
-from kafka_zk.controller.store import ControllerStore
-from kafka_zk.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
-from kafka_zk.network.slices import Turns
+from kafka_zk.base.turns import Turns
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import preferred_leaders
+from kafka_zk.broker.controller.context import Context
+from kafka_zk.broker.controller.control_requests import portions
+from kafka_zk.broker.controller.partition_state import ElectionStrategy
+from kafka_zk.broker.controller.reporter import ControllerReporter, few
+from kafka_zk.broker.controller.state_changes import StateChanges
+from kafka_zk.broker.controller.store import ControllerStore
+from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.znodes import admin
-from kafka_zk.storage.types import TopicPartition
 
 ElectionOutcome = int | ApiError
 """The broker that was elected, or why none was."""

@@ -14,7 +14,8 @@ write is refused because another controller was elected, the reign ends at once 
     NoAuth            this broker cannot be elected: the same
     a KRaft claim     the cluster migrates to KRaft: the reign ends, nobody is elected, ``on_kraft`` is told
 
-Source: KafkaController.scala and ControllerEventManager.scala@3.9. Tests: tests/kafka_zk/controller/test_loop.py.
+Source: KafkaController.scala and ControllerEventManager.scala@3.9.
+Tests: tests/kafka_zk/broker/controller/test_loop.py.
 """
 
 from collections import deque
@@ -26,22 +27,24 @@ from typing import Any, NamedTuple, TypeVar
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger, LogLevel
 
-from kafka_zk.controller import events
-from kafka_zk.controller.active import ActiveController, PartitionKey, Work
-from kafka_zk.controller.alter_partition import Proposal
-from kafka_zk.controller.channels import Connect
-from kafka_zk.controller.config import ControllerConfig
-from kafka_zk.controller.context import Context, ReplicaAssignment
-from kafka_zk.controller.feature_updates import FeatureUpdate
-from kafka_zk.controller.isr_changes import Outcome
-from kafka_zk.controller.leader_elections import ElectionOutcome
-from kafka_zk.controller.reporter import ControllerReporter
-from kafka_zk.controller.turns import EVENT_COST
-from kafka_zk.network.slices import Turns
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.randomness import SYSTEM_RANDOM
+from kafka_zk.base.turns import Turns
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import events
+from kafka_zk.broker.controller.active import ActiveController, PartitionKey, Work
+from kafka_zk.broker.controller.alter_partition import Proposal
+from kafka_zk.broker.controller.channels import Connect
+from kafka_zk.broker.controller.config import ControllerConfig
+from kafka_zk.broker.controller.context import Context, ReplicaAssignment
+from kafka_zk.broker.controller.feature_updates import FeatureUpdate
+from kafka_zk.broker.controller.isr_changes import Outcome
+from kafka_zk.broker.controller.leader_elections import ElectionOutcome
+from kafka_zk.broker.controller.reporter import ControllerReporter
+from kafka_zk.broker.controller.turns import EVENT_COST
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.client import RegistryClient, SessionState
-from kafka_zk.registry.controller import ControllerRegistry, ControllerWatcher, Elected
-from kafka_zk.registry.errors import (
+from kafka_zk.registry.client.client import RegistryClient, SessionState
+from kafka_zk.registry.client.errors import (
     ConnectionLoss,
     ControlledByKRaft,
     ControllerMoved,
@@ -50,11 +53,9 @@ from kafka_zk.registry.errors import (
     RegistryError,
     SessionLost,
 )
+from kafka_zk.registry.controller import ControllerRegistry, ControllerWatcher, Elected
 from kafka_zk.registry.events import EventSource, Observe, harmless, ignore
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock
-from kafka_zk.system.randomness import SYSTEM_RANDOM
 
 __all__ = ["Controller", "ControllerConfig"]
 

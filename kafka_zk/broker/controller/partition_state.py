@@ -16,13 +16,13 @@ import enum
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from kafka_zk.controller import election
-from kafka_zk.controller.context import Context, LeadershipInfo
-from kafka_zk.controller.effects import CreateState, Refused, SendLeaderAndIsr, WriteState
-from kafka_zk.controller.election import Elected
-from kafka_zk.controller.states import PartitionState
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.integers import INT32
+from kafka_zk.base.integers import INT32
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import election
+from kafka_zk.broker.controller.context import Context, LeadershipInfo
+from kafka_zk.broker.controller.effects import CreateState, Refused, SendLeaderAndIsr, WriteState
+from kafka_zk.broker.controller.election import Elected
+from kafka_zk.broker.controller.states import PartitionState
 
 RECOVERED = 0
 RECOVERING = 1  # the leader was elected uncleanly and has to recover first (KIP-704)

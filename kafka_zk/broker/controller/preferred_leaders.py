@@ -8,10 +8,10 @@ Source: KafkaController.processReplicaLeaderElection, checkAndTriggerAutoLeaderR
 from collections import Counter
 from collections.abc import Iterable
 
-from kafka_zk.controller import election
-from kafka_zk.controller.context import Context
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import election
+from kafka_zk.broker.controller.context import Context
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 _STRATEGY_NAMES = {
     False: "PreferredReplicaPartitionLeaderElectionStrategy",

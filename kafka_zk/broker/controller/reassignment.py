@@ -13,9 +13,9 @@ Source: KafkaController.onPartitionReassignment, processApiPartitionReassignment
 
 from collections.abc import Collection, Sequence
 
-from kafka_zk.controller.context import Context, LeadershipInfo, ReplicaAssignment
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.context import Context, LeadershipInfo, ReplicaAssignment
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 
 def plan(

@@ -2,24 +2,24 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from kafka_zk.controller import reassignment, topic_deletion
-from kafka_zk.controller.context import Context, Replica, ReplicaAssignment
-from kafka_zk.controller.control_requests import by_topic, portions
-from kafka_zk.controller.deletions import Deletions
-from kafka_zk.controller.effects import Send, SendLeaderAndIsr, SendUpdateMetadata
-from kafka_zk.controller.partition_state import ElectionStrategy
-from kafka_zk.controller.reporter import ControllerReporter, few
-from kafka_zk.controller.state_changes import StateChanges
-from kafka_zk.controller.states import ReplicaState
-from kafka_zk.controller.store import ControllerStore
-from kafka_zk.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
-from kafka_zk.network.slices import Turns
+from kafka_zk.base.turns import Turns
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import reassignment, topic_deletion
+from kafka_zk.broker.controller.context import Context, Replica, ReplicaAssignment
+from kafka_zk.broker.controller.control_requests import by_topic, portions
+from kafka_zk.broker.controller.deletions import Deletions
+from kafka_zk.broker.controller.effects import Send, SendLeaderAndIsr, SendUpdateMetadata
+from kafka_zk.broker.controller.partition_state import ElectionStrategy
+from kafka_zk.broker.controller.reporter import ControllerReporter, few
+from kafka_zk.broker.controller.state_changes import StateChanges
+from kafka_zk.broker.controller.states import ReplicaState
+from kafka_zk.broker.controller.store import ControllerStore
+from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.client import Delete, Operation, SetData
-from kafka_zk.registry.errors import BadVersion, InvalidZnode, NoNode, NotEmpty, RegistryError
+from kafka_zk.registry.client.client import Delete, Operation, SetData
+from kafka_zk.registry.client.errors import BadVersion, InvalidZnode, NoNode, NotEmpty, RegistryError
 from kafka_zk.registry.znodes import admin
 from kafka_zk.registry.znodes import topics as znodes
-from kafka_zk.storage.types import TopicPartition
 
 Assignments = Mapping[TopicPartition, ReplicaAssignment]
 

@@ -17,8 +17,9 @@ Source: ReplicaStateMachine.scala@3.9. Legality: ``states.REPLICA_TRANSITIONS``.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from kafka_zk.controller.context import NO_LEADER, Context, LeadershipInfo, Replica
-from kafka_zk.controller.effects import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.context import NO_LEADER, Context, LeadershipInfo, Replica
+from kafka_zk.broker.controller.effects import (
     Refused,
     Send,
     SendLeaderAndIsr,
@@ -26,9 +27,8 @@ from kafka_zk.controller.effects import (
     SendUpdateMetadata,
     WriteState,
 )
-from kafka_zk.controller.partition_state import why_final
-from kafka_zk.controller.states import ReplicaState
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.broker.controller.partition_state import why_final
+from kafka_zk.broker.controller.states import ReplicaState
 
 
 def initialize(context: Context, partitions: Iterable[TopicPartition]) -> tuple[list[Replica], list[Replica]]:

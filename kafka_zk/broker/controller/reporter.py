@@ -5,18 +5,18 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from kafka_zk.controller import events
-from kafka_zk.controller.context import LeadershipInfo, Replica
-from kafka_zk.controller.control_requests import Answer, ControlRequest
-from kafka_zk.controller.effects import Refused
-from kafka_zk.controller.events import ControllerEvent
-from kafka_zk.controller.partition_state import ElectionStrategy
-from kafka_zk.controller.states import PartitionState, ReplicaState
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import events
+from kafka_zk.broker.controller.context import LeadershipInfo, Replica
+from kafka_zk.broker.controller.control_requests import Answer, ControlRequest
+from kafka_zk.broker.controller.effects import Refused
+from kafka_zk.broker.controller.events import ControllerEvent
+from kafka_zk.broker.controller.partition_state import ElectionStrategy
+from kafka_zk.broker.controller.states import PartitionState, ReplicaState
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.events import EventSource
-from kafka_zk.storage.types import TopicPartition
 
-_log = Logger("kafka_zk.controller")
+_log = Logger("kafka_zk.broker.controller")
 
 NAMED_COUNT = 5
 """So many partitions are named in a line of the log, the others are counted."""

@@ -13,8 +13,9 @@ from dataclasses import replace
 from itertools import islice, zip_longest
 from typing import NamedTuple
 
-from kafka_zk.controller.context import LEADER_DURING_DELETE, Context, LeadershipInfo
-from kafka_zk.controller.control_requests import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.context import LEADER_DURING_DELETE, Context, LeadershipInfo
+from kafka_zk.broker.controller.control_requests import (
     PARTITIONS_AT_ONCE,
     ClusterUpdate,
     ControlRequest,
@@ -30,9 +31,8 @@ from kafka_zk.controller.control_requests import (
     portions,
     whole_topics,
 )
-from kafka_zk.controller.effects import Refused, Send, SendLeaderAndIsr, SendStopReplica, SendUpdateMetadata
-from kafka_zk.controller.turns import PARTITIONS_A_TURN
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.broker.controller.effects import Refused, Send, SendLeaderAndIsr, SendStopReplica, SendUpdateMetadata
+from kafka_zk.broker.controller.turns import PARTITIONS_A_TURN
 
 
 class Step(NamedTuple):

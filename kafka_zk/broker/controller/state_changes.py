@@ -10,20 +10,20 @@ from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
-from kafka_zk.controller import partition_state, replica_state
-from kafka_zk.controller.context import Context, LeadershipInfo, Replica
-from kafka_zk.controller.control_requests import by_topic, portions
-from kafka_zk.controller.effects import CreateState, Refused, Send, SendLeaderAndIsr, WriteState
-from kafka_zk.controller.partition_state import ElectionStrategy
-from kafka_zk.controller.reporter import ControllerReporter
-from kafka_zk.controller.states import PartitionState, ReplicaState
-from kafka_zk.controller.store import ControllerStore
-from kafka_zk.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
-from kafka_zk.network.slices import Turns
-from kafka_zk.registry.client import Create, Operation, SetData, ZnodeStat
-from kafka_zk.registry.errors import BadVersion, NodeExists, RegistryError
+from kafka_zk.base.turns import Turns
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import partition_state, replica_state
+from kafka_zk.broker.controller.context import Context, LeadershipInfo, Replica
+from kafka_zk.broker.controller.control_requests import by_topic, portions
+from kafka_zk.broker.controller.effects import CreateState, Refused, Send, SendLeaderAndIsr, WriteState
+from kafka_zk.broker.controller.partition_state import ElectionStrategy
+from kafka_zk.broker.controller.reporter import ControllerReporter
+from kafka_zk.broker.controller.states import PartitionState, ReplicaState
+from kafka_zk.broker.controller.store import ControllerStore
+from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
+from kafka_zk.registry.client.client import Create, Operation, SetData, ZnodeStat
+from kafka_zk.registry.client.errors import BadVersion, NodeExists, RegistryError
 from kafka_zk.registry.znodes import topics
-from kafka_zk.storage.types import TopicPartition
 
 States = Mapping[TopicPartition, LeadershipInfo | None]
 

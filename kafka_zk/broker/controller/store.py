@@ -13,12 +13,13 @@ from typing import NamedTuple, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from kafka_zk.controller.context import LeadershipInfo, LiveBroker
+from kafka_zk.base.clock import Timers
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.context import LeadershipInfo, LiveBroker
 from kafka_zk.protocol.topic_names import is_legal_name
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.client import Create, Delete, Operation, RegistryClient, SessionState, SetData, ZnodeStat
-from kafka_zk.registry.controller import ControllerRegistry
-from kafka_zk.registry.errors import (
+from kafka_zk.registry.client.client import Create, Delete, Operation, RegistryClient, SessionState, SetData, ZnodeStat
+from kafka_zk.registry.client.errors import (
     BadVersion,
     ConnectionLoss,
     ControllerMoved,
@@ -29,14 +30,13 @@ from kafka_zk.registry.errors import (
     RegistryError,
     SessionLost,
 )
+from kafka_zk.registry.client.pipeline import READS_AT_ONCE, found, read_all, readable
+from kafka_zk.registry.controller import ControllerRegistry
 from kafka_zk.registry.faults import ZnodeFaults
-from kafka_zk.registry.pipeline import READS_AT_ONCE, found, read_all, readable
 from kafka_zk.registry.unclean_starts import read_unclean_starts
 from kafka_zk.registry.znodes import admin, config, isr, topics
 from kafka_zk.registry.znodes.config import EntityConfig
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Timers
 
 T = TypeVar("T")
 Result = str | ZnodeStat | None

@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
-from kafka_zk.controller.context import Context, ReplicaAssignment, assignments_of
-from kafka_zk.controller.control_requests import whole_topics
-from kafka_zk.controller.partition_state import ElectionStrategy
-from kafka_zk.controller.reporter import ControllerReporter, few
-from kafka_zk.controller.state_changes import StateChanges
-from kafka_zk.controller.states import PartitionState, ReplicaState
-from kafka_zk.controller.store import ControllerStore, StoredTopic
-from kafka_zk.controller.turns import PARTITION_COST
-from kafka_zk.network.slices import Turns
+from kafka_zk.base.turns import Turns
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.context import Context, ReplicaAssignment, assignments_of
+from kafka_zk.broker.controller.control_requests import whole_topics
+from kafka_zk.broker.controller.partition_state import ElectionStrategy
+from kafka_zk.broker.controller.reporter import ControllerReporter, few
+from kafka_zk.broker.controller.state_changes import StateChanges
+from kafka_zk.broker.controller.states import PartitionState, ReplicaState
+from kafka_zk.broker.controller.store import ControllerStore, StoredTopic
+from kafka_zk.broker.controller.turns import PARTITION_COST
 from kafka_zk.protocol import uuids
-from kafka_zk.registry.client import Operation, SetData
-from kafka_zk.registry.errors import BadVersion, NoNode, RegistryError
+from kafka_zk.registry.client.client import Operation, SetData
+from kafka_zk.registry.client.errors import BadVersion, NoNode, RegistryError
 from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from kafka_zk.storage.types import TopicPartition
 
 
 class TopicChanges:

@@ -11,8 +11,8 @@ Source: TopicDeletionManager.scala@3.9.
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from kafka_zk.controller.context import Context, Replica
-from kafka_zk.controller.states import ReplicaState
+from kafka_zk.broker.controller.context import Context, Replica
+from kafka_zk.broker.controller.states import ReplicaState
 
 
 class DeletionPlan(NamedTuple):

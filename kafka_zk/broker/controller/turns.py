@@ -1,9 +1,9 @@
-"""What the controller's work costs, for ``kafka_zk.network.slices.Turns``: others have their turn after so much of it.
+"""What the controller's work costs, for ``kafka_zk.base.turns.Turns``: others have their turn after so much of it.
 
 Only events of the queue change the context, one at a time, so nothing that is worked on changes in between.
 """
 
-from kafka_zk.network.slices import TURN_COST
+from kafka_zk.base.turns import TURN_COST
 
 PARTITIONS_A_TURN = 500
 """For so many partitions or replicas one thing is done in one turn: a few milliseconds."""

@@ -3,10 +3,10 @@
 Source: GroupMetadataManager.storeGroup, TransactionStateManager.appendTransactionToLog@3.9.
 """
 
+from kafka_zk.base.types import LogAppendInfo
+from kafka_zk.broker.replica.delayed_produce import AppendResult
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.replica.delayed_produce import AppendResult
-from kafka_zk.storage.errors import RecordBatchTooLarge, RecordTooLarge
-from kafka_zk.storage.types import LogAppendInfo
+from kafka_zk.storage.files.errors import RecordBatchTooLarge, RecordTooLarge
 
 COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -14,13 +14,13 @@ from typing import NamedTuple
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger, LogLevel
 
-from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.metadata import topic_creation
-from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.base.randomness import SYSTEM_RANDOM
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.metadata import topic_creation
+from kafka_zk.broker.metadata.cache import MetadataCache
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.system.randomness import SYSTEM_RANDOM
 
 _log = Logger()
 

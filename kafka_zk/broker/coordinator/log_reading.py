@@ -5,10 +5,10 @@ Source: GroupMetadataManager.doLoadGroupsAndOffsets, TransactionStateManager.loa
 
 from collections.abc import Callable, Iterator
 
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.storage.errors import StorageError
-from kafka_zk.storage.record_batch import BatchHeader, iter_batches
-from kafka_zk.storage.types import FetchIsolation, TopicPartition
+from kafka_zk.base.types import FetchIsolation, TopicPartition
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.storage.files.errors import StorageError
+from kafka_zk.storage.records.record_batch import BatchHeader, iter_batches
 
 
 def batches_of(

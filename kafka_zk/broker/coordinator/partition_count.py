@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from uuid import UUID
 
-from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.broker.metadata.cache import MetadataCache
 from kafka_zk.protocol import uuids
-from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.topics import TopicRegistry
 
 

@@ -3,7 +3,7 @@
 from itertools import count
 from typing import Any, NewType
 
-from kafka_zk.network.slices import ClientWait
+from kafka_zk.base.turns import ClientWait
 
 Reply = NewType("Reply", int)
 

@@ -9,25 +9,20 @@ from typing import NamedTuple
 
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.coordinator.append_errors import COORDINATOR_ERRORS, code_of
-from kafka_zk.coordinator.tombstones import batches_of_tombstones
-from kafka_zk.group.offsets_batch import OffsetsBatch
-from kafka_zk.group.partitions import OFFSETS_TOPIC
-from kafka_zk.group.records import (
-    GroupMetadataValue,
-    OffsetKeys,
-    encode_group_key,
-    encode_group_value,
-)
-from kafka_zk.group.transactional_offsets import Producer
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.types import LogAppendInfo, TopicPartition
+from kafka_zk.broker.coordinator.append_errors import COORDINATOR_ERRORS, code_of
+from kafka_zk.broker.coordinator.tombstones import batches_of_tombstones
+from kafka_zk.broker.group.offsets_batch import OffsetsBatch
+from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
+from kafka_zk.broker.group.records import GroupMetadataValue, OffsetKeys, encode_group_key, encode_group_value
+from kafka_zk.broker.group.transactional_offsets import Producer
+from kafka_zk.broker.replica.delayed_produce import AppendResult
+from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.delayed_produce import AppendResult
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.storage.errors import InvalidProducerEpoch, InvalidTransactionState
-from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition
-from kafka_zk.storage.verification_state import VerificationStateEntry
-from kafka_zk.system.clock import Clock
+from kafka_zk.storage.files.errors import InvalidProducerEpoch, InvalidTransactionState
+from kafka_zk.storage.log.verification_state import VerificationStateEntry
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
 _GROUP_ERRORS = {
     **COORDINATOR_ERRORS,

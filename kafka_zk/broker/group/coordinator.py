@@ -3,7 +3,7 @@
 A thin driver around ``Group``: it finds the group, gives it the time and lets ``LiveGroup`` carry out the effects.
 Nothing here raises for what a client asks; the error codes are Kafka's.
 
-Source: GroupCoordinator.scala@3.9. Tests: tests/kafka_zk/group/test_coordinator.py.
+Source: GroupCoordinator.scala@3.9. Tests: tests/kafka_zk/broker/group/test_coordinator.py.
 """
 
 from collections.abc import Collection, Iterable
@@ -12,15 +12,18 @@ from typing import NamedTuple
 
 from twisted.logger import Logger
 
-from kafka_zk.coordinator.keys import is_storable
-from kafka_zk.coordinator.partition_count import PartitionCount
-from kafka_zk.group.config import CoordinatorConfig
-from kafka_zk.group.group import Group
-from kafka_zk.group.live_group import Tell, now_of
-from kafka_zk.group.members import MEMBER_BYTES, Member, protocols_bytes
-from kafka_zk.group.metadata_manager import GroupMetadataManager
-from kafka_zk.group.offset_manager import OffsetManager
-from kafka_zk.group.requests import (
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.randomness import SYSTEM_RANDOM, random_uuid
+from kafka_zk.base.turns import in_turns
+from kafka_zk.broker.coordinator.keys import is_storable
+from kafka_zk.broker.coordinator.partition_count import PartitionCount
+from kafka_zk.broker.group.config import CoordinatorConfig
+from kafka_zk.broker.group.group import Group
+from kafka_zk.broker.group.live_group import Tell, now_of
+from kafka_zk.broker.group.members import MEMBER_BYTES, Member, protocols_bytes
+from kafka_zk.broker.group.metadata_manager import GroupMetadataManager
+from kafka_zk.broker.group.offset_manager import OffsetManager
+from kafka_zk.broker.group.requests import (
     UNKNOWN_MEMBER_ID,
     GenerationBegan,
     GroupEvent,
@@ -34,15 +37,12 @@ from kafka_zk.group.requests import (
     SyncGroup,
     SyncResult,
 )
-from kafka_zk.group.states import GroupState
-from kafka_zk.group.transactional_commits import TransactionalCommits
-from kafka_zk.metadata.cache import MetadataCache
-from kafka_zk.network.slices import in_turns
+from kafka_zk.broker.group.states import GroupState
+from kafka_zk.broker.group.transactional_commits import TransactionalCommits
+from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.replica.partition import Partition
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.replica.partition import Partition
-from kafka_zk.system.clock import Clock
-from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
 
 _log = Logger()
 

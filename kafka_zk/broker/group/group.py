@@ -11,12 +11,12 @@ Source: GroupCoordinator.scala, DelayedJoin.scala, GroupMetadata.scala@3.9; KIP-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_zk.coordinator.replies import Reply
-from kafka_zk.group.config import GroupConfig
-from kafka_zk.group.members import Member, Members
-from kafka_zk.group.offsets import GroupOffsets
-from kafka_zk.group.records import GroupMetadataValue
-from kafka_zk.group.requests import (
+from kafka_zk.broker.coordinator.replies import Reply
+from kafka_zk.broker.group.config import GroupConfig
+from kafka_zk.broker.group.members import Member, Members
+from kafka_zk.broker.group.offsets import GroupOffsets
+from kafka_zk.broker.group.records import GroupMetadataValue
+from kafka_zk.broker.group.requests import (
     LAST_GENERATION,
     UNKNOWN_MEMBER_ID,
     AnswerJoin,
@@ -40,8 +40,8 @@ from kafka_zk.group.requests import (
     SyncGroup,
     SyncResult,
 )
-from kafka_zk.group.states import VALID_PREVIOUS_STATES, GroupState
-from kafka_zk.group.subscription import subscribed_topics
+from kafka_zk.broker.group.states import VALID_PREVIOUS_STATES, GroupState
+from kafka_zk.broker.group.subscription import subscribed_topics
 from kafka_zk.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_zk.protocol.errors import ErrorCode
 

@@ -8,18 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kafka_zk.coordinator.replies import Replies
-from kafka_zk.group.group import Group
-from kafka_zk.group.requests import (
-    AnswerJoin,
-    AnswerSync,
-    Effect,
-    GroupEvent,
-    Now,
-    StoreGroup,
-)
+from kafka_zk.base.clock import Clock
+from kafka_zk.broker.coordinator.replies import Replies
+from kafka_zk.broker.group.group import Group
+from kafka_zk.broker.group.requests import AnswerJoin, AnswerSync, Effect, GroupEvent, Now, StoreGroup
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.system.clock import Clock
 
 _ANSWERS = (AnswerJoin, AnswerSync)
 

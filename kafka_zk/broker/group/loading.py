@@ -1,15 +1,16 @@
 """What a partition of ``__consumer_offsets`` says: the groups and offsets that the last record of each key leaves.
 
-Source: GroupMetadataManager.doLoadGroupsAndOffsets@3.9. Tests: tests/kafka_zk/group/test_offset_manager.py.
+Source: GroupMetadataManager.doLoadGroupsAndOffsets@3.9. Tests: tests/kafka_zk/broker/group/test_offset_manager.py.
 """
 
 import struct
 from collections.abc import Iterator
 from itertools import islice
 
-from kafka_zk.coordinator.log_reading import batches_of
-from kafka_zk.group.offsets import OpenTransactions
-from kafka_zk.group.records import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.coordinator.log_reading import batches_of
+from kafka_zk.broker.group.offsets import OpenTransactions
+from kafka_zk.broker.group.records import (
     GroupKey,
     GroupMetadataValue,
     OffsetAndMetadata,
@@ -19,14 +20,13 @@ from kafka_zk.group.records import (
     decode_key,
     decode_offset_value,
 )
-from kafka_zk.group.transactional_offsets import Marker, Written
+from kafka_zk.broker.group.transactional_offsets import Marker, Written
+from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.protocol.errors import ProtocolError
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.storage.end_transaction_marker import COMMIT_MARKER, NO_TYPE, EndTransactionMarker
-from kafka_zk.storage.errors import StorageError
-from kafka_zk.storage.producer_state import marker_of
-from kafka_zk.storage.record_batch import BatchHeader, decode_keys_and_values
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.files.errors import StorageError
+from kafka_zk.storage.log.producer_state import marker_of
+from kafka_zk.storage.records.end_transaction_marker import COMMIT_MARKER, NO_TYPE, EndTransactionMarker
+from kafka_zk.storage.records.record_batch import BatchHeader, decode_keys_and_values
 
 _RECORDS_A_STEP = 100
 _INT32 = struct.Struct(">i")

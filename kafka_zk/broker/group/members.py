@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kafka_zk.coordinator.replies import Reply
-from kafka_zk.group.records import GroupMetadataValue, StoredMember
-from kafka_zk.group.requests import UNKNOWN_MEMBER_ID, JoinedMember, Protocols
+from kafka_zk.broker.coordinator.replies import Reply
+from kafka_zk.broker.group.records import GroupMetadataValue, StoredMember
+from kafka_zk.broker.group.requests import UNKNOWN_MEMBER_ID, JoinedMember, Protocols
 
 MEMBER_BYTES = 800  # of memory, measured, without what differs between members
 _PENDING_BYTES = 200

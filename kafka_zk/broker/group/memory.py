@@ -1,8 +1,8 @@
 """What the members of a group hold, ids that were given to clients, and what the group has committed."""
 
-from kafka_zk.group.group import Group
-from kafka_zk.group.offsets import GroupOffsets, Offsets
-from kafka_zk.group.states import GroupState
+from kafka_zk.broker.group.group import Group
+from kafka_zk.broker.group.offsets import GroupOffsets, Offsets
+from kafka_zk.broker.group.states import GroupState
 
 GROUP_BYTES = 3000  # of memory, measured
 

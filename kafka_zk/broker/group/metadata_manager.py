@@ -9,30 +9,30 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from kafka_zk.coordinator.held_memory import HeldMemory
-from kafka_zk.coordinator.keys import is_storable, partition_for
-from kafka_zk.coordinator.partition_count import PartitionCount
-from kafka_zk.coordinator.replies import Replies
-from kafka_zk.group.appends import Appends
-from kafka_zk.group.config import CoordinatorConfig
-from kafka_zk.group.group import Group
-from kafka_zk.group.live_group import LiveGroup, Tell, now_of
-from kafka_zk.group.loading import LoadedPartition
-from kafka_zk.group.memory import GROUP_BYTES, growth_bytes, held_bytes, offsets_bytes
-from kafka_zk.group.offsets import OFFSET_BYTES, Offsets
-from kafka_zk.group.open_transaction_groups import OpenTransactionGroups
-from kafka_zk.group.partitions import OFFSETS_TOPIC
-from kafka_zk.group.requests import Effect, StoreGroup
-from kafka_zk.group.states import GroupState
-from kafka_zk.group.transactional_offsets import Marker
-from kafka_zk.metadata.cache import MetadataCache
-from kafka_zk.network.slices import in_slices
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.turns import in_slices
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.coordinator.held_memory import HeldMemory
+from kafka_zk.broker.coordinator.keys import is_storable, partition_for
+from kafka_zk.broker.coordinator.partition_count import PartitionCount
+from kafka_zk.broker.coordinator.replies import Replies
+from kafka_zk.broker.group.appends import Appends
+from kafka_zk.broker.group.config import CoordinatorConfig
+from kafka_zk.broker.group.group import Group
+from kafka_zk.broker.group.live_group import LiveGroup, Tell, now_of
+from kafka_zk.broker.group.loading import LoadedPartition
+from kafka_zk.broker.group.memory import GROUP_BYTES, growth_bytes, held_bytes, offsets_bytes
+from kafka_zk.broker.group.offsets import OFFSET_BYTES, Offsets
+from kafka_zk.broker.group.open_transaction_groups import OpenTransactionGroups
+from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
+from kafka_zk.broker.group.requests import Effect, StoreGroup
+from kafka_zk.broker.group.states import GroupState
+from kafka_zk.broker.group.transactional_offsets import Marker
+from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.replica.delayed_produce import APPEND_ERRORS
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.replica.partition import Partition, Role
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.delayed_produce import APPEND_ERRORS
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.replica.partition import Partition, Role
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock
 
 _log = Logger()
 

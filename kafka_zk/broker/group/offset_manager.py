@@ -2,7 +2,7 @@
 
 Source: GroupCoordinator.handleCommitOffsets, handleFetchOffsets, handleDeleteOffsets;
 GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExpiredOffsets@3.9.
-Tests: tests/kafka_zk/group/test_offset_manager.py.
+Tests: tests/kafka_zk/broker/group/test_offset_manager.py.
 """
 
 from collections.abc import Awaitable, Collection, Coroutine, Iterable, Iterator
@@ -13,20 +13,20 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from kafka_zk.group.appends import OffsetsWritten
-from kafka_zk.group.config import CoordinatorConfig
-from kafka_zk.group.group import Group
-from kafka_zk.group.live_group import LiveGroup, now_of
-from kafka_zk.group.metadata_manager import GroupMetadataManager
-from kafka_zk.group.offsets import GroupOffsets, Offsets
-from kafka_zk.group.offsets_batch import OffsetsBatch
-from kafka_zk.group.records import NO_TIMESTAMP
-from kafka_zk.group.requests import NO_GENERATION, UNKNOWN_MEMBER_ID
-from kafka_zk.group.states import GroupState
-from kafka_zk.network.slices import ClientWait, Turns, in_slices
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.turns import ClientWait, Turns, in_slices
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.appends import OffsetsWritten
+from kafka_zk.broker.group.config import CoordinatorConfig
+from kafka_zk.broker.group.group import Group
+from kafka_zk.broker.group.live_group import LiveGroup, now_of
+from kafka_zk.broker.group.metadata_manager import GroupMetadataManager
+from kafka_zk.broker.group.offsets import GroupOffsets, Offsets
+from kafka_zk.broker.group.offsets_batch import OffsetsBatch
+from kafka_zk.broker.group.records import NO_TIMESTAMP
+from kafka_zk.broker.group.requests import NO_GENERATION, UNKNOWN_MEMBER_ID
+from kafka_zk.broker.group.states import GroupState
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock
 
 _log = Logger()
 

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from kafka_zk.group.records import NO_EXPIRY, OffsetAndMetadata
-from kafka_zk.group.transactional_offsets import Marker, TransactionalOffsets, Written
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.records import NO_EXPIRY, OffsetAndMetadata
+from kafka_zk.broker.group.transactional_offsets import Marker, TransactionalOffsets, Written
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 

@@ -5,17 +5,17 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 from itertools import chain, repeat
 
-from kafka_zk.group.records import NO_EXPIRY, OffsetAndMetadata, OffsetKeys, encode_offset_value
-from kafka_zk.group.transactional_offsets import Producer
-from kafka_zk.storage.record_batch import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.records import NO_EXPIRY, OffsetAndMetadata, OffsetKeys, encode_offset_value
+from kafka_zk.broker.group.transactional_offsets import Producer
+from kafka_zk.storage.records.record_batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     TRANSACTIONAL_FLAG,
     assemble_batch,
 )
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.storage.varint import encode_varint, encode_varints
+from kafka_zk.storage.records.varint import encode_varint, encode_varints
 
 _PARTITION = struct.Struct(">i")
 _PARTITION_AND_VALUE = struct.Struct(">i3sqi2xqx")

@@ -12,6 +12,7 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.primitives import (
     MALFORMED,
@@ -24,7 +25,6 @@ from kafka_zk.protocol.primitives import (
     skip_tagged_fields,
     string,
 )
-from kafka_zk.storage.types import TopicPartition
 
 NO_LEADER_EPOCH = -1
 NO_EXPIRY = -1

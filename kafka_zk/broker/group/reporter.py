@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from kafka_zk.group import events
-from kafka_zk.group.requests import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group import events
+from kafka_zk.broker.group.requests import (
     AssignmentDone,
     GenerationBegan,
     GroupEvent,
@@ -18,7 +19,6 @@ from kafka_zk.group.requests import (
 from kafka_zk.protocol.consumer_protocol import read_assignment, read_subscription
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.registry.events import EventSource
-from kafka_zk.storage.types import TopicPartition
 
 
 class GroupReporter:
@@ -28,7 +28,7 @@ class GroupReporter:
         self._source = source
 
     def tell(self, group_id: str, event: GroupEvent) -> None:
-        """Tell the observer, in the words of ``kafka_zk.group.events``."""
+        """Tell the observer, in the words of ``kafka_zk.broker.group.events``."""
         if not self._source.observed:
             return
         emit = self._emit

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from kafka_zk.coordinator.replies import Reply
-from kafka_zk.group.records import GroupMetadataValue
+from kafka_zk.broker.coordinator.replies import Reply
+from kafka_zk.broker.group.records import GroupMetadataValue
 from kafka_zk.protocol.errors import ErrorCode
 
 UNKNOWN_MEMBER_ID = ""

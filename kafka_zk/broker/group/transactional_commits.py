@@ -4,30 +4,30 @@ Their records go into the log of ``__consumer_offsets`` as a batch of the produc
 there, or is no member of the generation, is refused (KIP-447). The marker of the transaction ends them.
 
 Source: GroupCoordinator.handleTxnCommitOffsets, doTxnCommitOffsets; GroupMetadataManager.storeOffsets,
-handleTxnCompletion@3.9. Tests: tests/kafka_zk/group/test_transactional_commits.py.
+handleTxnCompletion@3.9. Tests: tests/kafka_zk/broker/group/test_transactional_commits.py.
 """
 
 from collections.abc import Awaitable, Sequence
 
-from kafka_zk.coordinator.append_errors import COORDINATOR_ERRORS
-from kafka_zk.group.appends import OffsetsWritten
-from kafka_zk.group.config import CoordinatorConfig
-from kafka_zk.group.live_group import LiveGroup, now_of
-from kafka_zk.group.metadata_manager import GroupMetadataManager
-from kafka_zk.group.offset_manager import Codes, Committer, codes_of, whoever_goes
-from kafka_zk.group.offsets import Offsets
-from kafka_zk.group.offsets_batch import OffsetsBatch
-from kafka_zk.group.partitions import OFFSETS_TOPIC
-from kafka_zk.group.requests import UNKNOWN_MEMBER_ID
-from kafka_zk.group.transactional_offsets import Marker, Producer
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.coordinator.append_errors import COORDINATOR_ERRORS
+from kafka_zk.broker.group.appends import OffsetsWritten
+from kafka_zk.broker.group.config import CoordinatorConfig
+from kafka_zk.broker.group.live_group import LiveGroup, now_of
+from kafka_zk.broker.group.metadata_manager import GroupMetadataManager
+from kafka_zk.broker.group.offset_manager import Codes, Committer, codes_of, whoever_goes
+from kafka_zk.broker.group.offsets import Offsets
+from kafka_zk.broker.group.offsets_batch import OffsetsBatch
+from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
+from kafka_zk.broker.group.requests import UNKNOWN_MEMBER_ID
+from kafka_zk.broker.group.transactional_offsets import Marker, Producer
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.replica.transaction_verification import TransactionToVerify
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.replica.transaction_verification import TransactionToVerify
-from kafka_zk.storage.end_transaction_marker import MarkerBatch
-from kafka_zk.storage.record_batch import NO_SEQUENCE
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.storage.verification_state import VerificationStateEntry
-from kafka_zk.system.clock import Clock
+from kafka_zk.storage.log.verification_state import VerificationStateEntry
+from kafka_zk.storage.records.end_transaction_marker import MarkerBatch
+from kafka_zk.storage.records.record_batch import NO_SEQUENCE
 
 _NONE = ErrorCode.NONE
 _NOT_VERIFIED = {**COORDINATOR_ERRORS, ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}

@@ -1,7 +1,7 @@
 """The offsets of one group that transactions have committed and that wait for the end of their transaction.
 
 Pure. Source: GroupMetadata.scala@3.9 (pendingTransactionalOffsetCommits).
-Tests: tests/kafka_zk/group/test_transactional_commits.py.
+Tests: tests/kafka_zk/broker/group/test_transactional_commits.py.
 """
 
 from collections import Counter
@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafka_zk.group.records import OffsetAndMetadata
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.records import OffsetAndMetadata
 
 
 class Producer(NamedTuple):

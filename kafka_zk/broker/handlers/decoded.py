@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
+from kafka_zk.broker.handlers.services import Services
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.frame import UNCOUNTED_BYTES

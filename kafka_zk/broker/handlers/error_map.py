@@ -1,8 +1,8 @@
 """Which Kafka error code an exception means to a client. Source: Errors.java@3.9 (``forException``)."""
 
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry import errors as registry
-from kafka_zk.storage import errors as storage
+from kafka_zk.registry.client import errors as registry
+from kafka_zk.storage.files import errors as storage
 
 _CODES: dict[type[Exception], ErrorCode] = {
     storage.CorruptRecord: ErrorCode.CORRUPT_MESSAGE,

@@ -7,9 +7,9 @@ Tests: tests/fuzz/test_request_attacks.py.
 from collections.abc import Generator
 from typing import TypeVar
 
-from kafka_zk.network.slices import Turns
+from kafka_zk.base.clock import Timers
+from kafka_zk.base.turns import Turns
 from kafka_zk.protocol.request import RequestContext
-from kafka_zk.system.clock import Timers
 
 LARGE_BODY_BYTES = 16 * 1024
 """Larger requests are decoded in turns; a smaller one has no more elements than a turn has time for."""

@@ -3,18 +3,18 @@
 A handler that makes many elements awaits ``ResponseTurns.make`` before each. Where the elements may be large, or more
 than a request names, an ``EncodedArray`` keeps their bytes instead of the objects.
 
-Tests: tests/kafka_zk/handlers/test_long_responses.py. Why: decision 0009.
+Tests: tests/kafka_zk/broker/handlers/test_long_responses.py. Why: decision 0009.
 """
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, TypeVar
 
-from kafka_zk.network.slices import Turns
+from kafka_zk.base.clock import Timers
+from kafka_zk.base.turns import Turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.memory import OBJECT_BYTES, Memory
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.system.clock import Timers
 
 _RESERVE_AT_ONCE_BYTES = 16 * 1024
 _JOIN_BELOW_BYTES = 64 * 1024

@@ -5,34 +5,34 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
-from kafka_zk.config.dynamic_config import DynamicBrokerConfig
-from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.controller.active import PartitionKey
-from kafka_zk.controller.alter_partition import Proposal
-from kafka_zk.controller.context import ReplicaAssignment
-from kafka_zk.controller.feature_updates import FeatureUpdate
-from kafka_zk.controller.isr_changes import Outcome
-from kafka_zk.controller.leader_elections import ElectionOutcome
-from kafka_zk.group.coordinator import GroupCoordinator
-from kafka_zk.group.offsets_topic import OffsetsTopic
-from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.randomness import SYSTEM_RANDOM
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.controller.active import PartitionKey
+from kafka_zk.broker.controller.alter_partition import Proposal
+from kafka_zk.broker.controller.context import ReplicaAssignment
+from kafka_zk.broker.controller.feature_updates import FeatureUpdate
+from kafka_zk.broker.controller.isr_changes import Outcome
+from kafka_zk.broker.controller.leader_elections import ElectionOutcome
+from kafka_zk.broker.group.coordinator import GroupCoordinator
+from kafka_zk.broker.group.offsets_topic import OffsetsTopic
+from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.replica.batch_helpers import BatchHelpers
+from kafka_zk.broker.replica.fetch_session import FetchSessions
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.replica.purgatory import Purgatory
+from kafka_zk.broker.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
+from kafka_zk.broker.security.authorizer import Authorizer
+from kafka_zk.broker.transaction.coordinator import TransactionCoordinator
+from kafka_zk.broker.transaction.state_topic import TransactionStateTopic
 from kafka_zk.network.foreign_peers import ForeignPeers
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.controller_epoch import ControllerEpochs
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.replica.batch_helpers import BatchHelpers
-from kafka_zk.replica.fetch_session import FetchSessions
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.replica.purgatory import Purgatory
-from kafka_zk.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
-from kafka_zk.security.authorizer import Authorizer
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock
-from kafka_zk.system.randomness import SYSTEM_RANDOM
-from kafka_zk.transaction.coordinator import TransactionCoordinator
-from kafka_zk.transaction.state_topic import TransactionStateTopic
 
 
 class ControllerRole(Protocol):

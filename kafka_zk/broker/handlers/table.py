@@ -7,9 +7,9 @@ write bytes themselves; all others take a decoded request and return a message, 
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from kafka_zk.handlers.api_versions import ApiVersionsHandler
-from kafka_zk.handlers.configs import alter_configs, describe_configs, incremental_alter_configs
-from kafka_zk.handlers.data import (
+from kafka_zk.broker.handlers.api_versions import ApiVersionsHandler
+from kafka_zk.broker.handlers.configs import alter_configs, describe_configs, incremental_alter_configs
+from kafka_zk.broker.handlers.data import (
     alter_replica_log_dirs,
     delete_records,
     describe_log_dirs,
@@ -19,8 +19,8 @@ from kafka_zk.handlers.data import (
     offset_for_leader_epoch,
     produce,
 )
-from kafka_zk.handlers.decoded import MessageHandler, answer
-from kafka_zk.handlers.groups import (
+from kafka_zk.broker.handlers.decoded import MessageHandler, answer
+from kafka_zk.broker.handlers.groups import (
     consumer_group_protocol,
     delete_groups,
     describe_groups,
@@ -32,7 +32,7 @@ from kafka_zk.handlers.groups import (
     offset_fetch,
     txn_offset_commit,
 )
-from kafka_zk.handlers.inter_broker import (
+from kafka_zk.broker.handlers.inter_broker import (
     allocate_producer_ids,
     alter_partition,
     controlled_shutdown,
@@ -40,9 +40,9 @@ from kafka_zk.handlers.inter_broker import (
     stop_replica,
     update_metadata,
 )
-from kafka_zk.handlers.security import acls, client_quotas, delegation_tokens, sasl, user_scram_credentials
-from kafka_zk.handlers.services import Services
-from kafka_zk.handlers.topics import (
+from kafka_zk.broker.handlers.security import acls, client_quotas, delegation_tokens, sasl, user_scram_credentials
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.handlers.topics import (
     alter_partition_reassignments,
     create_partitions,
     create_topics,
@@ -53,7 +53,7 @@ from kafka_zk.handlers.topics import (
     metadata,
     update_features,
 )
-from kafka_zk.handlers.transactions import (
+from kafka_zk.broker.handlers.transactions import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     describe_transactions,

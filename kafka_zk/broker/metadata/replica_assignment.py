@@ -6,7 +6,7 @@ all brokers have a rack, they take turns in an order that alternates between rac
 a partition before every rack has one.
 
 Source: assignReplicasToBrokers, getRackAlternatedBrokerList in AdminUtils.java@3.9.
-Tests: tests/kafka_zk/metadata/test_replica_assignment.py.
+Tests: tests/kafka_zk/broker/metadata/test_replica_assignment.py.
 """
 
 from collections.abc import Mapping, Sequence

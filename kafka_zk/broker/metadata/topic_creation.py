@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
-from kafka_zk.config import values as config_values
-from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.config.values import BadValue
-from kafka_zk.metadata import replica_assignment
-from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.broker.config import values as config_values
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.config.values import BadValue
+from kafka_zk.broker.metadata import replica_assignment
+from kafka_zk.broker.metadata.cache import MetadataCache
 from kafka_zk.protocol import topic_names, uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.errors import NodeExists
+from kafka_zk.registry.client.errors import NodeExists
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.files.log_config import LogConfig
 
 MAX_PARTITIONS = 50_000
 """More do not fit into a topic's znode (ZooKeeper takes 1 MB), and planning them would hold up the broker."""

@@ -14,12 +14,12 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from kafka_zk.metrics.log_cleaner import log_cleaner_metrics
-from kafka_zk.metrics.request_stats import RequestStats
-from kafka_zk.metrics.watchdog import Watchdog
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.metrics.log_cleaner import log_cleaner_metrics
+from kafka_zk.broker.metrics.request_stats import RequestStats
+from kafka_zk.broker.metrics.watchdog import Watchdog
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.registry.client import SessionState
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.registry.client.client import SessionState
 
 _SESSION_STATES = {
     SessionState.CONNECTED: "CONNECTED",

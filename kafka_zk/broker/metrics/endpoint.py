@@ -10,11 +10,11 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.exposition import choose_encoder
 from twisted.web.resource import Resource
 
-from kafka_zk.metrics.collector import BrokerCollector
-from kafka_zk.metrics.request_stats import RequestStats
-from kafka_zk.metrics.watchdog import Watchdog
+from kafka_zk.base.clock import Timers
+from kafka_zk.broker.metrics.collector import BrokerCollector
+from kafka_zk.broker.metrics.request_stats import RequestStats
+from kafka_zk.broker.metrics.watchdog import Watchdog
 from kafka_zk.network.bounded_site import BoundedSite
-from kafka_zk.system.clock import Timers
 
 CACHED_S = 1.0
 """5,000 partitions take 100 ms: however many ask, and however often, they are collected once in this time."""

@@ -1,7 +1,7 @@
 """What the log cleaner tells of itself, under the names of Kafka's MBeans.
 
 Percentages are whole numbers, as Kafka's. Source: LogCleaner.scala, LogCleanerManager.scala@3.9.
-Tests: tests/kafka_zk/metrics/test_log_cleaner.py.
+Tests: tests/kafka_zk/broker/metrics/test_log_cleaner.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from kafka_zk.storage.cleaner import CleanerStats
+from kafka_zk.storage.cleaner.cleaner import CleanerStats
 
 _CLEANER = "kafka_log_logcleaner_"
 _MANAGER = "kafka_log_logcleanermanager_"

@@ -1,16 +1,16 @@
 """Counts of what a broker does, as plain numbers: what is measured while it works must cost next to nothing.
 
 ``RequestStats.measure`` wraps the dispatcher; a broker that nobody asked for metrics is not wrapped. Everything else
-that is shown is looked up when it is shown, see ``collector``. Tests: tests/kafka_zk/metrics/test_metrics.py.
+that is shown is looked up when it is shown, see ``collector``. Tests: tests/kafka_zk/broker/metrics/test_metrics.py.
 """
 
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from kafka_zk.base.clock import monotonic_s
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.system.clock import monotonic_s
 
 Dispatch = Callable[[RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, list[Part] | None]]
 

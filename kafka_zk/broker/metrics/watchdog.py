@@ -6,7 +6,7 @@ reactor's stack and finds the request on it, so that requests themselves note no
 counts: it is exact however busy the machine is, and sees also what kept every thread of the process from running.
 
 Losing the ZooKeeper session of a process that stays frozen is not done here, see ``registry.pulse``.
-Tests: tests/kafka_zk/metrics/test_watchdog.py, tests/integration/test_frozen_broker.py.
+Tests: tests/kafka_zk/broker/metrics/test_watchdog.py, tests/integration/test_frozen_broker.py.
 """
 
 import sys
@@ -18,9 +18,9 @@ from typing import Any
 
 from twisted.logger import Logger
 
+from kafka_zk.base.clock import monotonic_s
 from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.system.clock import monotonic_s
 
 _log = Logger()
 

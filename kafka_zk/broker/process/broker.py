@@ -16,27 +16,44 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 from twisted.logger import Logger
 
-from kafka_zk.broker.advertised_host import advertised_host
-from kafka_zk.broker.broker_id import identify
-from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
-from kafka_zk.broker.controller_channel import ControllerChannel
-from kafka_zk.broker.live_config import HIDDEN_CONFIG_INTERVAL_MS, LiveConfig, read_broker_config
-from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
-from kafka_zk.broker.transaction_verifications import verify_transactions
-from kafka_zk.broker.transactions import BrokerTransactions
-from kafka_zk.config.dynamic_config import DynamicBrokerConfig
-from kafka_zk.config.inter_broker_protocol import alter_partition_version, control_versions
-from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.controller.loop import Controller, ControllerConfig
-from kafka_zk.coordinator.partition_count import count_in_zookeeper
-from kafka_zk.group.config import CoordinatorConfig
-from kafka_zk.group.coordinator import GroupCoordinator
-from kafka_zk.group.offsets_topic import OffsetsTopic
-from kafka_zk.group.reporter import GroupReporter
-from kafka_zk.handlers.services import Services
-from kafka_zk.handlers.table import OFFERED_VERSIONS, Dispatcher
-from kafka_zk.metadata.cache import BrokerEndPoint, MetadataCache
-from kafka_zk.metrics.request_stats import RequestStats
+from kafka_zk.base.clock import Clock, SystemClock, end_of_turn
+from kafka_zk.base.randomness import SYSTEM_RANDOM
+from kafka_zk.base.threads import ReactorThreads, RunInThread
+from kafka_zk.base.turns import after, in_slices
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.broker.config.inter_broker_protocol import alter_partition_version, control_versions
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.controller.loop import Controller, ControllerConfig
+from kafka_zk.broker.coordinator.partition_count import count_in_zookeeper
+from kafka_zk.broker.group.config import CoordinatorConfig
+from kafka_zk.broker.group.coordinator import GroupCoordinator
+from kafka_zk.broker.group.offsets_topic import OffsetsTopic
+from kafka_zk.broker.group.reporter import GroupReporter
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
+from kafka_zk.broker.metadata.cache import BrokerEndPoint, MetadataCache
+from kafka_zk.broker.metrics.request_stats import RequestStats
+from kafka_zk.broker.process.advertised_host import advertised_host
+from kafka_zk.broker.process.broker_id import identify
+from kafka_zk.broker.process.controlled_shutdown import ClusterView, ControlledShutdown
+from kafka_zk.broker.process.controller_channel import ControllerChannel
+from kafka_zk.broker.process.live_config import HIDDEN_CONFIG_INTERVAL_MS, LiveConfig, read_broker_config
+from kafka_zk.broker.process.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
+from kafka_zk.broker.process.transaction_verifications import verify_transactions
+from kafka_zk.broker.process.transactions import BrokerTransactions
+from kafka_zk.broker.replica.alter_partition_manager import AlterPartitionManager
+from kafka_zk.broker.replica.batch_helpers import BatchHelpers
+from kafka_zk.broker.replica.fetch_session import FetchSessions
+from kafka_zk.broker.replica.log_cleaner import LogCleaner, LogCleanerSettings, StartHelper, WhenReadable
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.replica.purgatory import Purgatory
+from kafka_zk.broker.replica.remote_replicas import InSyncRule
+from kafka_zk.broker.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
+from kafka_zk.broker.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
+from kafka_zk.broker.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS, ZkAlterPartitionManager
+from kafka_zk.broker.security.authorizer import NoAuthorizer
+from kafka_zk.broker.transaction.state_topic import TransactionStateTopic
 from kafka_zk.network.client import Connect, KafkaConnection, connect
 from kafka_zk.network.connection import ConnectionSettings, Dispatch
 from kafka_zk.network.connection_quotas import ConnectionQuotas, descriptors_for_connections
@@ -45,40 +62,23 @@ from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.network.periodic import Periodic
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.network.readable import when_readable as reactor_when_readable
-from kafka_zk.network.slices import after, in_slices
 from kafka_zk.network.transport import FramePort
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry import isr, producer_ids
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.client import RegistryClient, SessionState
+from kafka_zk.registry.client.client import RegistryClient, SessionState
+from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.config import ConfigChangeWatcher, ConfigRegistry
 from kafka_zk.registry.controller_epoch import ControllerEpochs
-from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.events import EventSource, Observe, harmless, ignore, observe_session
 from kafka_zk.registry.offsets import OffsetRegistry
-from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
-from kafka_zk.replica.alter_partition_manager import AlterPartitionManager
-from kafka_zk.replica.batch_helpers import BatchHelpers
-from kafka_zk.replica.fetch_session import FetchSessions
-from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings, StartHelper, WhenReadable
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.replica.purgatory import Purgatory
-from kafka_zk.replica.remote_replicas import InSyncRule
-from kafka_zk.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
-from kafka_zk.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
-from kafka_zk.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS, ZkAlterPartitionManager
-from kafka_zk.security.authorizer import NoAuthorizer
-from kafka_zk.storage.helper_process import Helper
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock, SystemClock, end_of_turn
-from kafka_zk.system.randomness import SYSTEM_RANDOM
-from kafka_zk.system.threads import ReactorThreads, RunInThread
-from kafka_zk.transaction.state_topic import TransactionStateTopic
+from kafka_zk.storage.files.helper_process import Helper
+from kafka_zk.storage.manager.log_manager import LogManager
 
 _log = Logger()
 

@@ -2,11 +2,11 @@
 
 from random import Random
 
-from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.registry import broker_ids, cluster_id, paths
-from kafka_zk.registry.client import RegistryClient
-from kafka_zk.storage.errors import InconsistentLogDir
-from kafka_zk.storage.meta_properties import read_meta_properties
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.storage.files.errors import InconsistentLogDir
+from kafka_zk.storage.manager.meta_properties import read_meta_properties
 
 
 async def identify(config: KafkaConfig, client: RegistryClient, random: Random) -> tuple[str, int]:

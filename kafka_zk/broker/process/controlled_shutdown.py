@@ -15,9 +15,9 @@ from typing import TypeVar
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.logger import Logger
 
-from kafka_zk.network.slices import after
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Timers
+from kafka_zk.base.clock import Timers
+from kafka_zk.base.turns import after
+from kafka_zk.base.types import TopicPartition
 
 T = TypeVar("T")
 

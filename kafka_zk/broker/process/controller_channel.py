@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from twisted.internet.defer import CancelledError, Deferred
 
-from kafka_zk.metadata.cache import BrokerEndPoint, MetadataCache
+from kafka_zk.broker.metadata.cache import BrokerEndPoint, MetadataCache
 from kafka_zk.network.client import KafkaConnection
 
 

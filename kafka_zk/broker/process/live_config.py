@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable
 
 from twisted.logger import Logger
 
-from kafka_zk.config.dynamic_config import DynamicBrokerConfig
-from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.handlers.services import Services
+from kafka_zk.base.turns import in_slices
+from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.network.connection_quotas import ConnectionQuotas
-from kafka_zk.network.slices import in_slices
+from kafka_zk.registry.client.errors import NoAuth, RegistryError
 from kafka_zk.registry.config import ConfigRegistry
-from kafka_zk.registry.errors import NoAuth, RegistryError
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, entity_path
-from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 
 _log = Logger()
 

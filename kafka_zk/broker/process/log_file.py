@@ -1,7 +1,7 @@
 """A bounded log file for everything that a process writes to stdout and stderr, tracebacks of the interpreter included.
 
 ``broker.log`` is the newest; a full one becomes ``broker.log.1``, that ``.2``, and so on; the oldest is removed.
-Tests: tests/kafka_zk/broker/test_log_file.py.
+Tests: tests/kafka_zk/broker/process/test_log_file.py.
 """
 
 import logging

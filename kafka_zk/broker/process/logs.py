@@ -3,8 +3,8 @@
 Our modules log with ``twisted.logger``, libraries with Python's ``logging`` also; both end here. The keyword arguments
 of a call (``_log.info("registered", broker_id=0)``) become the line's fields.
 
-    2026-11-21T06:18:29.123Z INFO kafka_zk.broker.broker: registered broker_id=0 epoch=42
-    {"time": "2026-11-21T06:18:29.123Z", "level": "info", "logger": "kafka_zk.broker.broker", "message": …}
+    2026-11-21T06:18:29.123Z INFO kafka_zk.broker.process.broker: registered broker_id=0 epoch=42
+    {"time": "2026-11-21T06:18:29.123Z", "level": "info", "logger": "kafka_zk.broker.process.broker", "message": …}
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import Any, TextIO, cast
 
 from twisted.logger import ILogObserver, LogLevel, formatEvent, globalLogBeginner
 
-from kafka_zk.broker.log_file import LogFile, LogFileHandler
+from kafka_zk.broker.process.log_file import LogFile, LogFileHandler
 
 CHATTY = ("kazoo", "registry.kazoo", "log_legacy", "twisted.internet")
 """Loggers of libraries that tell every connection; their warnings are logged."""

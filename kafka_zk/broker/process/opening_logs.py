@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 
 from twisted.logger import Logger
 
-from kafka_zk.network.slices import after
+from kafka_zk.base.clock import Timers
+from kafka_zk.base.turns import after
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.znodes.config import entity_path
-from kafka_zk.storage.errors import InvalidConfig
-from kafka_zk.storage.findings import Finding
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.log_start import HELPER_POLL_S, StartProgress, StartReport
-from kafka_zk.system.clock import Timers
+from kafka_zk.storage.files.errors import InvalidConfig
+from kafka_zk.storage.files.findings import Finding
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.manager.log_start import HELPER_POLL_S, StartProgress, StartReport
 
 _log = Logger()
 

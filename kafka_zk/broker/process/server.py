@@ -12,21 +12,21 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger, LogLevel
 
-from kafka_zk.broker.broker import Broker
-from kafka_zk.broker.opening_logs import StartAbandoned
-from kafka_zk.broker.signals import ending_signals
-from kafka_zk.config.kafka_config import InvalidBrokerConfig, KafkaConfig
-from kafka_zk.metrics.request_stats import RequestStats
-from kafka_zk.metrics.watchdog import Watchdog
+from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
+from kafka_zk.broker.metrics.request_stats import RequestStats
+from kafka_zk.broker.metrics.watchdog import Watchdog
+from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.process.opening_logs import StartAbandoned
+from kafka_zk.broker.process.signals import ending_signals
 from kafka_zk.network.reactor import install
 from kafka_zk.registry import cluster_id
-from kafka_zk.registry.errors import ConnectionLoss, RegistryError, SessionLost
+from kafka_zk.registry.client.errors import ConnectionLoss, RegistryError, SessionLost
+from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
+from kafka_zk.registry.client.session_pipe import SessionPipe
 from kafka_zk.registry.events import Observe, ignore
-from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
-from kafka_zk.registry.session_pipe import SessionPipe
 from kafka_zk.registry.znodes.cluster_id import CLUSTER_ID
-from kafka_zk.storage.errors import StorageError
-from kafka_zk.storage.helper_process import Helper
+from kafka_zk.storage.files.errors import StorageError
+from kafka_zk.storage.files.helper_process import Helper
 
 _log = Logger()
 
@@ -118,7 +118,7 @@ class _Process:
             await self._broker.start()
             client.recognise(CLUSTER_ID, partial(cluster_id.complaint, self._broker.services.cluster_id))
             if stats is not None and self._metrics_address is not None:
-                from kafka_zk.metrics import endpoint
+                from kafka_zk.broker.metrics import endpoint
 
                 host, port = self._metrics_address
                 endpoint.listen(self._reactor, self._broker, client, stats, port, host, self._watchdog)

@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from kafka_zk.handlers.services import Services
-from kafka_zk.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Connection
-from kafka_zk.replica.transaction_verification import Refused, TransactionToVerify, TransactionVerification
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.types import TopicPartition, new_tuple
-from kafka_zk.transaction.requests import ProducerIdAndEpoch
-from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
+from kafka_zk.base.types import TopicPartition, new_tuple
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Connection
+from kafka_zk.broker.replica.transaction_verification import Refused, TransactionToVerify, TransactionVerification
+from kafka_zk.broker.transaction.requests import ProducerIdAndEpoch
+from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
+from kafka_zk.storage.log.log import Log
 
 
 def verify_transactions(

@@ -2,21 +2,21 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.handlers.services import Services
-from kafka_zk.handlers.transactions.write_txn_markers import write
-from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.base.clock import AtEndOfTurn, Clock
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.handlers.transactions.write_txn_markers import write
+from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.replica.transaction_markers import TransactionMarker
+from kafka_zk.broker.transaction.config import TransactionConfig
+from kafka_zk.broker.transaction.coordinator import TransactionCoordinator
+from kafka_zk.broker.transaction.events import TransactionReporter
+from kafka_zk.broker.transaction.marker_channels import FindMissing, TxnMarker, Written
+from kafka_zk.broker.transaction.marker_client import MarkerClient
+from kafka_zk.broker.transaction.producer_ids import ProducerIdManager
 from kafka_zk.network.client import KafkaConnection
 from kafka_zk.registry.events import EventSource
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.replica.transaction_markers import TransactionMarker
-from kafka_zk.system.clock import AtEndOfTurn, Clock
-from kafka_zk.transaction.config import TransactionConfig
-from kafka_zk.transaction.coordinator import TransactionCoordinator
-from kafka_zk.transaction.events import TransactionReporter
-from kafka_zk.transaction.marker_channels import FindMissing, TxnMarker, Written
-from kafka_zk.transaction.marker_client import MarkerClient
-from kafka_zk.transaction.producer_ids import ProducerIdManager
 
 
 class BrokerTransactions:

@@ -5,7 +5,7 @@ A transaction that this broker coordinates is looked up at once. To each other b
 time; what comes meanwhile goes with the next one, in which each transactional id is asked for once: a newer question
 takes the place of an older one, which is to be asked again.
 
-Source: AddPartitionsToTxnManager.scala@3.9. Tests: tests/kafka_zk/replica/test_add_partitions_to_txn_manager.py.
+Source: AddPartitionsToTxnManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_add_partitions_to_txn_manager.py.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Protocol
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.transaction_verification import Refused, TransactionToVerify
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.transaction_verification import Refused, TransactionToVerify
-from kafka_zk.storage.types import TopicPartition
 
 _BETWEEN_BROKERS_SINCE = 4
 _HIGHEST_VERSION = 5

@@ -4,7 +4,7 @@ One request is under way at a time, with all changes that wait. A change waits u
 partition, whatever happens to connections and controllers meanwhile; there is at most one for each partition. After a
 failure, and after any refusal, the next request leaves RETRY_BACKOFF_S later.
 
-Source: AlterPartitionManager.scala@3.9. Tests: tests/kafka_zk/replica/test_alter_partition_manager.py.
+Source: AlterPartitionManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_alter_partition_manager.py.
 """
 
 import uuid
@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from kafka_zk.network.slices import after
+from kafka_zk.base.clock import Timers
+from kafka_zk.base.turns import after
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.isr_state import WrittenIsr
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.isr_state import WrittenIsr
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Timers
 
 RETRY_BACKOFF_S = 0.05
 LOWEST_VERSION, HIGHEST_VERSION = 0, 3

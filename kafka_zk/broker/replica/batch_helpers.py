@@ -5,7 +5,7 @@ producers waiting. Each does one work at a time, those that wait are kept in ord
 work, ends when it has had none for a while, and a broker that ends takes it along. One that dies costs the request that
 it worked for an error that clients retry after.
 
-Tests: tests/kafka_zk/replica/test_batch_helpers.py.
+Tests: tests/kafka_zk/broker/replica/test_batch_helpers.py.
 """
 
 from collections import deque
@@ -15,17 +15,17 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
-from kafka_zk.network.slices import TURN_COST, ClientWait, Turns
+from kafka_zk.base.clock import Clock, Timers
+from kafka_zk.base.threads import RunInThread
+from kafka_zk.base.turns import TURN_COST, ClientWait, Turns
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.storage.batch_work import AT_ONCE_BYTES, AT_ONCE_RECORDS, BatchWork, ConformWork, FileWork
-from kafka_zk.storage.errors import UnpacksTooBig
-from kafka_zk.storage.helper_process import Helper
-from kafka_zk.storage.log_validator import NotConformed, check_at_once, conform, needs_conform
-from kafka_zk.storage.record_batch import Buffer
-from kafka_zk.storage.record_stream import check_count
-from kafka_zk.storage.segment import Segment
-from kafka_zk.system.clock import Clock, Timers
-from kafka_zk.system.threads import RunInThread
+from kafka_zk.storage.files.errors import UnpacksTooBig
+from kafka_zk.storage.files.helper_process import Helper
+from kafka_zk.storage.log.batch_work import AT_ONCE_BYTES, AT_ONCE_RECORDS, BatchWork, ConformWork, FileWork
+from kafka_zk.storage.records.log_validator import NotConformed, check_at_once, conform, needs_conform
+from kafka_zk.storage.records.record_batch import Buffer
+from kafka_zk.storage.records.record_stream import check_count
+from kafka_zk.storage.segments.segment import Segment
 
 _log = Logger()
 

@@ -5,10 +5,10 @@ Source: Partition.deleteRecordsOnLeader, DelayedDeleteRecords.scala@3.9.
 
 from collections.abc import Iterable
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.isr_updates import LogStart
+from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.replica.isr_updates import LogStart
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.storage.types import TopicPartition
 
 HIGH_WATERMARK_OFFSET = -1
 

@@ -2,17 +2,17 @@
 
 Each is decided once, when its partition changes: it is replicated, or why it cannot be told any more. What is not
 decided after the request's timeout has timed out. Source: DelayedProduce.scala@3.9.
-Tests: tests/kafka_zk/replica/test_delayed_produce.py.
+Tests: tests/kafka_zk/broker/replica/test_delayed_produce.py.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+from kafka_zk.base.types import LogAppendInfo, TopicPartition
+from kafka_zk.broker.replica.partition import Partition
+from kafka_zk.broker.replica.purgatory import Wait
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.replica.partition import Partition
-from kafka_zk.replica.purgatory import Wait
-from kafka_zk.storage.errors import StorageError
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.storage.files.errors import StorageError
 
 APPEND_ERRORS = (ApiError, StorageError, OSError)
 AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError

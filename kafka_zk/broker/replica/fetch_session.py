@@ -9,7 +9,7 @@ client asks for everything again. So it does when that share is used up; and as 
 that the broker does not know, since those have no end. A follower is allowed to: it may hear of a partition before its
 leader does. If there is no room, it replaces the session of a consumer.
 
-Pure: no clock, no randomness; ids come from the caller. Tests: tests/kafka_zk/replica/test_fetch_session.py.
+Pure: no clock, no randomness; ids come from the caller. Tests: tests/kafka_zk/broker/replica/test_fetch_session.py.
 Source: FetchSession.scala@3.9.
 """
 

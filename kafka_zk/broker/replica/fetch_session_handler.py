@@ -4,15 +4,15 @@ The first request lists every partition (a full request). If the answer names a 
 has changed since, at the cost of what has changed. After any surprise the next request is a full one again.
 
 Pure: no clock, no I/O. Source: FetchSessionHandler.java@3.9.
-Tests: tests/kafka_zk/replica/test_fetch_session_handler.py.
+Tests: tests/kafka_zk/broker/replica/test_fetch_session_handler.py.
 """
 
 from typing import NamedTuple
 
+from kafka_zk.broker.replica.fetch_session import INITIAL_EPOCH, NO_SESSION, PartitionKey, TopicKey, Wanted
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchResponse
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchTopic, ForgottenTopic
-from kafka_zk.replica.fetch_session import INITIAL_EPOCH, NO_SESSION, PartitionKey, TopicKey, Wanted
 
 _MAX_EPOCH = 0x7FFFFFFF
 

@@ -9,22 +9,22 @@ says more. A throttled partition that lags is left out of requests while the quo
 
 Pure: values in, effects out; of a log it reads offsets and epochs only. The driver (``replica_fetcher``) carries the
 effects out and tells what became of them. Source: AbstractFetcherThread.scala@3.9.
-Tests: tests/kafka_zk/replica/test_fetcher_state.py.
+Tests: tests/kafka_zk/broker/replica/test_fetcher_state.py.
 """
 
 import enum
 from struct import Struct
 from typing import NamedTuple, Protocol
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.fetch_session import PartitionKey, TopicKey
+from kafka_zk.broker.replica.fetch_session_handler import FetchSessionHandler
+from kafka_zk.broker.replica.replication_quota import QuotaWindow, ReplicationQuota
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition
 from kafka_zk.protocol.fetch_request import TOPIC_IDS_SINCE, FetchPartition
-from kafka_zk.replica.fetch_session import PartitionKey, TopicKey
-from kafka_zk.replica.fetch_session_handler import FetchSessionHandler
-from kafka_zk.replica.replication_quota import QuotaWindow, ReplicationQuota
-from kafka_zk.storage.errors import CorruptRecord
-from kafka_zk.storage.record_batch import check_crc, iter_batches
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.records.record_batch import check_crc, iter_batches
 
 DIVERGING_EPOCH_SINCE = 12
 """The version of Fetch from which the leader tells a follower where to truncate."""

@@ -1,19 +1,19 @@
 """Flushes that a topic asks for with ``flush.messages``: what a leader has counts when it is durable.
 
-Tests: tests/kafka_zk/replica/test_manager.py.
+Tests: tests/kafka_zk/broker/replica/test_manager.py.
 """
 
 from collections.abc import Callable
 
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.replica.partition import Partition
-from kafka_zk.storage.config_table import LONG_MAX
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock
-from kafka_zk.system.threads import RunInThread
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.threads import RunInThread
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.partition import Partition
+from kafka_zk.storage.files.config_table import LONG_MAX
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.log_manager import LogManager
 
 
 class Flushes:

@@ -1,21 +1,21 @@
 """A follower's fetch of one partition: who may, whether its log has parted from the leader's, what it is given.
 
 Source: Partition.fetchRecords, followerReplicaOrThrow and readRecords@3.9. Tests:
-tests/kafka_zk/handlers/test_follower_fetch.py.
+tests/kafka_zk/broker/handlers/test_follower_fetch.py.
 """
 
 from typing import NamedTuple
 
+from kafka_zk.base.types import FetchIsolation, TopicPartition
+from kafka_zk.broker.replica.isr_updates import Follower
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.replica.partition import Role
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import EpochEndOffset
 from kafka_zk.protocol.fetch_request import FetchPartition
-from kafka_zk.replica.isr_updates import Follower
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.replica.partition import Role
-from kafka_zk.storage.errors import OffsetOutOfRange
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.segment import FileSlice
-from kafka_zk.storage.types import FetchIsolation, TopicPartition
+from kafka_zk.storage.files.errors import OffsetOutOfRange
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.segments.segment import FileSlice
 
 _NOTHING_FETCHED = -1
 

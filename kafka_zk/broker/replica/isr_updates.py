@@ -4,7 +4,7 @@ A fetch may let a follower join the ISR and the high watermark advance; ``shrink
 the ISR go to the controller, and the partition takes its answer. The driver of ``isr_state`` and ``remote_replicas``.
 
 Source: updateFollowerFetchState, maybeExpandIsr, maybeShrinkIsr and submitAlterPartition in Partition.scala@3.9. Tests:
-tests/kafka_zk/handlers/test_follower_fetch.py.
+tests/kafka_zk/broker/handlers/test_follower_fetch.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 from twisted.logger import Logger
 
+from kafka_zk.base.clock import Timers
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.alter_partition_manager import AlterPartitions, Answer, Answered, IsrChange
+from kafka_zk.broker.replica.events import IsrChanged
+from kafka_zk.broker.replica.isr_state import Committed, Ending, Pending, WrittenIsr, ending_of
+from kafka_zk.broker.replica.partition import Partition, Role
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.events import EventSource
-from kafka_zk.replica.alter_partition_manager import AlterPartitions, Answer, Answered, IsrChange
-from kafka_zk.replica.events import IsrChanged
-from kafka_zk.replica.isr_state import Committed, Ending, Pending, WrittenIsr, ending_of
-from kafka_zk.replica.partition import Partition, Role
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Timers
+from kafka_zk.storage.log.log import Log
 
 _log = Logger()
 

@@ -7,15 +7,15 @@ request goes over a new connection. Source: RemoteLeaderEndPoint.scala@3.9.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from kafka_zk.config.inter_broker_protocol import FollowerVersions
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.config.inter_broker_protocol import FollowerVersions
+from kafka_zk.broker.replica.fetch_session_handler import SessionRequest
+from kafka_zk.broker.replica.fetcher_state import UNDEFINED_EPOCH, EpochQuestion
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
 from kafka_zk.protocol.fetch import EpochEndOffset, FetchResponse, read_fetch_response
 from kafka_zk.protocol.fetch_request import FetchRequest, write_fetch_request
-from kafka_zk.replica.fetch_session_handler import SessionRequest
-from kafka_zk.replica.fetcher_state import UNDEFINED_EPOCH, EpochQuestion
-from kafka_zk.storage.types import TopicPartition
 
 LATEST = -1
 EARLIEST = -2

@@ -5,7 +5,7 @@ is due. A helper only reads segments and writes ``.cleaned`` files; it dies with
 broker opens the log directories. What happens to a log meanwhile – truncation, deletion, another leader, a failed
 directory – voids the cleaning: its helper is killed, nothing more is put in place, and a later round begins anew.
 
-Source: LogCleaner.scala@3.9. Tests: tests/kafka_zk/replica/test_log_cleaner.py.
+Source: LogCleaner.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_log_cleaner.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.logger import Logger
 
-from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.network.slices import in_slices
-from kafka_zk.storage.cleaner import Cleaned, CleanedSegment, CleanerConfig, CleanerStats
-from kafka_zk.storage.errors import StorageError, is_shortage
-from kafka_zk.storage.helper_process import FAILED, PROGRESS, Helper
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_cleaner_manager import LogCleanerManager
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.log_to_clean import Cleaning
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock
-from kafka_zk.system.threads import RunInThread
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.threads import RunInThread
+from kafka_zk.base.turns import in_slices
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.storage.cleaner.cleaner import Cleaned, CleanedSegment, CleanerConfig, CleanerStats
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning
+from kafka_zk.storage.files.errors import StorageError, is_shortage
+from kafka_zk.storage.files.helper_process import FAILED, PROGRESS, Helper
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.log_cleaner_manager import LogCleanerManager
+from kafka_zk.storage.manager.log_manager import LogManager
 
 _log = Logger()
 

@@ -13,41 +13,41 @@ from typing import Any, NamedTuple, TypeAlias
 from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from kafka_zk.metadata.cache import MetadataCache
-from kafka_zk.network.slices import Turns
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.threads import RunInThread
+from kafka_zk.base.turns import Turns
+from kafka_zk.base.types import FetchIsolation, LogAppendInfo, TopicPartition
+from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.replica.batch_helpers import BatchHelpers
+from kafka_zk.broker.replica.delayed_produce import APPEND_ERRORS, AppendResult, DelayedProduce, Unreplicated
+from kafka_zk.broker.replica.events import ControllerIgnored, ReplicasOffline, ReplicaStopped, RoleChanged
+from kafka_zk.broker.replica.flushes import Flushes
+from kafka_zk.broker.replica.follower_waits import FOLLOWER_FETCHES, FollowerWaits
+from kafka_zk.broker.replica.isr_updates import IsrUpdates, LogStart
+from kafka_zk.broker.replica.partition import LeaderAndIsrPartitionState, Partition, Role
+from kafka_zk.broker.replica.partition_changes import PartitionChanges
+from kafka_zk.broker.replica.purgatory import Purgatory
+from kafka_zk.broker.replica.record_checks import RecordChecks
+from kafka_zk.broker.replica.remote_replicas import InSyncRule
+from kafka_zk.broker.replica.replication_quota import ReplicationQuotas
+from kafka_zk.broker.replica.topic_ids import TopicIds
+from kafka_zk.broker.replica.transaction_verification import TransactionVerification
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.znodes.config import entity_path
-from kafka_zk.replica.batch_helpers import BatchHelpers
-from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult, DelayedProduce, Unreplicated
-from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, ReplicaStopped, RoleChanged
-from kafka_zk.replica.flushes import Flushes
-from kafka_zk.replica.follower_waits import FOLLOWER_FETCHES, FollowerWaits
-from kafka_zk.replica.isr_updates import IsrUpdates, LogStart
-from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
-from kafka_zk.replica.partition_changes import PartitionChanges
-from kafka_zk.replica.purgatory import Purgatory
-from kafka_zk.replica.record_checks import RecordChecks
-from kafka_zk.replica.remote_replicas import InSyncRule
-from kafka_zk.replica.replication_quota import ReplicationQuotas
-from kafka_zk.replica.topic_ids import TopicIds
-from kafka_zk.replica.transaction_verification import TransactionVerification
-from kafka_zk.storage.config_table import LONG_MAX
-from kafka_zk.storage.end_transaction_marker import MarkerBatch
-from kafka_zk.storage.errors import InvalidConfig
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.log_segments import LogRead
-from kafka_zk.storage.log_validator import NotConformed, needs_conform, validate_batch
-from kafka_zk.storage.record_batch import TRANSACTIONAL_FLAG, read_header
-from kafka_zk.storage.segment import FileSlice
-from kafka_zk.storage.transaction_index import AbortedTransaction
-from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TopicPartition
-from kafka_zk.storage.verification_state import NOT_ALLOWED, UNVERIFIED, Guards, VerificationStateEntry
-from kafka_zk.system.clock import Clock
-from kafka_zk.system.threads import RunInThread
+from kafka_zk.storage.files.config_table import LONG_MAX
+from kafka_zk.storage.files.errors import InvalidConfig
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.verification_state import NOT_ALLOWED, UNVERIFIED, Guards, VerificationStateEntry
+from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.records.end_transaction_marker import MarkerBatch
+from kafka_zk.storage.records.log_validator import NotConformed, needs_conform, validate_batch
+from kafka_zk.storage.records.record_batch import TRANSACTIONAL_FLAG, read_header
+from kafka_zk.storage.segments.log_segments import LogRead
+from kafka_zk.storage.segments.segment import FileSlice
+from kafka_zk.storage.segments.transaction_index import AbortedTransaction
 
 _log = Logger()
 

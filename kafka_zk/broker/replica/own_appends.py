@@ -1,16 +1,16 @@
 """Appends a record of the broker's own to a partition that it leads, without looking at what it has just built.
 
-Tests: tests/storage/test_own_appends.py, tests/kafka_zk/transaction/test_coordinator.py.
+Tests: tests/storage/log/test_own_appends.py, tests/kafka_zk/broker/transaction/test_coordinator.py.
 """
 
 from collections.abc import Awaitable
 
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.storage.own_appends import append_record as storage_append
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.base.types import LogAppendInfo, TopicPartition
+from kafka_zk.broker.replica.delayed_produce import APPEND_ERRORS, AppendResult
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.storage.log.own_appends import append_record as storage_append
 
 
 def append_record(

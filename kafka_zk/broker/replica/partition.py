@@ -11,12 +11,12 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.isr_state import Committed, WrittenIsr, is_current
+from kafka_zk.broker.replica.remote_replicas import InSyncRule, RemoteReplicas
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.replica.isr_state import Committed, WrittenIsr, is_current
-from kafka_zk.replica.remote_replicas import InSyncRule, RemoteReplicas
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.log.log import Log
 
 
 class Role(enum.Enum):

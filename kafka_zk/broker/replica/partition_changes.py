@@ -1,12 +1,12 @@
 """Which partitions have changed last, for those who look at many and want to look only where something has happened.
 
-Pure. Tests: tests/kafka_zk/replica/test_partition_changes.py.
+Pure. Tests: tests/kafka_zk/broker/replica/test_partition_changes.py.
 """
 
 from collections import deque
 from itertools import islice
 
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
 
 KEPT = 10_000
 

@@ -11,7 +11,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from kafka_zk.system.clock import AtEndOfTurn, Timers, at_once
+from kafka_zk.base.clock import AtEndOfTurn, Timers, at_once
 
 _log = Logger()
 

@@ -4,14 +4,14 @@ Reading the records in Python costs more than everything else that happens to a 
 that takes at most SHARE of the time. Under more load only some batches are checked, and with the bookkeeping a
 saturated broker loses at most a tenth of its throughput. Prices, and what an unchecked batch can do:
 docs/decisions/0006.
-Tests: tests/kafka_zk/replica/test_record_checks.py.
+Tests: tests/kafka_zk/broker/replica/test_record_checks.py.
 """
 
 from collections.abc import Callable
 
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_validator import check_at_once, contradicts_itself
-from kafka_zk.storage.record_batch import BatchHeader
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.records.log_validator import check_at_once, contradicts_itself
+from kafka_zk.storage.records.record_batch import BatchHeader
 
 SHARE = 0.06
 MAX_CREDIT_S = 0.25

@@ -3,7 +3,7 @@
 A fetch from an offset says that the follower has everything before it. The follower was *caught up* at the time of a
 fetch that asked for the leader's log end; or that asked for what was the end at its previous fetch, then as of that
 one: else a steady stream of small batches would keep it out of the ISR for ever. All times are ms on a clock that is
-never set. Pure. Source: Replica.scala@3.9. Tests: tests/kafka_zk/replica/test_remote_replicas.py.
+never set. Pure. Source: Replica.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_remote_replicas.py.
 """
 
 UNKNOWN_OFFSET = -1

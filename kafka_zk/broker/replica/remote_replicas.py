@@ -5,14 +5,14 @@ in the ISR count as well: if the leader is alone in it, its watermark would else
 the ISR that are not assigned, as exist for a moment in a reassignment, do not fetch and do not count.
 
 Pure: offsets and times come from the caller. Source: maybeIncrementLeaderHW, isFollowerInSync and getOutOfSyncReplicas
-in Partition.scala@3.9. Tests: tests/kafka_zk/replica/test_remote_replicas.py.
+in Partition.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_remote_replicas.py.
 """
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from kafka_zk.replica.isr_state import Committed, IsrState
-from kafka_zk.replica.remote_replica import RemoteReplica
+from kafka_zk.broker.replica.isr_state import Committed, IsrState
+from kafka_zk.broker.replica.remote_replica import RemoteReplica
 
 
 class InSyncRule(NamedTuple):

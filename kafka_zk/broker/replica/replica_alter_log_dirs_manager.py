@@ -4,7 +4,7 @@ Appends, reads and truncations go on meanwhile; retention and compaction wait. A
 copied anew. What a stop or a crash interrupts begins anew when the partition is led or followed again.
 
 Source: ReplicaAlterLogDirsThread.scala, ReplicaManager.alterReplicaLogDirs@3.9. Tests:
-tests/kafka_zk/handlers/test_alter_replica_log_dirs.py.
+tests/kafka_zk/broker/handlers/test_alter_replica_log_dirs.py.
 """
 
 from collections.abc import Callable
@@ -14,18 +14,18 @@ from pathlib import Path
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger, LogLevel
 
-from kafka_zk.network.slices import after
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.threads import RunInThread
+from kafka_zk.base.turns import after
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.replica.partition import Partition, Role
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.replica.partition import Partition, Role
-from kafka_zk.storage.config_table import LONG_MAX
-from kafka_zk.storage.errors import StorageError
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.record_batch import iter_batches
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock
-from kafka_zk.system.threads import RunInThread
+from kafka_zk.storage.files.config_table import LONG_MAX
+from kafka_zk.storage.files.errors import StorageError
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.records.record_batch import iter_batches
 
 _log = Logger()
 

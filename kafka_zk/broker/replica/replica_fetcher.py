@@ -4,7 +4,7 @@ The driver of ``FetcherState``, on the reactor thread. One request is under way 
 turns with everything else that the reactor has to do, a partition's records after another's, as views of the answer.
 
 Source: AbstractFetcherThread.scala and ReplicaFetcherThread.scala@3.9.
-Tests: tests/kafka_zk/replica/test_replica_fetcher.py.
+Tests: tests/kafka_zk/broker/replica/test_replica_fetcher.py.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -15,18 +15,18 @@ from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kafka_zk.network.slices import Turns
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.threads import RunInThread
+from kafka_zk.base.turns import Turns
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.fetcher_state import Append, AskOffsets, Effect, FetcherState, Refused, StartAnew, Truncate
+from kafka_zk.broker.replica.leader_endpoint import EARLIEST, LATEST, LeaderEndPoint
+from kafka_zk.broker.replica.partition import Partition
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import FetchResponse
-from kafka_zk.replica.fetcher_state import Append, AskOffsets, Effect, FetcherState, Refused, StartAnew, Truncate
-from kafka_zk.replica.leader_endpoint import EARLIEST, LATEST, LeaderEndPoint
-from kafka_zk.replica.partition import Partition
-from kafka_zk.storage.config_table import LONG_MAX
-from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, TooManyOpenFiles
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock
-from kafka_zk.system.threads import RunInThread
+from kafka_zk.storage.files.config_table import LONG_MAX
+from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord, TooManyOpenFiles
+from kafka_zk.storage.log.log import Log
 
 _log = Logger()
 

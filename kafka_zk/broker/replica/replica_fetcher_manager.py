@@ -1,7 +1,7 @@
 """Which leaders this broker follows: a fetcher for each, with the partitions that it leads.
 
 ``num.replica.fetchers`` may allow more of them; one reactor thread is as fast with one.
-Source: ReplicaFetcherManager.scala@3.9. Tests: tests/kafka_zk/replica/test_replica_fetcher.py.
+Source: ReplicaFetcherManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_replica_fetcher.py.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,16 +10,16 @@ from typing import NamedTuple
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from kafka_zk.config.inter_broker_protocol import FollowerVersions, follower_versions
-from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.replica.fetcher_state import FetcherState
-from kafka_zk.replica.leader_endpoint import Connection, FetchLimits, LeaderEndPoint
-from kafka_zk.replica.partition import Partition, Role
-from kafka_zk.replica.replica_fetcher import DirectoryFailed, ReplicaFetcher
-from kafka_zk.replica.replication_quota import ReplicationQuota
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock
-from kafka_zk.system.threads import RunInThread
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.threads import RunInThread
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.config.inter_broker_protocol import FollowerVersions, follower_versions
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.replica.fetcher_state import FetcherState
+from kafka_zk.broker.replica.leader_endpoint import Connection, FetchLimits, LeaderEndPoint
+from kafka_zk.broker.replica.partition import Partition, Role
+from kafka_zk.broker.replica.replica_fetcher import DirectoryFailed, ReplicaFetcher
+from kafka_zk.broker.replica.replication_quota import ReplicationQuota
 
 _log = Logger()
 

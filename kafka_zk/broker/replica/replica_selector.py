@@ -2,14 +2,14 @@
 
 Only a leader is asked, and it names only replicas in sync that have the offset. Pure.
 Source: ReplicaManager.findPreferredReadReplica, RackAwareReplicaSelector.java, ReplicaView.java@3.9.
-Tests: tests/kafka_zk/replica/test_replica_selector.py, tests/kafka_zk/handlers/test_closest_replica.py.
+Tests: tests/kafka_zk/broker/replica/test_replica_selector.py, tests/kafka_zk/broker/handlers/test_closest_replica.py.
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafka_zk.metadata.cache import MetadataCache
-from kafka_zk.replica.partition import Partition, Role
+from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.replica.partition import Partition, Role
 
 
 class ReplicaView(NamedTuple):

@@ -5,16 +5,16 @@ All bytes of throttled replicas count, but only replicas out of sync are held ba
 throttle must not push anybody out of the ISR. Who is held back gets nothing, or asks for nothing, until it has fallen.
 
 Pure: times are ms on a clock that is never set. Source: ReplicationQuotaManager.scala, SimpleRate.java,
-SampledStat.java@3.9. Tests: tests/kafka_zk/replica/test_replication_quota.py.
+SampledStat.java@3.9. Tests: tests/kafka_zk/broker/replica/test_replication_quota.py.
 """
 
 from collections import deque
 from typing import NamedTuple
 
-from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.storage.config_table import LONG_MAX
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.storage.files.config_table import LONG_MAX
+from kafka_zk.storage.files.log_config import LogConfig
 
 UNLIMITED = LONG_MAX
 

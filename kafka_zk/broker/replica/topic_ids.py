@@ -1,9 +1,12 @@
-"""The ids of the topics of which this broker has replicas (KIP-516). Tests: tests/kafka_zk/replica/test_manager.py."""
+"""The ids of the topics of which this broker has replicas (KIP-516).
+
+Tests: tests/kafka_zk/broker/replica/test_manager.py.
+"""
 
 import uuid
 
+from kafka_zk.broker.replica.partition import Partition
 from kafka_zk.protocol import uuids
-from kafka_zk.replica.partition import Partition
 
 
 class TopicIds:

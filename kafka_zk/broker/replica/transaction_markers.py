@@ -1,6 +1,6 @@
 """The markers that a transaction coordinator has written into the logs of a transaction's partitions.
 
-Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
+Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/broker/handlers/test_transactions_in_logs.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.storage.end_transaction_marker import (
+from kafka_zk.base.types import LogAppendInfo, TopicPartition, new_tuple
+from kafka_zk.broker.replica.delayed_produce import APPEND_ERRORS, AppendResult
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.storage.log.marker_appends import Refusal
+from kafka_zk.storage.log.marker_appends import append_markers as storage_append
+from kafka_zk.storage.records.end_transaction_marker import (
     ABORT_MARKER,
     COMMIT_MARKER,
     EndTransactionMarker,
     MarkerBatch,
     marker_batch,
 )
-from kafka_zk.storage.marker_appends import Refusal
-from kafka_zk.storage.marker_appends import append_markers as storage_append
-from kafka_zk.storage.record_batch import read_header
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition, new_tuple
+from kafka_zk.storage.records.record_batch import read_header
 
 _NONE_REFUSED: Mapping[int, Refusal] = {}
 

@@ -2,16 +2,16 @@
 (KIP-890): otherwise nobody would ever end it there.
 
 Source: ReplicaManager.maybeStartTransactionVerificationForPartitions and handleProduceAppend@3.9.
-Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
+Tests: tests/kafka_zk/broker/handlers/test_transactions_in_logs.py.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from kafka_zk.base.types import TopicPartition, new_tuple
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.types import TopicPartition, new_tuple
-from kafka_zk.storage.verification_state import VerificationStateEntry
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.verification_state import VerificationStateEntry
 
 _RETRIED_AS_NOT_ENOUGH_REPLICAS = frozenset((
     ErrorCode.CONCURRENT_TRANSACTIONS,

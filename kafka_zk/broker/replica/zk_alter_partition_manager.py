@@ -4,23 +4,23 @@ The write counts if the state znode has the version that the leader knows. The c
 collected for some seconds: it tells the other brokers, and nobody waits for that.
 
 Source: ZkAlterPartitionManager.scala and ReplicationUtils.scala@3.9. Tests:
-tests/kafka_zk/replica/test_zk_alter_partition_manager.py.
+tests/kafka_zk/broker/replica/test_zk_alter_partition_manager.py.
 """
 
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from kafka_zk.network.slices import after
+from kafka_zk.base.clock import Timers
+from kafka_zk.base.turns import after
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.alter_partition_manager import RETRY_BACKOFF_S, Answer, Answered, IsrChange
+from kafka_zk.broker.replica.isr_state import WrittenIsr
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.client import RegistryClient
-from kafka_zk.registry.errors import BadVersion, InvalidZnode, NoNode, RegistryError
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.errors import BadVersion, InvalidZnode, NoNode, RegistryError
+from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.isr import notify_isr_change
-from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, decode_state, encode_state, state_path
-from kafka_zk.replica.alter_partition_manager import RETRY_BACKOFF_S, Answer, Answered, IsrChange
-from kafka_zk.replica.isr_state import WrittenIsr
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Timers
 
 CHECK_INTERVAL_MS = 2_500
 LINGER_S = 5.0

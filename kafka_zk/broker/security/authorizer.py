@@ -5,8 +5,8 @@ import functools
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from kafka_zk.base.types import new_tuple
 from kafka_zk.protocol.request import RequestContext
-from kafka_zk.storage.types import new_tuple
 
 
 class Operation(enum.IntEnum):

@@ -6,16 +6,16 @@ Source: TransactionStateManager.appendTransactionToLog, writeTombstonesForExpire
 
 from collections.abc import Awaitable, Iterable
 
-from kafka_zk.coordinator.append_errors import COORDINATOR_ERRORS, code_of
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.types import LogAppendInfo, TopicPartition
+from kafka_zk.broker.coordinator.append_errors import COORDINATOR_ERRORS, code_of
+from kafka_zk.broker.replica.delayed_produce import AppendResult
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.replica.own_appends import append_record
+from kafka_zk.broker.transaction.metadata import TransactionMetadata
+from kafka_zk.broker.transaction.records import encode_batch, encode_key
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.delayed_produce import AppendResult
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.replica.own_appends import append_record
-from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition
-from kafka_zk.system.clock import Clock
-from kafka_zk.transaction.metadata import TransactionMetadata
-from kafka_zk.transaction.records import encode_batch, encode_key
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
 TOMBSTONES_TIMEOUT_MS = 30_000  # request.timeout.ms
 

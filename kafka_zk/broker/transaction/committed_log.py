@@ -6,16 +6,16 @@ then becomes the leader, the records may be truncated, and the new coordinator d
 Its records are then committed by the marker of the producer's next transaction.
 
 Kafka 3.9 serves at once: TransactionStateManager.loadTransactionMetadata. Our group coordinators do, too: a commit of
-offsets that is retried is always appended again. Tests: tests/kafka_zk/handlers/test_committed_log.py.
+offsets that is retried is always appended again. Tests: tests/kafka_zk/broker/handlers/test_committed_log.py.
 """
 
 from collections.abc import Callable
 
 from twisted.logger import Logger
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.protocol.errors import ApiError
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.storage.types import TopicPartition
 
 _TELL_AFTER_MS = 10_000
 _log = Logger()

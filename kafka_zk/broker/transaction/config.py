@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.broker.config.kafka_config import KafkaConfig
 
 
 @dataclass(frozen=True, slots=True)

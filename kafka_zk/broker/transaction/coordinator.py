@@ -3,31 +3,31 @@
 A thin driver around ``Transaction``: it finds the transactional id, gives it the time and lets the state manager carry
 out the effects. Nothing here raises for what a client asks; the error codes are Kafka's.
 
-Source: TransactionCoordinator.scala@3.9. Tests: tests/kafka_zk/transaction/test_coordinator.py.
+Source: TransactionCoordinator.scala@3.9. Tests: tests/kafka_zk/broker/transaction/test_coordinator.py.
 """
 
 from collections.abc import Awaitable, Collection
 from typing import NamedTuple
 
-from kafka_zk.coordinator.partition_count import PartitionCount
-from kafka_zk.metadata.cache import MetadataCache
-from kafka_zk.network.slices import in_turns
+from kafka_zk.base.clock import AtEndOfTurn, Clock, at_once
+from kafka_zk.base.turns import in_turns
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.coordinator.partition_count import PartitionCount
+from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.replica.partition import Partition
+from kafka_zk.broker.transaction.config import TransactionConfig
+from kafka_zk.broker.transaction.marker_channels import FindMissing, TransactionMarkerChannels, WriteMarkers
+from kafka_zk.broker.transaction.memory import ID_BYTES, PARTITION_BYTES
+from kafka_zk.broker.transaction.metadata import TransactionMetadata
+from kafka_zk.broker.transaction.partitions import CoordinatedPartition
+from kafka_zk.broker.transaction.producer_ids import ProducerIdManager
+from kafka_zk.broker.transaction.requests import ProducerIdAndEpoch, Result
+from kafka_zk.broker.transaction.state_manager import Tell, TransactionStateManager
+from kafka_zk.broker.transaction.states import STATES_BY_NAME
+from kafka_zk.broker.transaction.transaction import Transaction
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.errors import RegistryError
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.replica.partition import Partition
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import AtEndOfTurn, Clock, at_once
-from kafka_zk.transaction.config import TransactionConfig
-from kafka_zk.transaction.marker_channels import FindMissing, TransactionMarkerChannels, WriteMarkers
-from kafka_zk.transaction.memory import ID_BYTES, PARTITION_BYTES
-from kafka_zk.transaction.metadata import TransactionMetadata
-from kafka_zk.transaction.partitions import CoordinatedPartition
-from kafka_zk.transaction.producer_ids import ProducerIdManager
-from kafka_zk.transaction.requests import ProducerIdAndEpoch, Result
-from kafka_zk.transaction.state_manager import Tell, TransactionStateManager
-from kafka_zk.transaction.states import STATES_BY_NAME
-from kafka_zk.transaction.transaction import Transaction
+from kafka_zk.registry.client.errors import RegistryError
 
 
 class TransactionOverview(NamedTuple):

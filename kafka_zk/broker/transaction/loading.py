@@ -1,19 +1,20 @@
 """What a partition of ``__transaction_state`` says: the state that the last record of each transactional id leaves.
 
-Source: TransactionStateManager.loadTransactionMetadata@3.9. Tests: tests/kafka_zk/transaction/test_coordinator.py.
+Source: TransactionStateManager.loadTransactionMetadata@3.9.
+Tests: tests/kafka_zk/broker/transaction/test_coordinator.py.
 """
 
 from collections.abc import Iterator
 from itertools import islice
 
-from kafka_zk.coordinator.log_reading import batches_of
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.coordinator.log_reading import batches_of
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.transaction.metadata import TransactionMetadata
+from kafka_zk.broker.transaction.records import decode_key, decode_value
 from kafka_zk.protocol.errors import ProtocolError
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.storage.errors import StorageError
-from kafka_zk.storage.record_batch import BatchHeader, decode_keys_and_values
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction.metadata import TransactionMetadata
-from kafka_zk.transaction.records import decode_key, decode_value
+from kafka_zk.storage.files.errors import StorageError
+from kafka_zk.storage.records.record_batch import BatchHeader, decode_keys_and_values
 
 _RECORDS_A_STEP = 200
 

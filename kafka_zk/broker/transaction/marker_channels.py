@@ -7,7 +7,7 @@ the controller has sent them all, and until then one whose topic is not in ZooKe
 epoch of the producer or of the coordinator is not asked again: somebody else ends the transaction.
 
 Source: TransactionMarkerChannelManager.scala, TransactionMarkerRequestCompletionHandler.scala@3.9.
-Tests: tests/kafka_zk/transaction/test_marker_channels.py.
+Tests: tests/kafka_zk/broker/transaction/test_marker_channels.py.
 """
 
 import math
@@ -20,15 +20,15 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from kafka_zk.metadata.cache import MetadataCache, PartitionInfo
-from kafka_zk.network.slices import in_slices
+from kafka_zk.base.clock import AtEndOfTurn, Timers, at_once
+from kafka_zk.base.turns import in_slices
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.metadata.cache import MetadataCache, PartitionInfo
+from kafka_zk.broker.transaction.partitions import CoordinatedPartition
+from kafka_zk.broker.transaction.requests import SendMarkers
+from kafka_zk.broker.transaction.transaction import Transaction
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.errors import RegistryError
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import AtEndOfTurn, Timers, at_once
-from kafka_zk.transaction.partitions import CoordinatedPartition
-from kafka_zk.transaction.requests import SendMarkers
-from kafka_zk.transaction.transaction import Transaction
+from kafka_zk.registry.client.errors import RegistryError
 
 _log = Logger()
 

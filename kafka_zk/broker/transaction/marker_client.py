@@ -6,12 +6,12 @@ Source: TransactionMarkerChannelManager.scala, MetadataVersion.writeTxnMarkersRe
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
-from kafka_zk.metadata.cache import BrokerEndPoint, MetadataCache
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.metadata.cache import BrokerEndPoint, MetadataCache
+from kafka_zk.broker.transaction.marker_channels import TxnMarker, Written
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction.marker_channels import TxnMarker, Written
 
 _Request: Any = codec.request(ApiKey.WRITE_TXN_MARKERS)
 _Marker = _Request.WritableTxnMarker

@@ -1,6 +1,6 @@
 """What a transactional id of a broker holds: clients choose ids, and nobody else counts them."""
 
-from kafka_zk.transaction.transaction import Transaction
+from kafka_zk.broker.transaction.transaction import Transaction
 
 ID_BYTES = 450  # of memory, measured, beside the id
 PARTITION_BYTES = 250  # likewise, of a transaction

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from kafka_zk.storage.types import TopicPartition, new_tuple
-from kafka_zk.transaction.states import TransactionState
+from kafka_zk.base.types import TopicPartition, new_tuple
+from kafka_zk.broker.transaction.states import TransactionState
 
 NO_TIMESTAMP = -1
 LAST_EPOCH = 2**15 - 2

@@ -1,8 +1,8 @@
 """A partition of ``__transaction_state`` as its leader knows it. Source: TxnMetadataCacheEntry@3.9."""
 
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
-from kafka_zk.transaction.transaction import Transaction
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
+from kafka_zk.broker.transaction.transaction import Transaction
 
 
 class CoordinatedPartition:

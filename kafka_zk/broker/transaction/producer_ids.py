@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from kafka_zk.registry.errors import InvalidZnode, TooManyProducerIds
+from kafka_zk.registry.client.errors import InvalidZnode, TooManyProducerIds
 
 _log = Logger()
 

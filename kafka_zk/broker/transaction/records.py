@@ -10,13 +10,13 @@ import struct
 from collections.abc import Iterable
 from functools import lru_cache
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.transaction.metadata import NO_PARTITIONS, TransactionMetadata
+from kafka_zk.broker.transaction.states import STATES_BY_ID, TransactionState
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.primitives import MALFORMED, Buffer, length, read_count, read_name, skip_tagged_fields, string
-from kafka_zk.storage.record_batch import BASE_TIMESTAMP_POSITION, assemble_batch, set_crc
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.storage.varint import encode_varint
-from kafka_zk.transaction.metadata import NO_PARTITIONS, TransactionMetadata
-from kafka_zk.transaction.states import STATES_BY_ID, TransactionState
+from kafka_zk.storage.records.record_batch import BASE_TIMESTAMP_POSITION, assemble_batch, set_crc
+from kafka_zk.storage.records.varint import encode_varint
 
 _KEY_VERSION = 0
 _VALUE_VERSION = 0

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from kafka_zk.coordinator.replies import Reply
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.coordinator.replies import Reply
+from kafka_zk.broker.transaction.metadata import TransactionMetadata
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction.metadata import TransactionMetadata
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1

@@ -10,31 +10,31 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from kafka_zk.coordinator.held_memory import HeldMemory
-from kafka_zk.coordinator.keys import is_storable, partition_for
-from kafka_zk.coordinator.partition_count import PartitionCount
-from kafka_zk.coordinator.replies import Replies
-from kafka_zk.coordinator.tombstones import batches_of_tombstones
-from kafka_zk.metadata.cache import MetadataCache
-from kafka_zk.network.slices import after, in_slices
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.turns import after, in_slices
+from kafka_zk.base.types import TopicPartition, new_tuple
+from kafka_zk.broker.coordinator.held_memory import HeldMemory
+from kafka_zk.broker.coordinator.keys import is_storable, partition_for
+from kafka_zk.broker.coordinator.partition_count import PartitionCount
+from kafka_zk.broker.coordinator.replies import Replies
+from kafka_zk.broker.coordinator.tombstones import batches_of_tombstones
+from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.replica.delayed_produce import APPEND_ERRORS
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.replica.partition import Partition, Role
+from kafka_zk.broker.transaction.appends import TransactionLog
+from kafka_zk.broker.transaction.committed_log import until_committed
+from kafka_zk.broker.transaction.config import TransactionConfig
+from kafka_zk.broker.transaction.loading import LoadedPartition
+from kafka_zk.broker.transaction.marker_channels import MarkersToSend
+from kafka_zk.broker.transaction.memory import held_bytes
+from kafka_zk.broker.transaction.partitions import CoordinatedPartition
+from kafka_zk.broker.transaction.records import encode_key
+from kafka_zk.broker.transaction.requests import Answer, Append, Effect, Result, SendMarkers
+from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
+from kafka_zk.broker.transaction.states import TransactionState
+from kafka_zk.broker.transaction.transaction import Transaction
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.delayed_produce import APPEND_ERRORS
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.replica.partition import Partition, Role
-from kafka_zk.storage.types import TopicPartition, new_tuple
-from kafka_zk.system.clock import Clock
-from kafka_zk.transaction.appends import TransactionLog
-from kafka_zk.transaction.committed_log import until_committed
-from kafka_zk.transaction.config import TransactionConfig
-from kafka_zk.transaction.loading import LoadedPartition
-from kafka_zk.transaction.marker_channels import MarkersToSend
-from kafka_zk.transaction.memory import held_bytes
-from kafka_zk.transaction.partitions import CoordinatedPartition
-from kafka_zk.transaction.records import encode_key
-from kafka_zk.transaction.requests import Answer, Append, Effect, Result, SendMarkers
-from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
-from kafka_zk.transaction.states import TransactionState
-from kafka_zk.transaction.transaction import Transaction
 
 _log = Logger()
 

@@ -6,11 +6,11 @@ Source: TransactionStateManager.transactionTopicConfigs@3.9.
 
 from random import Random
 
-from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.coordinator.internal_topic import InternalTopic, InternalTopicSettings
-from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.base.randomness import SYSTEM_RANDOM
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.coordinator.internal_topic import InternalTopic, InternalTopicSettings
+from kafka_zk.broker.metadata.cache import MetadataCache
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.system.randomness import SYSTEM_RANDOM
 
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 

@@ -10,11 +10,10 @@ KIP-447, KIP-890 part 1 (verification).
 
 from collections.abc import Collection
 
-from kafka_zk.coordinator.replies import Reply
-from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition, new_tuple
-from kafka_zk.transaction.metadata import LAST_EPOCH, NO_PARTITIONS, NO_TIMESTAMP, TransactionMetadata
-from kafka_zk.transaction.requests import (
+from kafka_zk.base.types import TopicPartition, new_tuple
+from kafka_zk.broker.coordinator.replies import Reply
+from kafka_zk.broker.transaction.metadata import LAST_EPOCH, NO_PARTITIONS, NO_TIMESTAMP, TransactionMetadata
+from kafka_zk.broker.transaction.requests import (
     NO_PRODUCER_EPOCH,
     Answer,
     Append,
@@ -24,7 +23,8 @@ from kafka_zk.transaction.requests import (
     SendMarkers,
     WriteTombstone,
 )
-from kafka_zk.transaction.states import TRANSITIONS, Event, TransactionState
+from kafka_zk.broker.transaction.states import TRANSITIONS, Event, TransactionState
+from kafka_zk.protocol.errors import ErrorCode
 
 _EMPTY, _ONGOING = TransactionState.EMPTY, TransactionState.ONGOING
 _PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from kafka_zk.cli.command_group import CommandGroup
-from kafka_zk.cli.options import json_option, zookeeper_option
-from kafka_zk.cli.output import print_json, say
-from kafka_zk.cli.running_cluster import RunningCluster, find_cluster
-from kafka_zk.cli.workload import BROKER, MOST_RATE, ZOOKEEPER
+from kafka_zk.cli.cluster.running_cluster import RunningCluster, find_cluster
+from kafka_zk.cli.cluster.workload import BROKER, MOST_RATE, ZOOKEEPER
+from kafka_zk.cli.terminal.command_group import CommandGroup
+from kafka_zk.cli.terminal.options import json_option, zookeeper_option
+from kafka_zk.cli.terminal.output import print_json, say
 
 TOPIC = "flights"
 WATCH = "kafka-zk watch --cluster"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from kafka_zk.broker.log_file import LOG_FILE_BYTES, LOG_FILE_COUNT, LogFile
-from kafka_zk.cli.output import note
-from kafka_zk.cli.properties import KEY_VALUE, read_properties
+from kafka_zk.broker.process.log_file import LOG_FILE_BYTES, LOG_FILE_COUNT, LogFile
+from kafka_zk.cli.terminal.output import note
+from kafka_zk.cli.terminal.properties import KEY_VALUE, read_properties
 
 
 @click.command("broker", short_help="Run one broker from a server.properties file.")
@@ -54,21 +54,21 @@ def command(
     if metrics_host is not None and metrics_port is None:
         raise click.UsageError("--metrics-host needs --metrics-port")
     log = LogFile(log_file) if log_file is not None else None
-    from kafka_zk.config.kafka_config import KafkaConfig
+    from kafka_zk.broker.config.kafka_config import KafkaConfig
 
     config, warnings = KafkaConfig.from_properties(read_properties(properties_file), dict(overrides))
     for warning in warnings:
         note(f"warning: {warning}")
 
-    from kafka_zk.broker.lean_imports import import_lean
+    from kafka_zk.broker.process.lean_imports import import_lean
 
     import_lean(tls_listeners=config.has_tls_listeners)
-    from kafka_zk.broker import logs
-    from kafka_zk.broker.server import run_broker
+    from kafka_zk.broker.process import logs
+    from kafka_zk.broker.process.server import run_broker
 
     logs.configure(level=log_level, as_json=log_format == "json", log_file=log)
     if trace is None:
         sys.exit(run_broker(config, metrics_port, metrics_host))
-    from kafka_zk.timeline.trace_file import TraceWriter
+    from kafka_zk.recorder.timeline.trace_file import TraceWriter
 
     sys.exit(run_broker(config, metrics_port, metrics_host, TraceWriter(trace, f"broker-{config.broker_id}")))

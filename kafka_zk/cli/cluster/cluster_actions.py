@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafka_zk.cli.break_actions import ACTIONS, BROKER, expected, target_of
-from kafka_zk.cli.broker_faults import BrokerFaults
-from kafka_zk.cli.workload import Workload
+from kafka_zk.base.clock import wall_ms
+from kafka_zk.cli.cluster.break_actions import ACTIONS, BROKER, expected, target_of
+from kafka_zk.cli.cluster.broker_faults import BrokerFaults
+from kafka_zk.cli.cluster.workload import Workload
 from kafka_zk.embedded.control_socket import Refused
-from kafka_zk.system.clock import wall_ms
-from kafka_zk.timeline.cluster_events import OperatorActed
-from kafka_zk.timeline.trace_file import TraceWriter
+from kafka_zk.recorder.timeline.cluster_events import OperatorActed
+from kafka_zk.recorder.timeline.trace_file import TraceWriter
 
 if TYPE_CHECKING:
     from kafka_zk.embedded.broker import BrokerProcess

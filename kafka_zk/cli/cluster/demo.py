@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 
-from kafka_zk.broker.signals import interrupt_at_the_end
-from kafka_zk.cli.options import WEB_PORT, json_option, web_option
-from kafka_zk.cli.output import print_json
+from kafka_zk.broker.process.signals import interrupt_at_the_end
+from kafka_zk.cli.terminal.options import WEB_PORT, json_option, web_option
+from kafka_zk.cli.terminal.output import print_json
 from kafka_zk.embedded import interrupts
 
 
@@ -44,8 +44,8 @@ def command(keep: bool, data: Path | None, web_port: int | None, as_json: bool) 
         raise click.UsageError("--web and --keep cannot be combined: with --web the cluster stays until Ctrl-C")
     interrupt_at_the_end()
     with interrupts.held():
-        from kafka_zk.demo.run import Demo
-        from kafka_zk.demo.show import OnConsole, Silent
+        from kafka_zk.learn.demo.run import Demo
+        from kafka_zk.learn.demo.show import OnConsole, Silent
 
     with ExitStack() as cleanup:
         directory = data or _temporary_directory(cleanup, keep)
@@ -68,7 +68,7 @@ class _Page:
 
     def open(self, traces: Sequence[Path]) -> str:
         with interrupts.held():
-            from kafka_zk.cli.web_page import WebPage
+            from kafka_zk.cli.cluster.web_page import WebPage
 
             page = WebPage(self._data_dir, self._port, traces)
             self._cleanup.callback(page.stop)

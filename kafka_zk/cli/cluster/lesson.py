@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from kafka_zk.broker.signals import interrupt_at_the_end
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import WEB_PORT, json_option, web_option
-from kafka_zk.cli.output import note, print_json, say
-from kafka_zk.cli.web import URL
+from kafka_zk.broker.process.signals import interrupt_at_the_end
+from kafka_zk.cli.cluster.web import URL
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.options import WEB_PORT, json_option, web_option
+from kafka_zk.cli.terminal.output import note, print_json, say
 
 
 @click.command("lesson", short_help="A guided lesson on groups and replicas, on a live cluster.")
@@ -43,10 +43,10 @@ def command(pause: bool, chapters: tuple[int, ...], verbose: bool, web_port: int
     With --web the chapters are on a page, step by step, with the cluster, its znodes and the timeline of each moment,
     and with questions; the lesson is recorded meanwhile, and stays until Ctrl-C.
     """
-    from kafka_zk.lesson import course
-    from kafka_zk.lesson.chapters import CHAPTERS
-    from kafka_zk.lesson.rooms import Rooms
-    from kafka_zk.lesson.teacher import Teacher
+    from kafka_zk.learn.lesson import course
+    from kafka_zk.learn.lesson.chapters import CHAPTERS
+    from kafka_zk.learn.lesson.rooms import Rooms
+    from kafka_zk.learn.lesson.teacher import Teacher
 
     interrupt_at_the_end()
     if web_port is not None:
@@ -67,8 +67,8 @@ def _on_page(port: int, chapters: Sequence[int], as_json: bool) -> None:
     """Until Ctrl-C, even when all chapters are recorded."""
     from twisted.internet.error import CannotListenError
 
-    from kafka_zk.lesson.chapters import CHAPTERS
-    from kafka_zk.lesson.page import LessonPage
+    from kafka_zk.learn.lesson.chapters import CHAPTERS
+    from kafka_zk.learn.lesson.page import LessonPage
 
     def begun(url: str) -> None:
         if as_json:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import json_option
-from kafka_zk.cli.output import note, print_json, print_rows, say
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.options import json_option
+from kafka_zk.cli.terminal.output import note, print_json, print_rows, say
 
 if TYPE_CHECKING:
     from kafka_zk.sim.replay import Line, Replayed

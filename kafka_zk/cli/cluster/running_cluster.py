@@ -3,19 +3,19 @@
 from pathlib import Path
 from typing import Any
 
-from kafka_zk.cli.cluster_actions import DESCRIBE, TOLD
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import zookeeper_properties
+from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
+from kafka_zk.cli.cluster.cluster_actions import DESCRIBE, TOLD
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.options import zookeeper_properties
 from kafka_zk.cli.zk import zookeeper_client
 from kafka_zk.embedded import control_socket
 from kafka_zk.embedded.control_socket import NotReached
-from kafka_zk.registry import connect_string
+from kafka_zk.registry.client import connect_string
+from kafka_zk.registry.client.errors import NoNode
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.security_keys import zookeeper_security
 from kafka_zk.registry.controller import ControllerRegistry
-from kafka_zk.registry.errors import NoNode
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.znodes.brokers import broker_path
-from kafka_zk.security.zookeeper import zookeeper_security
-from kafka_zk.system.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.testing.sessions import SessionUnknown, expire_session
 
 CONTROLLER = "controller"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka_zk.broker.signals import interrupt_at_the_end
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import (
+from kafka_zk.broker.process.signals import interrupt_at_the_end
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.options import (
     BOOTSTRAP_VARIABLE,
     DEFAULT_BOOTSTRAP,
     WEB_PORT,
@@ -24,13 +24,13 @@ from kafka_zk.cli.options import (
     zookeeper_option,
     zookeeper_properties,
 )
-from kafka_zk.cli.output import note, print_json, say
-from kafka_zk.cli.properties import KEY_VALUE
-from kafka_zk.cli.waiting import waiting
+from kafka_zk.cli.terminal.output import note, print_json, say
+from kafka_zk.cli.terminal.properties import KEY_VALUE
+from kafka_zk.cli.terminal.waiting import waiting
 from kafka_zk.embedded import interrupts
 
 if TYPE_CHECKING:
-    from kafka_zk.cli.web_page import WebPage
+    from kafka_zk.cli.cluster.web_page import WebPage
     from kafka_zk.embedded.broker import BrokerProcess
     from kafka_zk.embedded.cluster import EmbeddedCluster
     from kafka_zk.embedded.control_socket import ControlSocket
@@ -166,7 +166,7 @@ def _replication(brokers: int) -> dict[str, str]:
 
 def _checked(properties: dict[str, str]) -> dict[str, str]:
     """The overrides, refused here rather than in every broker's log when one is wrong."""
-    from kafka_zk.config.kafka_config import KafkaConfig
+    from kafka_zk.broker.config.kafka_config import KafkaConfig
 
     if chosen := sorted(CHOSEN_BY_UP & properties.keys()):
         raise click.UsageError(f"-o {chosen[0]}: up sets it for each broker")
@@ -291,8 +291,8 @@ def _complaint(cluster: "EmbeddedCluster") -> str:
 def _found_by_default(cluster: "EmbeddedCluster") -> bool:
     """Whether a command without options that is typed in the same environment comes to this cluster."""
     from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER
-    from kafka_zk.client.config import parse_bootstrap_servers
-    from kafka_zk.client.errors import ConfigError
+    from kafka_zk.clients.connection.config import parse_bootstrap_servers
+    from kafka_zk.clients.connection.errors import ConfigError
 
     bootstrap = os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
     zookeeper = os.environ.get(ZOOKEEPER_VARIABLE) or DEFAULT_ZOOKEEPER
@@ -305,7 +305,7 @@ def _found_by_default(cluster: "EmbeddedCluster") -> bool:
 
 
 def _web_page(cluster: "EmbeddedCluster", port: int | None, cleanup: ExitStack) -> "WebPage | None":
-    from kafka_zk.cli.web_page import WebPage
+    from kafka_zk.cli.cluster.web_page import WebPage
 
     if port is None:
         return None
@@ -323,7 +323,7 @@ def _watch(
 ) -> None:
     """Tell of every process that ends, and do what ``kafka-zk break`` asks for, until a signal comes or no broker is
     left that did not end by request."""
-    from kafka_zk.cli.cluster_actions import ClusterActions
+    from kafka_zk.cli.cluster.cluster_actions import ClusterActions
 
     def did(action: str, target: str, broker: "BrokerProcess | None") -> None:
         if as_json:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_zk.broker.signals import ending_signals, interrupt_at_the_end
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import WEB_PORT, json_option, zookeeper_option, zookeeper_properties
-from kafka_zk.cli.output import note, print_json, say
+from kafka_zk.broker.process.signals import ending_signals, interrupt_at_the_end
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.options import WEB_PORT, json_option, zookeeper_option, zookeeper_properties
+from kafka_zk.cli.terminal.output import note, print_json, say
 
 if TYPE_CHECKING:
-    from kafka_zk.cli.running_cluster import RunningCluster
-    from kafka_zk.web.documents import Document
-    from kafka_zk.web.recording import Recording
-    from kafka_zk.web.service import Cluster
-    from kafka_zk.web.sources import Source, WatchSource
+    from kafka_zk.cli.cluster.running_cluster import RunningCluster
+    from kafka_zk.recorder.web.documents import Document
+    from kafka_zk.recorder.web.recording import Recording
+    from kafka_zk.recorder.web.service import Cluster
+    from kafka_zk.recorder.web.sources import Source, WatchSource
 
 URL = "web page at "
 BREAK_URL = "to break brokers from it, keep this address to yourself: "
@@ -78,8 +78,8 @@ def command(
     interrupt_at_the_end()
     if recording is not None and (traces or data is not None or record is not None):
         raise click.UsageError("a recording is shown as it is: without --data, --trace and --record")
-    from kafka_zk.web.errors import NoRecording
-    from kafka_zk.web.recording import Recording
+    from kafka_zk.recorder.web.errors import NoRecording
+    from kafka_zk.recorder.web.recording import Recording
 
     try:
         if recording is not None:
@@ -99,8 +99,8 @@ def _size(recording: "Recording") -> str:
 
 def _opened(name: str) -> "tuple[Recording, None, str]":
     """What is recorded in a file, or what a scenario gives."""
+    from kafka_zk.recorder.web.recording import Recording
     from kafka_zk.sim import library
-    from kafka_zk.web.recording import Recording
 
     path = Path(name)
     if library.find(name) in (None, path) and (not path.is_file() or path.read_bytes()[:6] == b"SQLite"):
@@ -111,10 +111,10 @@ def _opened(name: str) -> "tuple[Recording, None, str]":
 def _played(path: Path) -> "Recording":
     from twisted.logger import globalLogBeginner
 
+    from kafka_zk.recorder.web.recording import Recording
     from kafka_zk.sim.recorded import record
     from kafka_zk.sim.scenario import parse
     from kafka_zk.sim.statements import ScenarioError
-    from kafka_zk.web.recording import Recording
 
     globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)  # the judges hear of errors
     try:
@@ -131,7 +131,7 @@ def _serve(recording: "Recording", cluster: "Cluster | None", described: str, po
     from twisted.internet import reactor
     from twisted.internet.error import CannotListenError
 
-    from kafka_zk.web.service import WebService
+    from kafka_zk.recorder.web.service import WebService
 
     any_reactor: Any = reactor
     with ExitStack() as cleanup:
@@ -161,11 +161,11 @@ def _record(
     as_json: bool,
 ) -> None:
     """The cluster of an ``up`` on this machine if that is the one that is meant, else whatever is at that ZooKeeper."""
-    from kafka_zk.cli.running_cluster import find_cluster
-    from kafka_zk.web.heartbeats import Heartbeats
-    from kafka_zk.web.service import Cluster
-    from kafka_zk.web.sources import TraceSource
-    from kafka_zk.web.watch_table import WatchTable
+    from kafka_zk.cli.cluster.running_cluster import find_cluster
+    from kafka_zk.recorder.web.heartbeats import Heartbeats
+    from kafka_zk.recorder.web.service import Cluster
+    from kafka_zk.recorder.web.sources import TraceSource
+    from kafka_zk.recorder.web.watch_table import WatchTable
 
     try:
         running = find_cluster(data, zookeeper)
@@ -189,8 +189,8 @@ def _record(
 
 
 def _log_of(running: "RunningCluster", after_zxid: int) -> "Source":
-    from kafka_zk.registry import connect_string
-    from kafka_zk.web.sources import LogSource
+    from kafka_zk.recorder.web.sources import LogSource
+    from kafka_zk.registry.client import connect_string
 
     log = Path(running.data) / "zookeeper" / "data"
     chroot = connect_string.parse(running.zookeeper).chroot
@@ -198,16 +198,16 @@ def _log_of(running: "RunningCluster", after_zxid: int) -> "Source":
 
 
 def _watches(zookeeper: str) -> "WatchSource":
-    from kafka_zk.security.zookeeper import zookeeper_security
-    from kafka_zk.web.sources import WatchSource
+    from kafka_zk.recorder.web.sources import WatchSource
+    from kafka_zk.registry.client.security_keys import zookeeper_security
 
     return WatchSource(zookeeper, zookeeper_security(zookeeper_properties()))
 
 
 def _break(running: "RunningCluster", request: "Document") -> "Document":
     """What ``kafka-zk break`` does: most of it the running ``up``."""
-    from kafka_zk.cli.break_actions import expected
-    from kafka_zk.cli.running_cluster import EXPIRE
+    from kafka_zk.cli.cluster.break_actions import expected
+    from kafka_zk.cli.cluster.running_cluster import EXPIRE
 
     if request["action"] != EXPIRE:
         return running.ask(request)

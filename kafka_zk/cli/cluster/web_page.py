@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from kafka_zk.cli.web import BREAK_URL, URL
+from kafka_zk.cli.cluster.web import BREAK_URL, URL
 from kafka_zk.embedded.process import ChildProcess, python_command
 
 LOG = "web.log"

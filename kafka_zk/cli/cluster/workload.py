@@ -162,8 +162,8 @@ class Workload:
 
     def _make_topic(self, topic: str) -> None:
         """If it is not there."""
-        from kafka_zk.client.blocking_admin import BlockingAdmin
-        from kafka_zk.client.errors import KafkaError
+        from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+        from kafka_zk.clients.connection.errors import KafkaError
         from kafka_zk.protocol.errors import ErrorCode
 
         servers = ",".join(broker.bootstrap for broker in self._cluster.brokers if broker.alive)

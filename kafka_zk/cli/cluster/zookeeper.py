@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.output import note
-from kafka_zk.cli.properties import read_properties
-from kafka_zk.system.integers import PORTS, decimal_integer
+from kafka_zk.base.integers import PORTS, decimal_integer
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.output import note
+from kafka_zk.cli.terminal.properties import read_properties
 
 NEEDED_KEYS = ("dataDir", "clientPort")
 ALL_INTERFACES = "all interfaces"

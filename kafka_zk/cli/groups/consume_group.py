@@ -8,25 +8,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafka_zk.broker.signals import interrupt_at_the_end
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.group_records import FLUSH_MS, group_records
-from kafka_zk.cli.nearest import missing
-from kafka_zk.cli.options import zookeeper_properties
-from kafka_zk.cli.waiting import shortened_list, waiting
+from kafka_zk.broker.process.signals import interrupt_at_the_end
+from kafka_zk.cli.groups.group_records import FLUSH_MS, group_records
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.nearest import missing
+from kafka_zk.cli.terminal.options import zookeeper_properties
+from kafka_zk.cli.terminal.waiting import shortened_list, waiting
 from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, connected
-from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
-from kafka_zk.registry.counted_client import CountedClient
-from kafka_zk.registry.kazoo_blocking import run_blocking
-from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
-from kafka_zk.registry.session_pipe import SessionPipe
+from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.clients.consumer.zookeeper_config import ZookeeperConsumerConfig
+from kafka_zk.recorder.timeline.trace_file import TraceWriter
+from kafka_zk.registry.client.counted_client import CountedClient
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
+from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
+from kafka_zk.registry.client.session_pipe import SessionPipe
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.timeline.trace_file import TraceWriter
 
 if TYPE_CHECKING:
-    from kafka_zk.registry.client import RegistryClient
+    from kafka_zk.registry.client.client import RegistryClient
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 import click
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.group_brokers import GroupBrokers, log_ends
-from kafka_zk.cli.group_kinds import GroupKind, GroupOverview, Groups, PartitionOfGroup
-from kafka_zk.cli.groups_in_zookeeper import GroupsInZookeeper, registered_brokers
-from kafka_zk.cli.groups_of_brokers import GroupsOfBrokers
-from kafka_zk.cli.nearest import did_you_mean
-from kafka_zk.cli.output import note
+from kafka_zk.cli.groups.group_brokers import GroupBrokers, log_ends
+from kafka_zk.cli.groups.group_kinds import GroupKind, GroupOverview, Groups, PartitionOfGroup
+from kafka_zk.cli.groups.groups_in_zookeeper import GroupsInZookeeper, registered_brokers
+from kafka_zk.cli.groups.groups_of_brokers import GroupsOfBrokers
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.nearest import did_you_mean
+from kafka_zk.cli.terminal.output import note
 from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_client
-from kafka_zk.client.errors import KafkaError
+from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.registry.znodes.consumers import is_znode_name
 
 

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.output import note
-from kafka_zk.cli.waiting import shortened_list, waiting
-from kafka_zk.client.errors import KafkaError, KafkaTimeoutError, NoBrokersAvailable
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.output import note
+from kafka_zk.cli.terminal.waiting import shortened_list, waiting
+from kafka_zk.clients.connection.errors import KafkaError, KafkaTimeoutError, NoBrokersAvailable
 
 if TYPE_CHECKING:
-    from kafka_zk.client.blocking_admin import BlockingAdmin
+    from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 
 _TIMEOUT_MS = 30_000
 
@@ -31,7 +31,7 @@ class GroupBrokers:
 
         Raises: CommandFailed if there is no broker; KafkaError.
         """
-        from kafka_zk.client.blocking_admin import BlockingAdmin
+        from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 
         if not self._bootstrap:
             raise CommandFailed("no broker is registered in this ZooKeeper")
@@ -59,7 +59,7 @@ class GroupBrokers:
 
 def log_ends(brokers: GroupBrokers, tps: list[TopicPartition]) -> dict[TopicPartition, int]:
     """The log end offsets of those that exist and have a leader; a note says why others are missing."""
-    from kafka_zk.client.list_offsets import LATEST
+    from kafka_zk.clients.connection.list_offsets import LATEST
 
     if not tps:
         return {}

@@ -6,15 +6,15 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.client.list_offsets import LATEST
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.connection.list_offsets import LATEST
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.errors import RegistryError
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.znodes.consumers import NO_OFFSET
-from kafka_zk.storage.types import TopicPartition
 
 EVERY_S = 1.0
 _TIMEOUTS: dict[str, Any] = {"default_api_timeout_ms": 2_000, "request_timeout_ms": 2_000}

@@ -7,16 +7,16 @@ import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.group_brokers import GroupBrokers, existing
-from kafka_zk.cli.group_kinds import GroupKind, Groups, Offsets
-from kafka_zk.cli.group_reset import parse_topics
-from kafka_zk.cli.groups_in_zookeeper import GroupsInZookeeper, registered_brokers
-from kafka_zk.cli.groups_of_brokers import GroupsOfBrokers
-from kafka_zk.cli.nearest import did_you_mean
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.groups.group_brokers import GroupBrokers, existing
+from kafka_zk.cli.groups.group_kinds import GroupKind, Groups, Offsets
+from kafka_zk.cli.groups.group_reset import parse_topics
+from kafka_zk.cli.groups.groups_in_zookeeper import GroupsInZookeeper, registered_brokers
+from kafka_zk.cli.groups.groups_of_brokers import GroupsOfBrokers
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.nearest import did_you_mean
 from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_client
 from kafka_zk.registry.offsets import NO_VERSION, StoredOffset
-from kafka_zk.storage.types import TopicPartition
 
 COPIED = "copied"
 TO_COPY = "would be copied"

@@ -4,9 +4,9 @@ import sys
 import time
 from collections.abc import Iterator
 
-from kafka_zk.cli.waiting import told, waiting
-from kafka_zk.consumer.blocking_consumer import BlockingConsumer, BlockingZookeeperConsumer
-from kafka_zk.consumer.records import ConsumerRecord
+from kafka_zk.cli.terminal.waiting import told, waiting
+from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer, BlockingZookeeperConsumer
+from kafka_zk.clients.consumer.records import ConsumerRecord
 
 FLUSH_MS = 200
 """Output is flushed when nothing came for so long; the consumer's consumer.timeout.ms."""

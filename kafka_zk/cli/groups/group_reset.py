@@ -6,13 +6,13 @@ Source: ConsumerGroupCommand.prepareOffsetsToReset, checkOffsetsRange@3.9.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.output import note
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.integers import NATURAL_INT32, decimal_integer
+from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.output import note
 
 if TYPE_CHECKING:
-    from kafka_zk.client.blocking_admin import BlockingAdmin
+    from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -79,7 +79,7 @@ def new_offsets(
     admin: "BlockingAdmin", partitions: list[TopicPartition], current: Offsets, target: Target
 ) -> dict[TopicPartition, int]:
     """The offset to store for each partition, within what its log holds. Raises: CommandFailed, KafkaError."""
-    from kafka_zk.client.list_offsets import EARLIEST, LATEST
+    from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST
 
     def listed(spec: int) -> dict[TopicPartition, int]:
         """In the order of ``partitions``: brokers answer in any."""

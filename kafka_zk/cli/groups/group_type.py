@@ -3,7 +3,7 @@
 import click
 from click.core import ParameterSource
 
-from kafka_zk.cli.options import Decorator
+from kafka_zk.cli.terminal.options import Decorator
 
 GROUP_TYPES = ("broker", "zookeeper")
 

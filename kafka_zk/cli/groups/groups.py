@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 from click.core import ParameterSource
 
-from kafka_zk.cli.command_group import CommandGroup
-from kafka_zk.cli.options import (
+from kafka_zk.cli.terminal.command_group import CommandGroup
+from kafka_zk.cli.terminal.options import (
     bootstrap_servers_option,
     group_option,
     groups_option,
     json_option,
     zookeeper_option,
 )
-from kafka_zk.cli.output import note, print_json, print_rows, print_table
-from kafka_zk.cli.text_file import TEXT_FILE, read_lines
+from kafka_zk.cli.terminal.output import note, print_json, print_rows, print_table
+from kafka_zk.cli.terminal.text_file import TEXT_FILE, read_lines
 
 if TYPE_CHECKING:
-    from kafka_zk.cli.group_access import Where
-    from kafka_zk.cli.group_kinds import GroupKind, PartitionOfGroup
-    from kafka_zk.cli.group_reset import Target
-    from kafka_zk.storage.types import TopicPartition
+    from kafka_zk.base.types import TopicPartition
+    from kafka_zk.cli.groups.group_access import Where
+    from kafka_zk.cli.groups.group_kinds import GroupKind, PartitionOfGroup
+    from kafka_zk.cli.groups.group_reset import Target
 
 COLUMNS = ("group", "type", "topic", "partition", "current-offset", "log-end-offset", "lag", "owner")
 MEMBER_COLUMNS = ("host", "client-id")
@@ -69,7 +69,7 @@ def where(function: Callable[..., Any]) -> Callable[..., Any]:
     def with_where(
         *arguments: Any, zookeeper: str | None, bootstrap: str | None, kind: str | None, **options: Any
     ) -> Any:
-        from kafka_zk.cli import group_access
+        from kafka_zk.cli.groups import group_access
 
         source = click.get_current_context().get_parameter_source("zookeeper")
         names_zookeeper = source is ParameterSource.COMMANDLINE
@@ -83,7 +83,7 @@ def where(function: Callable[..., Any]) -> Callable[..., Any]:
 @where
 def list_groups(at: "Where", as_json: bool) -> None:
     """List all groups. A group without live members is Empty: only its offsets are left."""
-    from kafka_zk.cli.group_access import group_access
+    from kafka_zk.cli.groups.group_access import group_access
 
     with group_access(at) as access:
         found = access.overviews()
@@ -102,7 +102,7 @@ def describe(wanted: tuple[str, ...], at: "Where", as_json: bool) -> None:
 
     Of members at a broker also host and client id.
     """
-    from kafka_zk.cli.group_access import check_names, group_access
+    from kafka_zk.cli.groups.group_access import check_names, group_access
 
     check_names(wanted, at.kind)
     with group_access(at) as access:
@@ -117,7 +117,7 @@ def describe(wanted: tuple[str, ...], at: "Where", as_json: bool) -> None:
 @where
 def delete(wanted: tuple[str, ...], at: "Where", as_json: bool) -> None:
     """Remove groups without live members, with their offsets."""
-    from kafka_zk.cli.group_access import check_names, group_access
+    from kafka_zk.cli.groups.group_access import check_names, group_access
 
     check_names(wanted, at.kind)
     with group_access(at) as access:
@@ -136,8 +136,8 @@ def delete(wanted: tuple[str, ...], at: "Where", as_json: bool) -> None:
 @where
 def delete_offsets(group: str, topics: tuple[str, ...], at: "Where", as_json: bool) -> None:
     """Remove a group's offsets for topics that it reads no longer."""
-    from kafka_zk.cli.group_access import check_names, group_access
-    from kafka_zk.cli.group_reset import parse_topics
+    from kafka_zk.cli.groups.group_access import check_names, group_access
+    from kafka_zk.cli.groups.group_reset import parse_topics
 
     check_names([group], at.kind)
     with group_access(at) as access:
@@ -197,9 +197,9 @@ def reset_offsets(
 
     With --type, or with --bootstrap-server alone, the group need not exist yet.
     """
-    from kafka_zk.cli import reset_plan
-    from kafka_zk.cli.group_access import check_names, group_access
-    from kafka_zk.cli.group_reset import chosen_partitions, new_offsets
+    from kafka_zk.cli.groups import reset_plan
+    from kafka_zk.cli.groups.group_access import check_names, group_access
+    from kafka_zk.cli.groups.group_reset import chosen_partitions, new_offsets
 
     target = _target(group, **options)
     if target.planned is None and bool(topics) == all_topics:
@@ -242,10 +242,10 @@ def _target(
 ) -> "Target":
     import time
 
-    from kafka_zk.cli import reset_plan
     from kafka_zk.cli.consume import parse_time_ms
-    from kafka_zk.cli.durations import parse_duration_ms
-    from kafka_zk.cli.group_reset import Target
+    from kafka_zk.cli.groups import reset_plan
+    from kafka_zk.cli.groups.group_reset import Target
+    from kafka_zk.cli.terminal.durations import parse_duration_ms
 
     time_ms = parse_time_ms(to_datetime) if to_datetime is not None else None
     if by_duration is not None and time_ms is None:
@@ -287,8 +287,8 @@ def migrate(
     kafka-zk groups migrate --group g --to broker
     kafka-zk groups delete --group g --type zookeeper
     """
-    from kafka_zk.cli.group_kinds import GroupKind
-    from kafka_zk.cli.group_migration import migration
+    from kafka_zk.cli.groups.group_kinds import GroupKind
+    from kafka_zk.cli.groups.group_migration import migration
 
     to = GroupKind(kind)
     with migration(zookeeper, bootstrap) as between:
@@ -316,9 +316,9 @@ def migrate(
 @in_zookeeper
 def export(wanted: tuple[str, ...], output_file: TextIO, zookeeper: str | None, as_json: bool) -> None:
     """Write offsets in ZooKeeper as Kafka's ExportZkOffsets does: /consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET."""
-    from kafka_zk.cli import offsets_file
-    from kafka_zk.cli.group_access import Where, group_access
-    from kafka_zk.cli.group_kinds import GroupKind
+    from kafka_zk.cli.groups import offsets_file
+    from kafka_zk.cli.groups.group_access import Where, group_access
+    from kafka_zk.cli.groups.group_kinds import GroupKind
 
     with group_access(Where(zookeeper, kind=GroupKind.ZOOKEEPER)) as access:
         (side,) = access.sides.values()
@@ -336,9 +336,9 @@ def export(wanted: tuple[str, ...], output_file: TextIO, zookeeper: str | None, 
 @in_zookeeper
 def import_offsets(input_file: TextIO, zookeeper: str | None, as_json: bool) -> None:
     """Store the offsets from a file written by export (or Kafka's ExportZkOffsets) in ZooKeeper."""
-    from kafka_zk.cli import offsets_file
-    from kafka_zk.cli.group_access import Where, group_access
-    from kafka_zk.cli.group_kinds import GroupKind
+    from kafka_zk.cli.groups import offsets_file
+    from kafka_zk.cli.groups.group_access import Where, group_access
+    from kafka_zk.cli.groups.group_kinds import GroupKind
 
     groups = offsets_file.parse(read_lines(input_file))
     with group_access(Where(zookeeper, kind=GroupKind.ZOOKEEPER)) as access:
@@ -380,7 +380,7 @@ def _offset_row(group: str, kind: "GroupKind", tp: "TopicPartition", offset: int
 
 
 def _offset_documents(stored: "Mapping[str, Mapping[TopicPartition, int]]") -> list[dict[str, Any]]:
-    from kafka_zk.cli.group_kinds import GroupKind
+    from kafka_zk.cli.groups.group_kinds import GroupKind
 
     return [
         row

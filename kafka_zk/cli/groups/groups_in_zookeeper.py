@@ -2,18 +2,18 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kafka_zk.cli.group_kinds import GroupKind, GroupOverview, Offsets, PartitionOfGroup
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.groups.group_kinds import GroupKind, GroupOverview, Offsets, PartitionOfGroup
 from kafka_zk.registry import group_topics
 from kafka_zk.registry import groups as group_registry
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.consumers import ConsumerRegistry
-from kafka_zk.registry.kazoo_blocking import run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry, StoredOffset
 from kafka_zk.registry.owners import OwnerRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.consumers import NO_OFFSET, consumer_of
-from kafka_zk.storage.types import TopicPartition
 
 
 def registered_brokers(client: RegistryClient) -> str:

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Sequence
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.group_brokers import GroupBrokers
-from kafka_zk.cli.group_kinds import GroupKind, GroupOverview, Offsets, PartitionOfGroup
-from kafka_zk.cli.output import note
-from kafka_zk.client.group_admin import DEAD, EMPTY, STABLE, CommittedOffset, GroupDescription, GroupMember
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.groups.group_brokers import GroupBrokers
+from kafka_zk.cli.groups.group_kinds import GroupKind, GroupOverview, Offsets, PartitionOfGroup
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.output import note
+from kafka_zk.clients.admin.group_admin import DEAD, EMPTY, STABLE, CommittedOffset, GroupDescription, GroupMember
 
 
 class GroupsOfBrokers:

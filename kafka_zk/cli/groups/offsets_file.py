@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.base.integers import NATURAL_INT32, NATURAL_INT64, decimal_integer
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.registry.znodes.consumers import is_znode_name, offset_path
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.integers import NATURAL_INT32, NATURAL_INT64, decimal_integer
 
 _LINE = re.compile(r"/consumers/([^/]+)/offsets/([^/]+)/([^/:]+):([^/:]+)")
 

@@ -10,9 +10,9 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.integers import NATURAL_INT32, NATURAL_INT64, decimal_integer
+from kafka_zk.base.integers import NATURAL_INT32, NATURAL_INT64, decimal_integer
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.terminal.errors import CommandFailed
 
 
 def lines(offsets: Mapping[TopicPartition, int]) -> Iterator[str]:

@@ -6,16 +6,16 @@ from contextlib import contextmanager
 
 import click
 
-from kafka_zk.cli.group_lag import BrokerLagMeter, LagMeter, ZookeeperLagMeter
-from kafka_zk.cli.output import note
+from kafka_zk.cli.groups.group_lag import BrokerLagMeter, LagMeter, ZookeeperLagMeter
+from kafka_zk.cli.terminal.output import note
 from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_session
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
+from kafka_zk.recorder.timeline.broker_group_observer import BrokerGroupObserver
+from kafka_zk.recorder.timeline.broker_timeline import BrokerTimeline
+from kafka_zk.recorder.timeline.group_observer import GroupObserver
+from kafka_zk.recorder.timeline.timeline import Timeline
+from kafka_zk.recorder.timeline.trace_file import Traced
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 from kafka_zk.registry.znodes.consumers import is_znode_name
-from kafka_zk.timeline.broker_group_observer import BrokerGroupObserver
-from kafka_zk.timeline.broker_timeline import BrokerTimeline
-from kafka_zk.timeline.group_observer import GroupObserver
-from kafka_zk.timeline.timeline import Timeline
-from kafka_zk.timeline.trace_file import Traced
 
 
 class WatchedGroup(ABC):

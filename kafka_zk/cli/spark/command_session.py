@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kafka_zk.cli.errors import CommandFailed, sentence
 from kafka_zk.cli.main import DEBUG_VARIABLE
+from kafka_zk.cli.terminal.errors import CommandFailed, sentence
 
 
 @contextmanager

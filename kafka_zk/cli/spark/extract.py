@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafka_zk.base.clock import monotonic_s
 from kafka_zk.cli.consume import parse_time_ms
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import json_option
-from kafka_zk.cli.output import note, print_json, print_table
-from kafka_zk.cli.properties import KEY_VALUE
-from kafka_zk.cli.waiting import waiting
+from kafka_zk.cli.spark.sink_options import sink_options, with_packages
+from kafka_zk.cli.spark.value_options import every_option, metrics_option, value_options
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.options import json_option
+from kafka_zk.cli.terminal.output import note, print_json, print_table
+from kafka_zk.cli.terminal.properties import KEY_VALUE
+from kafka_zk.cli.terminal.waiting import waiting
 from kafka_zk.embedded.spark_packages import absent_packages
 from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_schema
 from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
 from kafka_zk.spark_jobs.extraction.table_formats import TABLE_FORMATS
 from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
-from kafka_zk.spark_jobs.sink_options import sink_options, with_packages
-from kafka_zk.spark_jobs.value_options import every_option, metrics_option, value_options
-from kafka_zk.system.clock import monotonic_s
 
 if TYPE_CHECKING:
     from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
@@ -131,7 +131,7 @@ def command(
             preflight.check_master(given_master)
         preflight.check_target(extraction.target, extraction.format, config)
         if every_s is not None:
-            from kafka_zk.spark_jobs.extract_rounds import run_rounds
+            from kafka_zk.cli.spark.extract_rounds import run_rounds
 
             _check_every(until, dry_run)
             run_rounds(extraction, every_s, master, config, metrics_port=metrics_port, as_json=as_json)
@@ -166,7 +166,7 @@ def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]
     with ExitStack() as cleanup, ExitStack() as planning:
 
         def start_spark() -> object:
-            from kafka_zk.spark_jobs.command_session import command_session
+            from kafka_zk.cli.spark.command_session import command_session
 
             with waiting("Spark to start", None):
                 spark = cleanup.enter_context(command_session("kafka-zk extract", master, config))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from kafka_zk.cli.output import note, print_json
+from kafka_zk.cli.terminal.output import note, print_json
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.round_metrics import RoundMetrics, outcome_of
 from kafka_zk.spark_jobs.extraction.rounds import Round, Rounds
@@ -25,7 +25,7 @@ def run_rounds(
     with ExitStack() as cleanup:
 
         def start_spark() -> Any:
-            from kafka_zk.spark_jobs.command_session import command_session
+            from kafka_zk.cli.spark.command_session import command_session
 
             return cleanup.enter_context(command_session("kafka-zk extract", master, config))
 

@@ -1,6 +1,6 @@
 """Extractions one after the other in one Spark session, for a program that asks for them: the demo.
 
-    python -m kafka_zk.spark_jobs.extraction_worker '{"spark.ui.enabled": "false"}'
+    python -m kafka_zk.cli.spark.extraction_worker '{"spark.ui.enabled": "false"}'
 
 The argument is Spark's configuration. Spark starts at once. A line of stdin is an extraction, the fields of
 ``Extraction`` as JSON; the end of stdin ends the process. A line of stdout is an event: "started" with its seconds,
@@ -14,12 +14,12 @@ from collections.abc import Mapping
 
 import click
 
-from kafka_zk.cli.errors import sentence
-from kafka_zk.cli.output import note, print_json
-from kafka_zk.spark_jobs.command_session import command_session
+from kafka_zk.base.clock import monotonic_s
+from kafka_zk.cli.spark.command_session import command_session
+from kafka_zk.cli.terminal.errors import sentence
+from kafka_zk.cli.terminal.output import note, print_json
 from kafka_zk.spark_jobs.extraction.job import extract
 from kafka_zk.spark_jobs.extraction.planning import Extraction
-from kafka_zk.system.clock import monotonic_s
 
 
 def work(config: Mapping[str, str]) -> None:

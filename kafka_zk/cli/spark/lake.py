@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import json_option
-from kafka_zk.cli.output import note, print_json
-from kafka_zk.cli.properties import KEY_VALUE
-from kafka_zk.cli.waiting import waiting
+from kafka_zk.cli.spark.sink_options import packages_option, with_packages
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.options import json_option
+from kafka_zk.cli.terminal.output import note, print_json
+from kafka_zk.cli.terminal.properties import KEY_VALUE
+from kafka_zk.cli.terminal.waiting import waiting
 from kafka_zk.embedded.spark_packages import absent_packages
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.table_formats import TABLE_FORMATS, check_table, is_table
-from kafka_zk.spark_jobs.sink_options import packages_option, with_packages
 
 if TYPE_CHECKING:
     from kafka_zk.spark_jobs.extraction.verification import Verified
@@ -90,7 +90,7 @@ def compact(
     if not is_table(format) and not (zookeeper and group):
         raise click.UsageError("folders need --zookeeper and --group")
     config = _checked(target, master, conf, packages, format)
-    from kafka_zk.spark_jobs.command_session import command_session
+    from kafka_zk.cli.spark.command_session import command_session
     from kafka_zk.spark_jobs.extraction.compaction_job import compact_target
     from kafka_zk.spark_jobs.extraction.table_compaction import compact_table
 
@@ -130,7 +130,7 @@ def _checked(
 
 
 def _verified(target: str, master: str, config: dict[str, str], group: str | None) -> "Verified":
-    from kafka_zk.spark_jobs.command_session import command_session
+    from kafka_zk.cli.spark.command_session import command_session
     from kafka_zk.spark_jobs.extraction import verification
     from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 
@@ -141,12 +141,12 @@ def _verified(target: str, master: str, config: dict[str, str], group: str | Non
 
 
 def _against_cluster(found: "Verified", zookeeper: str, group: str) -> list[str]:
-    from kafka_zk.registry.kazoo_blocking import run_blocking
+    from kafka_zk.registry.client.kazoo_blocking import run_blocking
     from kafka_zk.registry.offsets import OffsetRegistry
-    from kafka_zk.spark_jobs.cluster_client import LATEST
     from kafka_zk.spark_jobs.extraction.connections import Connections
     from kafka_zk.spark_jobs.extraction.planning import Extraction
     from kafka_zk.spark_jobs.extraction.verification import against_cluster
+    from kafka_zk.spark_jobs.source.cluster_client import LATEST
 
     if not found.ends:
         return [f"none of the folders is of group {group}"] if found.folders else []

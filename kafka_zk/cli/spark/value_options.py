@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from kafka_zk.spark_jobs.extraction.columns import INCLUDED
-from kafka_zk.spark_jobs.wire.value_decoder import VALUE_FORMATS
+from kafka_zk.spark_jobs.values.value_decoder import VALUE_FORMATS
 
 _INTERVAL = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}

@@ -4,7 +4,7 @@ import textwrap
 
 import click
 
-from kafka_zk.cli.nearest import did_you_mean
+from kafka_zk.cli.terminal.nearest import did_you_mean
 
 EXAMPLE_COLUMNS = 78
 """Without the indentation of the source; click indents by two."""

@@ -14,15 +14,15 @@ _SENTENCES = frozenset(
     f"{module}.{name}"
     for module, names in {
         "kafka_zk.embedded.errors": ("EmbeddedError",),
-        "kafka_zk.config.kafka_config": ("InvalidBrokerConfig",),
-        "kafka_zk.client.errors": ("KafkaError", "ConfigError"),
-        "kafka_zk.demo.errors": ("DemoFailed",),
-        "kafka_zk.lesson.errors": ("LessonFailed",),
+        "kafka_zk.broker.config.kafka_config": ("InvalidBrokerConfig",),
+        "kafka_zk.clients.connection.errors": ("KafkaError", "ConfigError"),
+        "kafka_zk.learn.demo.errors": ("DemoFailed",),
+        "kafka_zk.learn.lesson.errors": ("LessonFailed",),
         "kafka_zk.protocol.errors": ("ApiError", "ProtocolError"),
         "kafka_zk.rebalance.topic_filter": ("InvalidTopicFilter",),
-        "kafka_zk.registry.errors": ("RegistryError",),
+        "kafka_zk.registry.client.errors": ("RegistryError",),
         "kafka_zk.spark_jobs.errors": ("SourceError",),
-        "kafka_zk.storage.errors": ("StorageError",),
+        "kafka_zk.storage.files.errors": ("StorageError",),
         "builtins": ("OSError",),
     }.items()
     for name in names

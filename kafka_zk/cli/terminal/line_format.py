@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.nearest import did_you_mean
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.nearest import did_you_mean
 
 Headers = Sequence[tuple[str, bytes | None]]
 

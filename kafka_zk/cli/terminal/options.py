@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kafka_zk.system.integers import COUNTS, NATURAL_INT32
+from kafka_zk.base.integers import COUNTS, NATURAL_INT32
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "KAFKA_ZK_BOOTSTRAP"
@@ -42,8 +42,8 @@ def bootstrap_servers_option(help_text: str, **attributes: Any) -> Decorator:
 
 
 def _bootstrap_servers(context: click.Context, parameter: click.Parameter, given: str | None) -> str | None:
-    from kafka_zk.client.config import format_bootstrap_servers, parse_bootstrap_servers
-    from kafka_zk.client.errors import ConfigError
+    from kafka_zk.clients.connection.config import format_bootstrap_servers, parse_bootstrap_servers
+    from kafka_zk.clients.connection.errors import ConfigError
 
     if given is None:
         return None
@@ -105,7 +105,7 @@ def zookeeper_option(help_text: str, envvar: str | None = None) -> Decorator:
 
 def zookeeper_properties() -> dict[str, str]:
     """The keys of the current command's ``--zk-tls-config-file``; empty without one. Raises: CommandFailed."""
-    from kafka_zk.cli.properties import read_properties
+    from kafka_zk.cli.terminal.properties import read_properties
 
     context = click.get_current_context(silent=True)
     path = context.meta.get(_TLS_CONFIG) if context else None

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from kafka_zk.cli import table
-from kafka_zk.cli.waiting import stderr_columns, told, wrapped
+from kafka_zk.cli.terminal import table
+from kafka_zk.cli.terminal.waiting import stderr_columns, told, wrapped
 
 
 def print_json(value: Any) -> None:

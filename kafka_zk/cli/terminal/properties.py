@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.cli.terminal.errors import CommandFailed
 
 _SEPARATOR = re.compile(r"(?<!\\)(?:\\\\)*[ \t\f]*[=:]|(?<!\\)[ \t\f]+")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)

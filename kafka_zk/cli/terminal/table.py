@@ -2,7 +2,7 @@
 
 No word is ever folded. Where a table is too wide, in this order: headers are stacked at their hyphens, columns with one
 value in all rows are told above the table, long cells are shortened in their middle, columns at the right are left out,
-and named. Tests: tests/kafka_zk/cli/test_table.py.
+and named. Tests: tests/kafka_zk/cli/terminal/test_table.py.
 """
 
 from collections.abc import Sequence

@@ -4,7 +4,7 @@ from typing import TextIO
 
 import click
 
-from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.cli.terminal.errors import CommandFailed
 
 TEXT_FILE = click.File("r", encoding="utf-8")
 """The type of an option; ``-`` is stdin."""

@@ -4,7 +4,8 @@
         client.start()
 
 A terminal gets one line that counts the seconds, in tenths, and vanishes at the end of the wait. A pipe gets one plain
-line for each thing that is waited for. Nothing is written to stdout. Tests: tests/kafka_zk/cli/test_waiting.py.
+line for each thing that is waited for. Nothing is written to stdout.
+Tests: tests/kafka_zk/cli/terminal/test_waiting.py.
 """
 
 import contextlib

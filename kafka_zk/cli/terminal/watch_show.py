@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from kafka_zk.cli.group_lag import LagMeter
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.lines import RebalanceLines, StepLines
-from kafka_zk.timeline.members_now import MemberNow, MembersNow
-from kafka_zk.timeline.narrator import listed, short_name
-from kafka_zk.timeline.picture import began_ms, picture
-from kafka_zk.timeline.timeline import Timeline, document
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.groups.group_lag import LagMeter
+from kafka_zk.recorder.timeline.lines import RebalanceLines, StepLines
+from kafka_zk.recorder.timeline.members_now import MemberNow, MembersNow
+from kafka_zk.recorder.timeline.narrator import listed, short_name
+from kafka_zk.recorder.timeline.picture import began_ms, picture
+from kafka_zk.recorder.timeline.timeline import Timeline, document
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

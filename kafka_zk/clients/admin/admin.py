@@ -10,18 +10,18 @@ from uuid import UUID
 
 from twisted.internet.error import ConnectError, ConnectionClosed
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
-from kafka_zk.client.group_admin import GroupAdmin
-from kafka_zk.client.list_offsets import ListedOffset, list_offsets
-from kafka_zk.client.metadata import NO_TOPIC_ID, ClusterMetadata, TopicMetadata
-from kafka_zk.client.waiting import Reactor, sleep
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.group_admin import GroupAdmin
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.config import ClientConfig
+from kafka_zk.clients.connection.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.clients.connection.list_offsets import ListedOffset, list_offsets
+from kafka_zk.clients.connection.metadata import NO_TOPIC_ID, ClusterMetadata, TopicMetadata
+from kafka_zk.clients.connection.waiting import Reactor, sleep
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4

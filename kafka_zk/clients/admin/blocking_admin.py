@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from kafka_zk.client.admin import BROKER_DEFAULT, Admin, ConfigEntry, CreatedTopic, NewTopic, Reassignment
-from kafka_zk.client.blocking_group_admin import BlockingGroupAdmin
-from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.errors import BrokerError
-from kafka_zk.client.list_offsets import ListedOffset
-from kafka_zk.client.metadata import ClusterMetadata, TopicMetadata
-from kafka_zk.client.reactor_thread import reactor_thread
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.admin import BROKER_DEFAULT, Admin, ConfigEntry, CreatedTopic, NewTopic, Reassignment
+from kafka_zk.clients.admin.blocking_group_admin import BlockingGroupAdmin
+from kafka_zk.clients.connection.config import ClientConfig
+from kafka_zk.clients.connection.errors import BrokerError
+from kafka_zk.clients.connection.list_offsets import ListedOffset
+from kafka_zk.clients.connection.metadata import ClusterMetadata, TopicMetadata
+from kafka_zk.clients.connection.reactor_thread import reactor_thread
 
 
 class BlockingAdmin:

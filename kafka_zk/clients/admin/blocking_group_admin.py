@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from kafka_zk.client.group_admin import CommittedOffset, GroupAdmin, GroupDescription, ListedGroup
-from kafka_zk.client.reactor_thread import ReactorThread
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.group_admin import CommittedOffset, GroupAdmin, GroupDescription, ListedGroup
+from kafka_zk.clients.connection.reactor_thread import ReactorThread
 
 
 class BlockingGroupAdmin:

@@ -3,7 +3,7 @@
 
 Nothing here joins a group. Offsets are changed for a group without members, which the coordinator checks.
 
-Source: KafkaAdminClient.java, ConsumerGroupCommand.scala@3.9. Tests: tests/kafka_zk/client/test_group_admin.py.
+Source: KafkaAdminClient.java, ConsumerGroupCommand.scala@3.9. Tests: tests/kafka_zk/clients/admin/test_group_admin.py.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import gatherResults
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.coordinators import PASSING, Answer, Coordinators
-from kafka_zk.client.errors import KafkaError, broker_error
-from kafka_zk.client.group_coordinator import GroupCoordinator
-from kafka_zk.client.waiting import Reactor, run
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.config import ClientConfig
+from kafka_zk.clients.connection.coordinators import PASSING, Answer, Coordinators
+from kafka_zk.clients.connection.errors import KafkaError, broker_error
+from kafka_zk.clients.connection.group_coordinator import GroupCoordinator
+from kafka_zk.clients.connection.waiting import Reactor, run
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_assignment
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
-from kafka_zk.storage.types import TopicPartition
 
 DEAD = "Dead"
 EMPTY = "Empty"

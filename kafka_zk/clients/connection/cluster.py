@@ -10,17 +10,23 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
-from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.connections import Connections
-from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaTimeoutError, NoBrokersAvailable, broker_error
-from kafka_zk.client.metadata import ClusterMetadata, Node, TopicMetadata
-from kafka_zk.client.waiting import Reactor, Signal, run, sleep
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.config import ClientConfig
+from kafka_zk.clients.connection.connections import Connections
+from kafka_zk.clients.connection.errors import (
+    BrokerError,
+    ClientClosed,
+    KafkaTimeoutError,
+    NoBrokersAvailable,
+    broker_error,
+)
+from kafka_zk.clients.connection.metadata import ClusterMetadata, Node, TopicMetadata
+from kafka_zk.clients.connection.waiting import Reactor, Signal, run, sleep
 from kafka_zk.network.client import Connect, KafkaConnection, connect
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.leader_hint import CurrentLeader, NodeEndpoint
-from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 _MetadataRequest = codec.request(ApiKey.METADATA)

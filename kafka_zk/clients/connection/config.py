@@ -1,7 +1,7 @@
 """Configuration of the clients: Kafka's keys with ``.`` written ``_``, checked when made.
 
 Pure. Each option carries what is allowed; numbers and booleans may come as strings, so that ``key=value`` from a
-command line or a properties file needs no care. Tests: tests/kafka_zk/client/test_config.py.
+command line or a properties file needs no care. Tests: tests/kafka_zk/clients/connection/test_config.py.
 """
 
 import difflib
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from kafka_zk.client.errors import ConfigError
-from kafka_zk.system.integers import INT64, PORTS, decimal_integer
+from kafka_zk.base.integers import INT64, PORTS, decimal_integer
+from kafka_zk.clients.connection.errors import ConfigError
 
 _INT_MAX = 2**31 - 1
 _ADDRESS = re.compile(

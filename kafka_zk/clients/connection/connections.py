@@ -8,9 +8,9 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.errors import ClientClosed, broker_error
-from kafka_zk.client.waiting import Reactor, run, sleep
+from kafka_zk.clients.connection.config import ClientConfig
+from kafka_zk.clients.connection.errors import ClientClosed, broker_error
+from kafka_zk.clients.connection.waiting import Reactor, run, sleep
 from kafka_zk.network.client import Connect, KafkaConnection, connect
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode

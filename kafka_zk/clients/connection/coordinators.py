@@ -4,7 +4,7 @@ A coordinator that loads its groups, or has just lost them, says so; then the re
 request may be sent twice, since an answer can be lost with its connection. Clients that stay with one group have a
 ``GroupCoordinator``, which uses this to look for it.
 
-Source: AdminApiDriver.java, CoordinatorStrategy.java@3.9. Tests: tests/kafka_zk/client/test_group_admin.py,
+Source: AdminApiDriver.java, CoordinatorStrategy.java@3.9. Tests: tests/kafka_zk/clients/admin/test_group_admin.py,
 test_group_coordinator.py.
 """
 
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import CancelledError, gatherResults
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.errors import KafkaError, KafkaTimeoutError, broker_error
-from kafka_zk.client.metadata import Node
-from kafka_zk.client.waiting import Reactor, run, sleep
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.config import ClientConfig
+from kafka_zk.clients.connection.errors import KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.clients.connection.metadata import Node
+from kafka_zk.clients.connection.waiting import Reactor, run, sleep
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode

@@ -2,7 +2,7 @@
 
 Its address is remembered until it moves; ``coordinators`` looks for it. On the reactor's thread.
 Source: AbstractCoordinator.java, OffsetFetcher and commit handlers of ConsumerCoordinator@3.9.
-Tests: tests/kafka_zk/client/test_group_coordinator.py.
+Tests: tests/kafka_zk/clients/connection/test_group_coordinator.py.
 """
 
 import math
@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import CancelledError
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.connections import version_between
-from kafka_zk.client.coordinators import COORDINATOR_GONE, Coordinators
-from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaError, broker_error
-from kafka_zk.client.waiting import Reactor, Signal
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.config import ClientConfig
+from kafka_zk.clients.connection.connections import version_between
+from kafka_zk.clients.connection.coordinators import COORDINATOR_GONE, Coordinators
+from kafka_zk.clients.connection.errors import BrokerError, ClientClosed, KafkaError, broker_error
+from kafka_zk.clients.connection.waiting import Reactor, Signal
 from kafka_zk.network.client import KafkaConnection
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 NO_OFFSET = -1
 

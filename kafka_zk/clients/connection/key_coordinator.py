@@ -10,12 +10,12 @@ from typing import Any
 
 from twisted.internet.defer import CancelledError
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.connections import version_between
-from kafka_zk.client.coordinators import Coordinators
-from kafka_zk.client.errors import ClientClosed, KafkaError, broker_error
-from kafka_zk.client.waiting import Reactor
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.config import ClientConfig
+from kafka_zk.clients.connection.connections import version_between
+from kafka_zk.clients.connection.coordinators import Coordinators
+from kafka_zk.clients.connection.errors import ClientClosed, KafkaError, broker_error
+from kafka_zk.clients.connection.waiting import Reactor
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 

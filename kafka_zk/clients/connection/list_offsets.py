@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import gatherResults
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.connections import version_between
-from kafka_zk.client.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
-from kafka_zk.client.waiting import Reactor, run, sleep
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.connections import version_between
+from kafka_zk.clients.connection.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.clients.connection.waiting import Reactor, run, sleep
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 EARLIEST = -2
 LATEST = -1

@@ -3,7 +3,7 @@
 Pure, and safe to read from any thread. An answer with an older leader epoch than we know of the same topic does not put
 the old leader back (KIP-320), and one with fewer partitions takes none away: a topic never gets fewer, but a broker
 that lags, or has just registered, may know a part of it. Without topic ids (before inter.broker.protocol.version 2.8)
-it may be another topic of that name; see ``_lasting``. Tests: tests/kafka_zk/client/test_metadata.py.
+it may be another topic of that name; see ``_lasting``. Tests: tests/kafka_zk/clients/connection/test_metadata.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,9 +12,9 @@ from itertools import count, takewhile
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.leader_hint import CurrentLeader, NodeEndpoint
-from kafka_zk.storage.types import TopicPartition
 
 NO_TOPIC_ID = UUID(int=0)
 

@@ -19,9 +19,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import ReactorNotRestartable
 from twisted.python.failure import Failure
 
-from kafka_zk.client.errors import KafkaError, KafkaTimeoutError
-from kafka_zk.system.clock import monotonic_s
-from kafka_zk.system.green_threads import green_threads_problem
+from kafka_zk.base.clock import monotonic_s
+from kafka_zk.base.green_threads import green_threads_problem
+from kafka_zk.clients.connection.errors import KafkaError, KafkaTimeoutError
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
-from kafka_zk.registry.session import fires_within
+from kafka_zk.registry.client.session import fires_within
 
 T = TypeVar("T")
 

@@ -3,15 +3,15 @@
 A broker lists, for what it sends, the aborted transactions: from its first offset on, until its abort marker, the
 producer's transactional batches do not count. Records of open transactions are not sent at all (KIP-98).
 
-Pure. Source: CompletedFetch.java@3.9. Tests: tests/kafka_zk/consumer/test_aborted_transactions.py.
+Pure. Source: CompletedFetch.java@3.9. Tests: tests/kafka_zk/clients/consumer/test_aborted_transactions.py.
 """
 
 import struct
 from collections.abc import Iterator, Sequence
 
 from kafka_zk.protocol.fetch import AbortedTransaction
-from kafka_zk.storage.errors import InvalidRecord
-from kafka_zk.storage.record_batch import BatchHeader, Buffer, decode_records, iter_batches
+from kafka_zk.storage.files.errors import InvalidRecord
+from kafka_zk.storage.records.record_batch import BatchHeader, Buffer, decode_records, iter_batches
 
 _CONTROL_KEY = struct.Struct(">hh")  # version, type
 _ABORT = 0

@@ -4,18 +4,18 @@ Pure. The work is that of ``rebalance``'s assignors, with one thread per member.
 of their group.instance.id, then the others in the order of their member ids, as in Kafka.
 
 Source: AbstractPartitionAssignor, RangeAssignor, RoundRobinAssignor, CooperativeStickyAssignor.java@3.9, but for racks.
-Tests: tests/kafka_zk/consumer/test_assignors.py, tests/peers/test_consumer_assignors.py.
+Tests: tests/kafka_zk/clients/consumer/test_assignors.py, tests/peers/test_consumer_assignors.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 from typing import NamedTuple
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.consumer_protocol import Subscription
 from kafka_zk.rebalance.assignment import Assignment, GroupSnapshot
 from kafka_zk.rebalance.range import RangeAssignor
 from kafka_zk.rebalance.sticky import StickyAssignor
-from kafka_zk.storage.types import TopicPartition
 
 
 class GroupMemberSubscription(NamedTuple):

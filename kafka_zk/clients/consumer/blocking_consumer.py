@@ -6,21 +6,21 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
-from kafka_zk.client.errors import ClientClosed, KafkaError
-from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
-from kafka_zk.client.reactor_thread import ReactorThread, reactor_thread
-from kafka_zk.consumer.consumer import Consumer
-from kafka_zk.consumer.consumer_config import ConsumerConfig
-from kafka_zk.consumer.rebalance_listener import RebalanceListener
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.consumer.starts import Start
-from kafka_zk.consumer.stream import Stream
-from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
-from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
+from kafka_zk.base.clock import monotonic_s
+from kafka_zk.base.threads import ReactorThreads
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import ClientClosed, KafkaError
+from kafka_zk.clients.connection.group_coordinator import ConsumerGroupMetadata
+from kafka_zk.clients.connection.reactor_thread import ReactorThread, reactor_thread
+from kafka_zk.clients.consumer.consumer import Consumer
+from kafka_zk.clients.consumer.consumer_config import ConsumerConfig
+from kafka_zk.clients.consumer.rebalance_listener import RebalanceListener
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.clients.consumer.starts import Start
+from kafka_zk.clients.consumer.stream import Stream
+from kafka_zk.clients.consumer.zookeeper_config import ZookeeperConsumerConfig
+from kafka_zk.clients.consumer.zookeeper_consumer import ZookeeperConsumer
 from kafka_zk.registry.events import Observe, ignore
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import monotonic_s
-from kafka_zk.system.threads import ReactorThreads
 
 P = ParamSpec("P")
 T = TypeVar("T")

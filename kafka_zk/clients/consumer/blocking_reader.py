@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from kafka_zk.client.list_offsets import ListedOffset
-from kafka_zk.client.metadata import TopicMetadata
-from kafka_zk.client.reactor_thread import reactor_thread
-from kafka_zk.consumer.config import ReaderConfig
-from kafka_zk.consumer.reader import Reader
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.consumer.starts import Start
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.list_offsets import ListedOffset
+from kafka_zk.clients.connection.metadata import TopicMetadata
+from kafka_zk.clients.connection.reactor_thread import reactor_thread
+from kafka_zk.clients.consumer.config import ReaderConfig
+from kafka_zk.clients.consumer.reader import Reader
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.clients.consumer.starts import Start
 
 
 class BlockingReader:

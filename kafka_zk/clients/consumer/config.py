@@ -5,7 +5,7 @@ Pure. Source: ConsumerConfig.java@3.9.
 
 from dataclasses import dataclass
 
-from kafka_zk.client.config import ClientConfig, option
+from kafka_zk.clients.connection.config import ClientConfig, option
 
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 

@@ -8,25 +8,25 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
-from kafka_zk.client.waiting import Reactor
-from kafka_zk.consumer.consumer_config import ConsumerConfig
-from kafka_zk.consumer.consumer_coordinator import ConsumerCoordinator
-from kafka_zk.consumer.group_commits import GroupCommits
-from kafka_zk.consumer.group_delivery import GroupDelivery
-from kafka_zk.consumer.membership import Membership
-from kafka_zk.consumer.owned_partitions import OwnedPartitions
-from kafka_zk.consumer.rebalance_listener import RebalanceListener
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.consumer.stream import Stream
-from kafka_zk.consumer.topics_subscribed import TopicsSubscribed, parse_subscription
-from kafka_zk.consumer.user_side import ReactorUser, UserSide, UserThread
+from kafka_zk.base.clock import boottime_ms
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.connection.group_coordinator import ConsumerGroupMetadata
+from kafka_zk.clients.connection.waiting import Reactor
+from kafka_zk.clients.consumer.consumer_config import ConsumerConfig
+from kafka_zk.clients.consumer.consumer_coordinator import ConsumerCoordinator
+from kafka_zk.clients.consumer.group_commits import GroupCommits
+from kafka_zk.clients.consumer.group_delivery import GroupDelivery
+from kafka_zk.clients.consumer.membership import Membership
+from kafka_zk.clients.consumer.owned_partitions import OwnedPartitions
+from kafka_zk.clients.consumer.rebalance_listener import RebalanceListener
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.clients.consumer.stream import Stream
+from kafka_zk.clients.consumer.topics_subscribed import TopicsSubscribed, parse_subscription
+from kafka_zk.clients.consumer.user_side import ReactorUser, UserSide, UserThread
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.registry.znodes.consumers import STATIC
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import boottime_ms
 
 _ON_THE_REACTOR = ReactorUser()
 _CLOSE_PATIENCE_S = 30.0

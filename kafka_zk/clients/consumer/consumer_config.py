@@ -1,18 +1,18 @@
 """Configuration of a consumer whose group the broker coordinates: the keys and defaults of Kafka's consumer.
 
 Pure. Added to Kafka's keys: the deserializers by name, and ``consumer.timeout.ms``, as Kafka's old consumer and
-kafka-python have it. Source: ConsumerConfig.java@3.9. Tests: tests/kafka_zk/consumer/test_consumer_config.py.
+kafka-python have it. Source: ConsumerConfig.java@3.9. Tests: tests/kafka_zk/clients/consumer/test_consumer_config.py.
 """
 
 from dataclasses import dataclass
 
-from kafka_zk.client.config import option
-from kafka_zk.client.errors import ConfigError
-from kafka_zk.consumer.assignors import ASSIGNORS
-from kafka_zk.consumer.config import ReaderConfig
-from kafka_zk.consumer.deserializers import deserializer_of
-from kafka_zk.consumer.group_member import MemberConfig
-from kafka_zk.serialization.serdes import Deserializer
+from kafka_zk.clients.connection.config import option
+from kafka_zk.clients.connection.errors import ConfigError
+from kafka_zk.clients.consumer.assignors import ASSIGNORS
+from kafka_zk.clients.consumer.config import ReaderConfig
+from kafka_zk.clients.consumer.deserializers import deserializer_of
+from kafka_zk.clients.consumer.group_member import MemberConfig
+from kafka_zk.clients.serdes import Deserializer
 
 _JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
 _JAVA_NAMES = {

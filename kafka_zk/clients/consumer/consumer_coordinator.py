@@ -2,7 +2,7 @@
 
 All methods on the reactor's thread, but ``may_act``. Commits are written one after another, each only under the
 ownership in which it was asked for, be it in a later generation, so no offset goes back by itself.
-Source: ConsumerCoordinator.java@3.9. Tests: tests/kafka_zk/consumer/test_consumer_rebalancing.py,
+Source: ConsumerCoordinator.java@3.9. Tests: tests/kafka_zk/clients/consumer/test_consumer_rebalancing.py,
 test_consumer_closing.py, tests/integration/test_consumer.py, test_mixed_broker_group.py.
 """
 
@@ -14,15 +14,16 @@ from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.coordinators import COORDINATOR_GONE
-from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaError, broker_error
-from kafka_zk.client.group_coordinator import Committer, GroupCoordinator
-from kafka_zk.client.waiting import Reactor, Signal, run, sleep
-from kafka_zk.consumer.consumer_config import ConsumerConfig
-from kafka_zk.consumer.group_commits import NOT_THE_OWNER, Refused
-from kafka_zk.consumer.group_delivery import GroupDelivery
-from kafka_zk.consumer.group_effects import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.coordinators import COORDINATOR_GONE
+from kafka_zk.clients.connection.errors import BrokerError, ClientClosed, KafkaError, broker_error
+from kafka_zk.clients.connection.group_coordinator import Committer, GroupCoordinator
+from kafka_zk.clients.connection.waiting import Reactor, Signal, run, sleep
+from kafka_zk.clients.consumer.consumer_config import ConsumerConfig
+from kafka_zk.clients.consumer.group_commits import NOT_THE_OWNER, Refused
+from kafka_zk.clients.consumer.group_delivery import GroupDelivery
+from kafka_zk.clients.consumer.group_effects import (
     CountPartitions,
     Drop,
     Effect,
@@ -37,15 +38,14 @@ from kafka_zk.consumer.group_effects import (
     Start,
     Stop,
 )
-from kafka_zk.consumer.group_member import GroupMember
-from kafka_zk.consumer.starts_looked_up import StartsLookedUp
-from kafka_zk.consumer.topics_subscribed import TopicsSubscribed
+from kafka_zk.clients.consumer.group_member import GroupMember
+from kafka_zk.clients.consumer.starts_looked_up import StartsLookedUp
+from kafka_zk.clients.consumer.topics_subscribed import TopicsSubscribed
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.session import fires_within
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.registry.client.session import fires_within
 
 _log = Logger()
 _JOIN_SLACK_MS = 5_000

@@ -1,6 +1,6 @@
 """Deserializers as a consumer's configuration names them."""
 
-from kafka_zk.serialization.serdes import Deserializer, serde_named
+from kafka_zk.clients.serdes import Deserializer, serde_named
 
 
 def deserializer_of(name: str, given: str | Deserializer | None) -> Deserializer | None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import KafkaError
 
 
 class CommitRefused(KafkaError):

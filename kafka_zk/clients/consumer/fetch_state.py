@@ -2,7 +2,7 @@
 
 Pure. Every change of a position from outside (``assign``, ``add``, ``seek``, a reset) gives the partition a new
 ``generation``, so that answers to older questions are recognised and dropped.
-Tests: tests/kafka_zk/consumer/test_fetch_state.py.
+Tests: tests/kafka_zk/clients/consumer/test_fetch_state.py.
 
 Source: SubscriptionState.java, Fetcher.java and CompletedFetch.java@3.9.
 """
@@ -11,18 +11,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, cast
 
-from kafka_zk.client.errors import BrokerError, KafkaError, broker_error
-from kafka_zk.client.list_offsets import LATEST
-from kafka_zk.consumer.aborted_transactions import batches_with_aborted
-from kafka_zk.consumer.config import ReaderConfig
-from kafka_zk.consumer.partition_fetch import PartitionFetch
-from kafka_zk.consumer.records import ConsumerRecord, decode_batch, is_unreadable
-from kafka_zk.consumer.starts import RESETS, Start, parse_start
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import BrokerError, KafkaError, broker_error
+from kafka_zk.clients.connection.list_offsets import LATEST
+from kafka_zk.clients.consumer.aborted_transactions import batches_with_aborted
+from kafka_zk.clients.consumer.config import ReaderConfig
+from kafka_zk.clients.consumer.partition_fetch import PartitionFetch
+from kafka_zk.clients.consumer.records import ConsumerRecord, decode_batch, is_unreadable
+from kafka_zk.clients.consumer.starts import RESETS, Start, parse_start
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import AbortedTransaction, FetchedPartition
-from kafka_zk.storage.errors import StorageError
-from kafka_zk.storage.record_batch import Buffer
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.files.errors import StorageError
+from kafka_zk.storage.records.record_batch import Buffer
 
 _STALE_METADATA = frozenset(
     {

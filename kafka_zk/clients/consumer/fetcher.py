@@ -11,14 +11,15 @@ from uuid import UUID
 from twisted.internet.defer import gatherResults
 from twisted.logger import Logger
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.connections import version_between
-from kafka_zk.client.errors import KafkaError, broker_error
-from kafka_zk.client.list_offsets import ListedOffset, list_offsets
-from kafka_zk.client.metadata import NO_TOPIC_ID
-from kafka_zk.client.waiting import Reactor, Signal, run
-from kafka_zk.consumer.config import ReaderConfig
-from kafka_zk.consumer.fetch_state import After, FetchState, Lookup, UnreadableBatch, Wanted
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.connections import version_between
+from kafka_zk.clients.connection.errors import KafkaError, broker_error
+from kafka_zk.clients.connection.list_offsets import ListedOffset, list_offsets
+from kafka_zk.clients.connection.metadata import NO_TOPIC_ID
+from kafka_zk.clients.connection.waiting import Reactor, Signal, run
+from kafka_zk.clients.consumer.config import ReaderConfig
+from kafka_zk.clients.consumer.fetch_state import After, FetchState, Lookup, UnreadableBatch, Wanted
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition, FetchResponse, read_fetch_response
@@ -29,7 +30,6 @@ from kafka_zk.protocol.fetch_request import (
     FetchTopic,
     write_fetch_request,
 )
-from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 _PURPOSE = "fetch"

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from kafka_zk.client.waiting import Reactor, run
-from kafka_zk.consumer.errors import CommitRefused
-from kafka_zk.consumer.group_delivery import DeliveryConfig, GroupDelivery
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.waiting import Reactor, run
+from kafka_zk.clients.consumer.errors import CommitRefused
+from kafka_zk.clients.consumer.group_delivery import DeliveryConfig, GroupDelivery
 
 _log = Logger()
 

@@ -3,7 +3,7 @@ are lost.
 
 Implements ``rebalance.delivery.Delivery`` on top of the fetch state. A partition that is owned has a claim here; one
 that is over is never mistaken for a newer one of the same partition. On the reactor's thread, except for the hand-outs
-of the streams. Tests: tests/kafka_zk/consumer/test_zookeeper_delivery.py, test_zookeeper_offsets.py.
+of the streams. Tests: tests/kafka_zk/clients/consumer/test_zookeeper_delivery.py, test_zookeeper_offsets.py.
 """
 
 import math
@@ -12,21 +12,21 @@ from typing import Protocol
 
 from twisted.internet.defer import Deferred
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.client.waiting import Reactor, Signal, run
-from kafka_zk.consumer.config import ReaderConfig
-from kafka_zk.consumer.errors import NoOffsetForPartition
-from kafka_zk.consumer.fetch_state import FetchState
-from kafka_zk.consumer.fetcher import Fetcher
-from kafka_zk.consumer.membership import Membership
-from kafka_zk.consumer.starts import RESETS
-from kafka_zk.consumer.starts import Start as FetchStart
-from kafka_zk.consumer.stream import Stream
-from kafka_zk.consumer.user_side import UserSide
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.connection.waiting import Reactor, Signal, run
+from kafka_zk.clients.consumer.config import ReaderConfig
+from kafka_zk.clients.consumer.errors import NoOffsetForPartition
+from kafka_zk.clients.consumer.fetch_state import FetchState
+from kafka_zk.clients.consumer.fetcher import Fetcher
+from kafka_zk.clients.consumer.membership import Membership
+from kafka_zk.clients.consumer.starts import RESETS
+from kafka_zk.clients.consumer.starts import Start as FetchStart
+from kafka_zk.clients.consumer.stream import Stream
+from kafka_zk.clients.consumer.user_side import UserSide
+from kafka_zk.clients.serdes import Deserializer
 from kafka_zk.rebalance.delivery import Start
-from kafka_zk.serialization.serdes import Deserializer
-from kafka_zk.storage.types import TopicPartition
 
 
 class DeliveryConfig(Protocol):

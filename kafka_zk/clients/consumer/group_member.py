@@ -9,15 +9,16 @@ coordinator gives the member up. A Java consumer has no such thing;
 with it no two of our members hand out records of a partition at the same time.
 
 Source: AbstractCoordinator.java, ConsumerCoordinator.java@3.9; KIP-345, KIP-394, KIP-429, KIP-814.
-Tests: tests/kafka_zk/consumer/test_group_member.py, test_group_schedules.py.
+Tests: tests/kafka_zk/clients/consumer/test_group_member.py, test_group_schedules.py.
 """
 
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_zk.consumer.assignors import ASSIGNORS, GroupMemberSubscription, PartitionAssignor
-from kafka_zk.consumer.group_effects import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.assignors import ASSIGNORS, GroupMemberSubscription, PartitionAssignor
+from kafka_zk.clients.consumer.group_effects import (
     CountPartitions,
     Drop,
     Effect,
@@ -41,7 +42,6 @@ from kafka_zk.protocol.consumer_protocol import (
     write_subscription,
 )
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
-from kafka_zk.storage.types import TopicPartition
 
 UNKNOWN_MEMBER_ID = ""
 

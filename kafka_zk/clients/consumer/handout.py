@@ -3,14 +3,14 @@
 Records are here in the order of delivery: those that the user is *done* with (forgotten), those that they *hold*, and
 those that wait. Users are done with what they hold when they request more. Taking a partition away (``withdraw``) and
 handing out a record exclude each other by a lock, so that nothing is handed out from the withdrawal on, whichever
-thread the user runs in. Pure but for that lock. Tests: tests/kafka_zk/consumer/test_handout.py.
+thread the user runs in. Pure but for that lock. Tests: tests/kafka_zk/clients/consumer/test_handout.py.
 """
 
 import threading
 from collections.abc import Callable, Collection
 
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.records import ConsumerRecord
 
 
 class Handout:

@@ -5,7 +5,7 @@
 
 from typing import Protocol
 
-from kafka_zk.client.errors import ClientClosed
+from kafka_zk.clients.connection.errors import ClientClosed
 
 
 class Lease(Protocol):

@@ -7,7 +7,8 @@ starts is written at once, so that idle partitions move as well.
 The coordinator knows no owners in ZooKeeper: a commit there is checked against the lease before it is sent, and not
 fenced beyond that, as with Kafka's own consumer. On the reactor's thread.
 
-Source: ZookeeperConsumerConnector.scala@0.8.2.2 and 0.10.2.2. Tests: tests/kafka_zk/consumer/test_offsets_in_kafka.py,
+Source: ZookeeperConsumerConnector.scala@0.8.2.2 and 0.10.2.2.
+Tests: tests/kafka_zk/clients/consumer/test_offsets_in_kafka.py,
 tests/integration/test_offsets_storage.py, tests/peers/test_offsets_storage.py.
 """
 
@@ -18,15 +19,15 @@ from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kafka_zk.client.errors import ClientClosed, KafkaError
-from kafka_zk.client.group_coordinator import GroupCoordinator
-from kafka_zk.client.waiting import Reactor, run, sleep
-from kafka_zk.consumer.group_commits import NOT_THE_OWNER, Refused, Write
-from kafka_zk.consumer.group_delivery import GroupDelivery
-from kafka_zk.consumer.starts_looked_up import StartsLookedUp
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import ClientClosed, KafkaError
+from kafka_zk.clients.connection.group_coordinator import GroupCoordinator
+from kafka_zk.clients.connection.waiting import Reactor, run, sleep
+from kafka_zk.clients.consumer.group_commits import NOT_THE_OWNER, Refused, Write
+from kafka_zk.clients.consumer.group_delivery import GroupDelivery
+from kafka_zk.clients.consumer.starts_looked_up import StartsLookedUp
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.rebalance.delivery import Start
-from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 

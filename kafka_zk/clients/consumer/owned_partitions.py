@@ -2,10 +2,10 @@
 
 from abc import ABC, abstractmethod
 
-from kafka_zk.consumer.group_commits import GroupCommits
-from kafka_zk.consumer.group_delivery import GroupDelivery
-from kafka_zk.consumer.starts import Start
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.group_commits import GroupCommits
+from kafka_zk.clients.consumer.group_delivery import GroupDelivery
+from kafka_zk.clients.consumer.starts import Start
 
 
 class OwnedPartitions(ABC):

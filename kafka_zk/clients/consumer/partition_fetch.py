@@ -5,9 +5,9 @@ Pure data; the rules are in ``fetch_state``.
 
 from collections import deque
 
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.storage.record_batch import BatchHeader, Buffer
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.storage.records.record_batch import BatchHeader, Buffer
 
 
 class PartitionFetch:

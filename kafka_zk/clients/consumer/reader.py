@@ -7,19 +7,19 @@
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.errors import ClientClosed, broker_error
-from kafka_zk.client.list_offsets import EARLIEST, LATEST, ListedOffset
-from kafka_zk.client.metadata import TopicMetadata
-from kafka_zk.client.waiting import Reactor
-from kafka_zk.consumer.config import ReaderConfig
-from kafka_zk.consumer.fetch_state import FetchState
-from kafka_zk.consumer.fetcher import Fetcher
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.consumer.starts import Start
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.errors import ClientClosed, broker_error
+from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST, ListedOffset
+from kafka_zk.clients.connection.metadata import TopicMetadata
+from kafka_zk.clients.connection.waiting import Reactor
+from kafka_zk.clients.consumer.config import ReaderConfig
+from kafka_zk.clients.consumer.fetch_state import FetchState
+from kafka_zk.clients.consumer.fetcher import Fetcher
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.clients.consumer.starts import Start
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 
 class Reader:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Collection, Mapping
 
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
 
 
 class RebalanceListener:

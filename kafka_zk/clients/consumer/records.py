@@ -1,13 +1,13 @@
 """Records as a consumer gets them, decoded a batch at a time.
 
-Pure. Tests: tests/kafka_zk/consumer/test_records.py.
+Pure. Tests: tests/kafka_zk/clients/consumer/test_records.py.
 """
 
 from typing import Any, NamedTuple
 
-from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, StorageError
-from kafka_zk.storage.record_batch import BatchHeader, Buffer, Header, check_crc, decode_records
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord, StorageError
+from kafka_zk.storage.records.record_batch import BatchHeader, Buffer, Header, check_crc, decode_records
 
 
 class ConsumerRecord(NamedTuple):

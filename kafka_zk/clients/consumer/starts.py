@@ -1,12 +1,12 @@
 """Where reading a partition begins: an offset, an end of the log, or a time.
 
-Pure. Tests: tests/kafka_zk/consumer/test_fetch_state.py.
+Pure. Tests: tests/kafka_zk/clients/consumer/test_fetch_state.py.
 """
 
 from typing import NamedTuple
 
-from kafka_zk.client.list_offsets import EARLIEST, LATEST
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST
 
 
 class Timestamp(NamedTuple):

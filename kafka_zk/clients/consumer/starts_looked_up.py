@@ -7,8 +7,8 @@ thread.
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TypeAlias
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.delivery import Start
-from kafka_zk.storage.types import TopicPartition
 
 Offsets: TypeAlias = Mapping[TopicPartition, int]
 LookUp = Callable[[Collection[TopicPartition]], Awaitable[Offsets]]

@@ -5,15 +5,15 @@ The records of a stream go to one user at a time, who is done with them when the
 
 from collections.abc import AsyncIterator, Callable
 
-from kafka_zk.client.waiting import Reactor, Signal
-from kafka_zk.consumer.errors import RecordDeserializationError
-from kafka_zk.consumer.fetch_state import FetchState
-from kafka_zk.consumer.fetcher import Fetcher
-from kafka_zk.consumer.handout import Handout
-from kafka_zk.consumer.membership import Membership
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.serialization.serdes import Deserializer
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.waiting import Reactor, Signal
+from kafka_zk.clients.consumer.errors import RecordDeserializationError
+from kafka_zk.clients.consumer.fetch_state import FetchState
+from kafka_zk.clients.consumer.fetcher import Fetcher
+from kafka_zk.clients.consumer.handout import Handout
+from kafka_zk.clients.consumer.membership import Membership
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.clients.serdes import Deserializer
 
 _LEASE_RECHECK_S = 0.05
 _LONG_MS = 3_600_000

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafka_zk.client.metadata import ClusterMetadata
+from kafka_zk.clients.connection.metadata import ClusterMetadata
 from kafka_zk.rebalance.topic_filter import normalized, topic_filter
 from kafka_zk.registry.znodes.consumers import BLACK_LIST, STATIC, WHITE_LIST
 

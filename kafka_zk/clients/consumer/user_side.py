@@ -5,8 +5,8 @@ from typing import Any, Protocol
 
 from twisted.logger import Logger
 
-from kafka_zk.consumer.rebalance_listener import RebalanceListener
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.rebalance_listener import RebalanceListener
 
 _log = Logger()
 

@@ -3,26 +3,26 @@
 Pure. Added to Kafka's keys: ``group.instance.id`` with ``session.timeout.ms`` (static membership, as in Kafka 2.3),
 ``max.poll.records``, ``check.crcs``, ``isolation.level``, the deserializers, and the names of our own strategies.
 
-Source: ConsumerConfig.scala@0.10.2. Tests: tests/kafka_zk/consumer/test_zookeeper_config.py.
+Source: ConsumerConfig.scala@0.10.2. Tests: tests/kafka_zk/clients/consumer/test_zookeeper_config.py.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from kafka_zk.client.config import CheckedConfig, ClientConfig, option
-from kafka_zk.client.errors import ConfigError
-from kafka_zk.consumer.config import ISOLATION_LEVELS, ReaderConfig
-from kafka_zk.consumer.deserializers import deserializer_of
+from kafka_zk.clients.connection.config import CheckedConfig, ClientConfig, option
+from kafka_zk.clients.connection.errors import ConfigError
+from kafka_zk.clients.consumer.config import ISOLATION_LEVELS, ReaderConfig
+from kafka_zk.clients.consumer.deserializers import deserializer_of
+from kafka_zk.clients.serdes import Deserializer
 from kafka_zk.rebalance.config import DEFAULT_RETRIES, GroupConfig
 from kafka_zk.rebalance.group_strategy import STRATEGIES, keeps_places
-from kafka_zk.registry import connect_string
-from kafka_zk.registry.errors import InvalidConnectString, InvalidSecurity
-from kafka_zk.registry.security import NO_SECURITY, Security
+from kafka_zk.registry.client import connect_string
+from kafka_zk.registry.client.errors import InvalidConnectString, InvalidSecurity
+from kafka_zk.registry.client.security import NO_SECURITY, Security
+from kafka_zk.registry.client.security_keys import KEYS as SECURITY_KEYS
+from kafka_zk.registry.client.security_keys import zookeeper_security
 from kafka_zk.registry.znodes.consumers import group_id_fault
-from kafka_zk.security.zookeeper import KEYS as SECURITY_KEYS
-from kafka_zk.security.zookeeper import zookeeper_security
-from kafka_zk.serialization.serdes import Deserializer
 
 _RESETS = {
     "smallest": "earliest",

@@ -12,33 +12,33 @@ from typing import Any, Self
 
 from twisted.logger import Logger
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.errors import KafkaError, NoBrokersAvailable
-from kafka_zk.client.group_coordinator import GroupCoordinator
-from kafka_zk.client.waiting import Reactor, run
-from kafka_zk.consumer.group_commits import GroupCommits, Write
-from kafka_zk.consumer.group_delivery import GroupDelivery
-from kafka_zk.consumer.membership import Membership
-from kafka_zk.consumer.offsets_in_kafka import OffsetsInKafka
-from kafka_zk.consumer.owned_partitions import OwnedPartitions
-from kafka_zk.consumer.rebalance_listener import RebalanceListener
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.consumer.stream import Stream
-from kafka_zk.consumer.topics_subscribed import parse_subscription
-from kafka_zk.consumer.user_side import ReactorUser, UserSide, UserThread
-from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
+from kafka_zk.base.clock import Clock, SystemClock
+from kafka_zk.base.randomness import SYSTEM_RANDOM
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.errors import KafkaError, NoBrokersAvailable
+from kafka_zk.clients.connection.group_coordinator import GroupCoordinator
+from kafka_zk.clients.connection.waiting import Reactor, run
+from kafka_zk.clients.consumer.group_commits import GroupCommits, Write
+from kafka_zk.clients.consumer.group_delivery import GroupDelivery
+from kafka_zk.clients.consumer.membership import Membership
+from kafka_zk.clients.consumer.offsets_in_kafka import OffsetsInKafka
+from kafka_zk.clients.consumer.owned_partitions import OwnedPartitions
+from kafka_zk.clients.consumer.rebalance_listener import RebalanceListener
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.clients.consumer.stream import Stream
+from kafka_zk.clients.consumer.topics_subscribed import parse_subscription
+from kafka_zk.clients.consumer.user_side import ReactorUser, UserSide, UserThread
+from kafka_zk.clients.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.rebalance.driver import GroupDriver
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.client import RegistryClient
-from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
+from kafka_zk.registry.client.session import fires_within
 from kafka_zk.registry.events import Observe, ignore
-from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
-from kafka_zk.registry.session import fires_within
 from kafka_zk.registry.znodes.consumers import MOST_STREAMS, STATIC, ConsumerRegistration
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock, SystemClock
-from kafka_zk.system.randomness import SYSTEM_RANDOM
 
 _log = Logger()
 _ON_THE_REACTOR = ReactorUser()

@@ -6,10 +6,10 @@ Pure but for the lock that lets any thread wait for the outcome. Source: Produce
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from kafka_zk.client.errors import BrokerError, KafkaError
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import BrokerError, KafkaError
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.record_batch import NO_PRODUCER_ID, NO_SEQUENCE, Header, RecordBatchBuilder, set_producer
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.records.record_batch import NO_PRODUCER_ID, NO_SEQUENCE, Header, RecordBatchBuilder, set_producer
 
 
 class ProducerBatch:

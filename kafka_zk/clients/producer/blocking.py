@@ -5,19 +5,19 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from kafka_zk.client.errors import BufferExhausted, ClientClosed, KafkaError
-from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
-from kafka_zk.client.metadata import TopicMetadata
-from kafka_zk.client.reactor_thread import reactor_thread
-from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.future import RecordFuture
-from kafka_zk.producer.intake import Missing
-from kafka_zk.producer.prepared_transaction import PreparedTransaction
-from kafka_zk.producer.producer import Producer, ProducerRecord
-from kafka_zk.producer.transaction_scope import BlockingTransactionScope
-from kafka_zk.storage.record_batch import Header
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import monotonic_s
+from kafka_zk.base.clock import monotonic_s
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import BufferExhausted, ClientClosed, KafkaError
+from kafka_zk.clients.connection.group_coordinator import ConsumerGroupMetadata
+from kafka_zk.clients.connection.metadata import TopicMetadata
+from kafka_zk.clients.connection.reactor_thread import reactor_thread
+from kafka_zk.clients.producer.config import ProducerConfig
+from kafka_zk.clients.producer.future import RecordFuture
+from kafka_zk.clients.producer.intake import Missing
+from kafka_zk.clients.producer.prepared_transaction import PreparedTransaction
+from kafka_zk.clients.producer.producer import Producer, ProducerRecord
+from kafka_zk.clients.producer.transaction_scope import BlockingTransactionScope
+from kafka_zk.storage.records.record_batch import Header
 
 
 class BlockingProducer:

@@ -1,19 +1,19 @@
 """What an answer of the broker means for a batch: done, again, smaller, or failed.
 
 Pure. Source: Sender.java@3.9 (completeBatch, canRetry, failBatch).
-Tests: tests/kafka_zk/producer/test_producer_core.py.
+Tests: tests/kafka_zk/clients/producer/test_producer_core.py.
 """
 
 from collections.abc import Callable
 
-from kafka_zk.client.errors import KafkaError, KafkaTimeoutError, broker_error
-from kafka_zk.producer.batch import ProducerBatch
-from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.idempotence import Idempotence
-from kafka_zk.producer.record_accumulator import RecordAccumulator
+from kafka_zk.clients.connection.errors import KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.clients.producer.batch import ProducerBatch
+from kafka_zk.clients.producer.config import ProducerConfig
+from kafka_zk.clients.producer.idempotence import Idempotence
+from kafka_zk.clients.producer.record_accumulator import RecordAccumulator
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.produce import PartitionResult
-from kafka_zk.storage.record_batch import decode_records
+from kafka_zk.storage.records.record_batch import decode_records
 
 STALE_METADATA = frozenset(
     {

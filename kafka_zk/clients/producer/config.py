@@ -5,10 +5,10 @@ Pure. Source: ProducerConfig.java@3.9 (postProcessAndValidateIdempotenceConfigs)
 
 from dataclasses import dataclass
 
-from kafka_zk.client.config import ClientConfig, option
-from kafka_zk.client.errors import ConfigError
-from kafka_zk.producer.partitioners import UserPartitioner
-from kafka_zk.serialization.serdes import Serializer, serde_named
+from kafka_zk.clients.connection.config import ClientConfig, option
+from kafka_zk.clients.connection.errors import ConfigError
+from kafka_zk.clients.producer.partitioners import UserPartitioner
+from kafka_zk.clients.serdes import Serializer, serde_named
 
 _IDEMPOTENT_IN_FLIGHT_MAX = 5  # a broker remembers the last five batches of a producer in a partition
 _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}

@@ -14,7 +14,7 @@ Source: KafkaProducer.java@3.9 (ProducerFencedException, TransactionAbortableExc
 send and commitTransaction says of the others), KIP-691.
 """
 
-from kafka_zk.client.errors import KafkaError
+from kafka_zk.clients.connection.errors import KafkaError
 
 
 class TransactionAbortable(KafkaError):

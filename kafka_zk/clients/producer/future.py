@@ -8,10 +8,10 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka_zk.client.errors import KafkaTimeoutError
+from kafka_zk.clients.connection.errors import KafkaTimeoutError
 
 if TYPE_CHECKING:
-    from kafka_zk.producer.batch import ProducerBatch
+    from kafka_zk.clients.producer.batch import ProducerBatch
 
 
 class RecordMetadata(NamedTuple):

@@ -11,13 +11,13 @@ the batches behind it tell whether the broker had it.
 In a transaction nobody but the coordinator bumps the epoch: a gap makes the transaction fail, and its end starts over.
 
 Source: KIP-98, KIP-360; TransactionManager.java and TxnPartitionMap.java@3.9.
-Tests: tests/kafka_zk/producer/test_producer_core.py.
+Tests: tests/kafka_zk/clients/producer/test_producer_core.py.
 """
 
-from kafka_zk.producer.batch import ProducerBatch, increment_sequence
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.producer.batch import ProducerBatch, increment_sequence
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.record_batch import NO_PRODUCER_ID
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.records.record_batch import NO_PRODUCER_ID
 
 _NONE_ACKED = -1
 _EPOCH_MAX = 32_767

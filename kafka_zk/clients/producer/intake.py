@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.future import RecordFuture
-from kafka_zk.producer.partitioners import make_partitioner
-from kafka_zk.producer.record_accumulator import RecordAccumulator
-from kafka_zk.storage.record_batch import Header
-from kafka_zk.system.clock import Clock
+from kafka_zk.base.clock import Clock
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.producer.config import ProducerConfig
+from kafka_zk.clients.producer.future import RecordFuture
+from kafka_zk.clients.producer.partitioners import make_partitioner
+from kafka_zk.clients.producer.record_accumulator import RecordAccumulator
+from kafka_zk.storage.records.record_batch import Header
 
 
 class Missing(Enum):

@@ -1,7 +1,7 @@
 """Which partition a record goes to: explicit, else by key, else in turn; or a user's callable.
 
 Pure. ``murmur2`` and the rule ``(murmur2(key) & 0x7fffffff) % count`` are those of the Java producer, so records of one
-key land in one partition whichever client wrote them. Tests: tests/kafka_zk/producer/test_partitioners.py.
+key land in one partition whichever client wrote them. Tests: tests/kafka_zk/clients/producer/test_partitioners.py.
 
 Source: Utils.java#murmur2, BuiltInPartitioner.java and RoundRobinPartitioner.java@3.9.
 """

@@ -8,15 +8,15 @@ Tests: tests/integration/test_spark_sink.py.
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.coordinators import TRANSACTION
-from kafka_zk.client.errors import KafkaError, KafkaTimeoutError, broker_error
-from kafka_zk.client.key_coordinator import KeyCoordinator
-from kafka_zk.client.reactor_thread import reactor_thread
-from kafka_zk.client.waiting import Reactor, sleep
-from kafka_zk.producer import transaction_requests as requests
-from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.transaction_state import Outcome, outcome_of
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.coordinators import TRANSACTION
+from kafka_zk.clients.connection.errors import KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.clients.connection.key_coordinator import KeyCoordinator
+from kafka_zk.clients.connection.reactor_thread import reactor_thread
+from kafka_zk.clients.connection.waiting import Reactor, sleep
+from kafka_zk.clients.producer import transaction_requests as requests
+from kafka_zk.clients.producer.config import ProducerConfig
+from kafka_zk.clients.producer.transaction_state import Outcome, outcome_of
 from kafka_zk.protocol.errors import ErrorCode
 
 

@@ -1,4 +1,4 @@
-"""The producer for Twisted programs. For plain threads there is ``kafka_zk.producer.blocking``."""
+"""The producer for Twisted programs. For plain threads there is ``kafka_zk.clients.producer.blocking``."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -7,28 +7,28 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, fail
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.errors import BufferExhausted, ClientClosed, KafkaError, KafkaTimeoutError
-from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
-from kafka_zk.client.metadata import TopicMetadata
-from kafka_zk.client.waiting import Reactor, Signal, now_ms, run, sleep
+from kafka_zk.base.clock import Clock, SystemClock
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.errors import BufferExhausted, ClientClosed, KafkaError, KafkaTimeoutError
+from kafka_zk.clients.connection.group_coordinator import ConsumerGroupMetadata
+from kafka_zk.clients.connection.metadata import TopicMetadata
+from kafka_zk.clients.connection.waiting import Reactor, Signal, now_ms, run, sleep
+from kafka_zk.clients.producer.batch import ProducerBatch
+from kafka_zk.clients.producer.config import ProducerConfig
+from kafka_zk.clients.producer.errors import IllegalTransactionState, TransactionAborted
+from kafka_zk.clients.producer.future import RecordFuture, RecordMetadata
+from kafka_zk.clients.producer.intake import Missing, RecordIntake
+from kafka_zk.clients.producer.prepared_transaction import PreparedTransaction
+from kafka_zk.clients.producer.record_accumulator import RecordAccumulator
+from kafka_zk.clients.producer.sender import Sender
+from kafka_zk.clients.producer.transaction_manager import Batches, TransactionManager
+from kafka_zk.clients.producer.transaction_scope import TransactionScope
+from kafka_zk.clients.producer.transaction_state import State, TransactionState
+from kafka_zk.clients.producer.waiting_records import WaitingRecords
 from kafka_zk.network.client import Connect, connect
-from kafka_zk.producer.batch import ProducerBatch
-from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.errors import IllegalTransactionState, TransactionAborted
-from kafka_zk.producer.future import RecordFuture, RecordMetadata
-from kafka_zk.producer.intake import Missing, RecordIntake
-from kafka_zk.producer.prepared_transaction import PreparedTransaction
-from kafka_zk.producer.record_accumulator import RecordAccumulator
-from kafka_zk.producer.sender import Sender
-from kafka_zk.producer.transaction_manager import Batches, TransactionManager
-from kafka_zk.producer.transaction_scope import TransactionScope
-from kafka_zk.producer.transaction_state import State, TransactionState
-from kafka_zk.producer.waiting_records import WaitingRecords
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.record_batch import Header
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock, SystemClock
+from kafka_zk.storage.records.record_batch import Header
 
 _TURN_S = 0.01  # how long send_all keeps the reactor to itself
 

@@ -5,7 +5,7 @@ parameter. A partition's batches form a queue in the order of their records; the
 one is *ready* when it is full, or not the last one, or ``linger.ms`` old, or when a flush, a close or a full buffer
 presses; a batch that failed is ready again after its back-off.
 
-Source: RecordAccumulator.java@3.9. Tests: tests/kafka_zk/producer/test_producer_core.py.
+Source: RecordAccumulator.java@3.9. Tests: tests/kafka_zk/clients/producer/test_producer_core.py.
 """
 
 import threading
@@ -13,13 +13,13 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from kafka_zk.client.errors import RecordTooLargeError
-from kafka_zk.producer.batch import ProducerBatch
-from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.future import RecordFuture
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import RecordTooLargeError
+from kafka_zk.clients.producer.batch import ProducerBatch
+from kafka_zk.clients.producer.config import ProducerConfig
+from kafka_zk.clients.producer.future import RecordFuture
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.record_batch import HEADER_SIZE, Header
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.records.record_batch import HEADER_SIZE, Header
 
 _RECORD_OVERHEAD_BYTES = 36  # length, attributes, deltas, key and value length, header count at their longest
 _HEADER_OVERHEAD_BYTES = 10  # the two lengths of a header at their longest

@@ -9,17 +9,18 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.connections import version_between
-from kafka_zk.client.errors import KafkaError, broker_error
-from kafka_zk.client.waiting import Reactor, now_ms, run, sleep
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.connections import version_between
+from kafka_zk.clients.connection.errors import KafkaError, broker_error
+from kafka_zk.clients.connection.waiting import Reactor, now_ms, run, sleep
+from kafka_zk.clients.producer.batch import ProducerBatch
+from kafka_zk.clients.producer.completion import BatchCompletion
+from kafka_zk.clients.producer.config import ProducerConfig
+from kafka_zk.clients.producer.idempotence import Idempotence
+from kafka_zk.clients.producer.record_accumulator import RecordAccumulator
+from kafka_zk.clients.producer.transaction_state import TransactionState
 from kafka_zk.network.client import KafkaConnection
-from kafka_zk.producer.batch import ProducerBatch
-from kafka_zk.producer.completion import BatchCompletion
-from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.idempotence import Idempotence
-from kafka_zk.producer.record_accumulator import RecordAccumulator
-from kafka_zk.producer.transaction_state import TransactionState
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -33,7 +34,6 @@ from kafka_zk.protocol.produce import (
     read_produce_response,
     write_produce_request,
 )
-from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 _PURPOSE = "produce"

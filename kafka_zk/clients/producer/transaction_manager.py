@@ -3,7 +3,7 @@
 The driver of ``transaction_state``, on the reactor's thread. One request to the coordinator at a time, so that none
 overtakes another; what waiting may cure is asked again until the transaction no longer wants it.
 
-Source: TransactionManager.java@3.9. Tests: tests/kafka_zk/producer/test_transactions.py.
+Source: TransactionManager.java@3.9. Tests: tests/kafka_zk/clients/producer/test_transactions.py.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -12,21 +12,21 @@ from typing import Any, NamedTuple
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.coordinators import GROUP, TRANSACTION
-from kafka_zk.client.errors import ClientClosed, KafkaError, KafkaTimeoutError, broker_error
-from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
-from kafka_zk.client.key_coordinator import KeyCoordinator
-from kafka_zk.client.waiting import Reactor, Signal, run, sleep
-from kafka_zk.producer import transaction_requests as requests
-from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.idempotence import Idempotence
-from kafka_zk.producer.prepared_transaction import PreparedTransaction
-from kafka_zk.producer.transaction_requests import Request
-from kafka_zk.producer.transaction_state import Outcome, State, TransactionState, outcome_of
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.coordinators import GROUP, TRANSACTION
+from kafka_zk.clients.connection.errors import ClientClosed, KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.clients.connection.group_coordinator import ConsumerGroupMetadata
+from kafka_zk.clients.connection.key_coordinator import KeyCoordinator
+from kafka_zk.clients.connection.waiting import Reactor, Signal, run, sleep
+from kafka_zk.clients.producer import transaction_requests as requests
+from kafka_zk.clients.producer.config import ProducerConfig
+from kafka_zk.clients.producer.idempotence import Idempotence
+from kafka_zk.clients.producer.prepared_transaction import PreparedTransaction
+from kafka_zk.clients.producer.transaction_requests import Request
+from kafka_zk.clients.producer.transaction_state import Outcome, State, TransactionState, outcome_of
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.session import fires_within
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.registry.client.session import fires_within
 
 _log = Logger()
 _CONCURRENT_BACKOFF_MS = 20  # the last transaction's markers are being written: TransactionManager.java has the same

@@ -7,11 +7,11 @@ InitProducerIdRequest.json@3.9.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 _MEMBERS_SINCE = 3  # of TxnOffsetCommit
 

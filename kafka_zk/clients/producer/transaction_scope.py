@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import Protocol
 
-from kafka_zk.producer.errors import TransactionAbortable, TransactionFatal
+from kafka_zk.clients.producer.errors import TransactionAbortable, TransactionFatal
 
 
 class Transactional(Protocol):

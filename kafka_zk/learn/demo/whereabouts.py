@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafka_zk.registry import znode_tree
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.znode_tree import Znode
 
 SHOWN = ("/brokers", "/cluster", "/config/topics", "/controller", "/controller_epoch")

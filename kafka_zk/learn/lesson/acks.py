@@ -3,10 +3,10 @@
 import time
 from typing import Any
 
-from kafka_zk.client.errors import BrokerError
-from kafka_zk.lesson.broker_room import FETCH_WAIT_MS, BrokerRoom
-from kafka_zk.lesson.errors import LessonFailed
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import BrokerError
+from kafka_zk.learn.lesson.broker_room import FETCH_WAIT_MS, BrokerRoom
+from kafka_zk.learn.lesson.errors import LessonFailed
 
 CHAPTER = 6
 CONTROLLER, LEADER, THIRD = 0, 1, 2

@@ -3,16 +3,16 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kafka_zk.client.reactor_thread import ReactorThread
-from kafka_zk.client.waiting import run
-from kafka_zk.consumer.consumer import Consumer
-from kafka_zk.consumer.rebalance_listener import RebalanceListener
-from kafka_zk.lesson.gate import Gate
-from kafka_zk.lesson.member import COMMIT_INTERVAL_MS, LessonMember
+from kafka_zk.base.clock import wall_ms
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.reactor_thread import ReactorThread
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.consumer.consumer import Consumer
+from kafka_zk.clients.consumer.rebalance_listener import RebalanceListener
+from kafka_zk.learn.lesson.gate import Gate
+from kafka_zk.learn.lesson.member import COMMIT_INTERVAL_MS, LessonMember
 from kafka_zk.network.client import KafkaConnection, connect
 from kafka_zk.rebalance.events import DeliveryStarted, DeliveryStopped
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import wall_ms
 
 HEARTBEAT_MS = 300
 SESSION_TIMEOUT_MS = 1_500

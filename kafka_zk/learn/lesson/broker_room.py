@@ -7,29 +7,29 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kafka_zk.client.admin import NewTopic
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.consumer.blocking_reader import BlockingReader
-from kafka_zk.controller.events import ControllerEvent
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.events import ControllerEvent
+from kafka_zk.broker.replica.events import ReplicaEvent
+from kafka_zk.clients.admin.admin import NewTopic
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.lesson.errors import LessonFailed
-from kafka_zk.lesson.replica_log import ReplicaLog, read_log
-from kafka_zk.lesson.teacher import Teacher
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.registry import connect_string
-from kafka_zk.registry.client import ZnodeStat
+from kafka_zk.learn.lesson.errors import LessonFailed
+from kafka_zk.learn.lesson.replica_log import ReplicaLog, read_log
+from kafka_zk.learn.lesson.teacher import Teacher
+from kafka_zk.recorder.timeline.cluster_lines import ClusterEvents, ClusterLines
+from kafka_zk.recorder.timeline.cluster_observer import ClusterObserver
+from kafka_zk.recorder.timeline.trace_file import TraceFollower
+from kafka_zk.registry.client import connect_string
+from kafka_zk.registry.client.client import ZnodeStat
+from kafka_zk.registry.client.errors import NoNode
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.controller import ControllerRegistry
-from kafka_zk.registry.errors import NoNode
 from kafka_zk.registry.events import Event, RegistryEvent
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, decode_state, state_path
-from kafka_zk.replica.events import ReplicaEvent
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.sessions import SessionUnknown, expire_session
-from kafka_zk.timeline.cluster_lines import ClusterEvents, ClusterLines
-from kafka_zk.timeline.cluster_observer import ClusterObserver
-from kafka_zk.timeline.trace_file import TraceFollower
 
 PATIENCE_S = 60
 BROKERS = 3

@@ -4,21 +4,21 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kafka_zk.lesson.acks import acks_and_min_isr
-from kafka_zk.lesson.broker_room import BrokerRoom
-from kafka_zk.lesson.chart import lag_chart
-from kafka_zk.lesson.classroom import PATIENCE_S, Classroom, Group
-from kafka_zk.lesson.course import Chapter
-from kafka_zk.lesson.errors import LessonFailed
-from kafka_zk.lesson.kills import TIMES_MS, Kill, Writer, average_input, usual_lag
-from kafka_zk.lesson.leader_death import leader_dies
-from kafka_zk.lesson.truncation import truncation
-from kafka_zk.lesson.twice import same_change_twice
-from kafka_zk.lesson.two_controllers import two_controllers
-from kafka_zk.lesson.unclean_election import unclean_election
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.timeline.narrator import listed
-from kafka_zk.timeline.rebalances import GroupRebalance
+from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.learn.lesson.acks import acks_and_min_isr
+from kafka_zk.learn.lesson.broker_room import BrokerRoom
+from kafka_zk.learn.lesson.chart import lag_chart
+from kafka_zk.learn.lesson.classroom import PATIENCE_S, Classroom, Group
+from kafka_zk.learn.lesson.course import Chapter
+from kafka_zk.learn.lesson.errors import LessonFailed
+from kafka_zk.learn.lesson.kills import TIMES_MS, Kill, Writer, average_input, usual_lag
+from kafka_zk.learn.lesson.leader_death import leader_dies
+from kafka_zk.learn.lesson.truncation import truncation
+from kafka_zk.learn.lesson.twice import same_change_twice
+from kafka_zk.learn.lesson.two_controllers import two_controllers
+from kafka_zk.learn.lesson.unclean_election import unclean_election
+from kafka_zk.recorder.timeline.narrator import listed
+from kafka_zk.recorder.timeline.rebalances import GroupRebalance
 
 RECORDS_PER_GROUP = 20
 LAG_PARTITIONS = 6

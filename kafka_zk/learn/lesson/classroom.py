@@ -7,24 +7,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.reactor_thread import reactor_thread
+from kafka_zk.broker.group.events import AssignmentCompleted, CoordinatorEvent, JoinCompleted, RebalancePrepared
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.reactor_thread import reactor_thread
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.group.events import AssignmentCompleted, CoordinatorEvent, JoinCompleted, RebalancePrepared
-from kafka_zk.lesson.broker_member import BrokerMember
-from kafka_zk.lesson.clock import LessonClock
-from kafka_zk.lesson.errors import LessonFailed
-from kafka_zk.lesson.gate import Gate
-from kafka_zk.lesson.member import LessonMember, ZookeeperMember
-from kafka_zk.lesson.teacher import Teacher
+from kafka_zk.learn.lesson.broker_member import BrokerMember
+from kafka_zk.learn.lesson.clock import LessonClock
+from kafka_zk.learn.lesson.errors import LessonFailed
+from kafka_zk.learn.lesson.gate import Gate
+from kafka_zk.learn.lesson.member import LessonMember, ZookeeperMember
+from kafka_zk.learn.lesson.teacher import Teacher
+from kafka_zk.recorder.timeline.broker_timeline import BrokerTimeline
+from kafka_zk.recorder.timeline.lines import StepLines
+from kafka_zk.recorder.timeline.picture import began_ms, picture
+from kafka_zk.recorder.timeline.rebalances import GroupRebalance
+from kafka_zk.recorder.timeline.summary import Summaries
+from kafka_zk.recorder.timeline.timeline import Timeline
+from kafka_zk.recorder.timeline.trace_file import Traced, TraceFollower
 from kafka_zk.registry.events import Reread, WatchArmed, WatchFired
-from kafka_zk.timeline.broker_timeline import BrokerTimeline
-from kafka_zk.timeline.lines import StepLines
-from kafka_zk.timeline.picture import began_ms, picture
-from kafka_zk.timeline.rebalances import GroupRebalance
-from kafka_zk.timeline.summary import Summaries
-from kafka_zk.timeline.timeline import Timeline
-from kafka_zk.timeline.trace_file import Traced, TraceFollower
 
 PATIENCE_S = 60
 _TICK_TIME_MS = 500

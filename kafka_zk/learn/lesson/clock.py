@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kafka_zk.system.clock import wall_ms
+from kafka_zk.base.clock import wall_ms
 
 
 class LessonClock:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kafka_zk.lesson.errors import ChapterLeft
-from kafka_zk.lesson.rooms import Rooms
+from kafka_zk.learn.lesson.errors import ChapterLeft
+from kafka_zk.learn.lesson.rooms import Rooms
 
 Chapter = Callable[[Rooms], dict[str, Any]]
 

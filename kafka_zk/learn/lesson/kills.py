@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from statistics import median
 from typing import NamedTuple
 
-from kafka_zk.lesson.chart import lags
-from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.learn.lesson.chart import lags
 
 INPUT_PER_SECOND = 1_200
 BIN_MS = 20

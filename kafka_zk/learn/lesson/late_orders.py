@@ -1,18 +1,18 @@
 """What a controller would send that was replaced and has not noticed: the lesson sends it in its place."""
 
-from kafka_zk.client.reactor_thread import reactor_thread
-from kafka_zk.controller.context import ReplicaAssignment
-from kafka_zk.controller.control_requests import LeaderAndIsrPartition, LeaderAndIsrRequest, Node, Sender
-from kafka_zk.lesson.errors import LessonFailed
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.context import ReplicaAssignment
+from kafka_zk.broker.controller.control_requests import LeaderAndIsrPartition, LeaderAndIsrRequest, Node, Sender
+from kafka_zk.clients.connection.reactor_thread import reactor_thread
+from kafka_zk.learn.lesson.errors import LessonFailed
 from kafka_zk.network.client import connect
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.client import SetData
+from kafka_zk.registry.client.client import SetData
+from kafka_zk.registry.client.errors import ControllerMoved
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.controller import ControllerRegistry
-from kafka_zk.registry.errors import ControllerMoved
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, encode_state, state_path
-from kafka_zk.storage.types import TopicPartition
 
 _VERSION = 4  # names topics, as topic ids do not matter here
 

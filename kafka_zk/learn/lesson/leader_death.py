@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from kafka_zk.controller.events import LeadersElected, RequestSent
-from kafka_zk.lesson.broker_room import SESSION_TIMEOUT_MS, BrokerRoom
+from kafka_zk.broker.controller.events import LeadersElected, RequestSent
+from kafka_zk.broker.replica.events import RoleChanged
+from kafka_zk.learn.lesson.broker_room import SESSION_TIMEOUT_MS, BrokerRoom
+from kafka_zk.recorder.timeline.cluster_events import BrokerGone
 from kafka_zk.registry.znodes.brokers import broker_path
-from kafka_zk.replica.events import RoleChanged
-from kafka_zk.timeline.cluster_events import BrokerGone
 
 CHAPTER = 5
 LEADER = 1

@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from kafka_zk.client.errors import ClientClosed
-from kafka_zk.client.reactor_thread import ReactorThread
-from kafka_zk.client.waiting import run
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
-from kafka_zk.lesson.gate import Gate, GatedClient
-from kafka_zk.registry.client import RegistryClient
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import ClientClosed
+from kafka_zk.clients.connection.reactor_thread import ReactorThread
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.clients.consumer.zookeeper_consumer import ZookeeperConsumer
+from kafka_zk.learn.lesson.gate import Gate, GatedClient
+from kafka_zk.recorder.timeline.trace_file import Traced
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
 from kafka_zk.registry.events import Event
-from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.trace_file import Traced
 
 COMMIT_INTERVAL_MS = 250  # Kafka's default was a minute: a killed member's last minute would be delivered twice
 

@@ -5,18 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kafka_zk.client.reactor_thread import reactor_thread
-from kafka_zk.lesson import course
-from kafka_zk.lesson.course import Chapter
-from kafka_zk.lesson.rooms import Rooms
-from kafka_zk.lesson.step_teacher import StepTeacher
+from kafka_zk.base.clock import wall_ms
+from kafka_zk.clients.connection.reactor_thread import reactor_thread
+from kafka_zk.learn.lesson import course
+from kafka_zk.learn.lesson.course import Chapter
+from kafka_zk.learn.lesson.rooms import Rooms
+from kafka_zk.learn.lesson.step_teacher import StepTeacher
+from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, encode
+from kafka_zk.recorder.web.recording import Recording
+from kafka_zk.recorder.web.service import Cluster, WebService
+from kafka_zk.recorder.web.sources import LogSource, TraceSource
+from kafka_zk.recorder.zookeeper_files.transaction_log import Deleted, Transaction
 from kafka_zk.registry.events import Event
-from kafka_zk.registry.transaction_log import Deleted, Transaction
-from kafka_zk.system.clock import wall_ms
-from kafka_zk.web.lesson_steps import KEY, Lesson, encode
-from kafka_zk.web.recording import Recording
-from kafka_zk.web.service import Cluster, WebService
-from kafka_zk.web.sources import LogSource, TraceSource
 
 
 class LessonPage:

@@ -5,9 +5,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kafka_zk.lesson.broker_room import BrokerRoom
-from kafka_zk.lesson.classroom import Classroom
-from kafka_zk.lesson.teacher import Teacher
+from kafka_zk.learn.lesson.broker_room import BrokerRoom
+from kafka_zk.learn.lesson.classroom import Classroom
+from kafka_zk.learn.lesson.teacher import Teacher
 
 
 class Rooms:

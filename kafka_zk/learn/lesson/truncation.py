@@ -3,9 +3,9 @@
 import time
 from typing import Any
 
-from kafka_zk.lesson.broker_room import FETCH_WAIT_MS, BrokerRoom
-from kafka_zk.lesson.replica_log import ReplicaLog
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.learn.lesson.broker_room import FETCH_WAIT_MS, BrokerRoom
+from kafka_zk.learn.lesson.replica_log import ReplicaLog
 
 CHAPTER = 9
 NEXT, LEADER, THIRD = 0, 1, 2

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kafka_zk.lesson.broker_member import HEARTBEAT_MS, SESSION_TIMEOUT_MS
-from kafka_zk.lesson.classroom import Classroom, Group
-from kafka_zk.timeline.rebalances import GroupRebalance
-from kafka_zk.timeline.summary import Summaries
+from kafka_zk.learn.lesson.broker_member import HEARTBEAT_MS, SESSION_TIMEOUT_MS
+from kafka_zk.learn.lesson.classroom import Classroom, Group
+from kafka_zk.recorder.timeline.rebalances import GroupRebalance
+from kafka_zk.recorder.timeline.summary import Summaries
 
 PARTITIONS = 6
 ZOOKEEPER, BROKER = "ZooKeeper", "broker"

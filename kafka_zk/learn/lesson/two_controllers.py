@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from kafka_zk.lesson.broker_room import SESSION_TIMEOUT_MS, BrokerRoom
-from kafka_zk.lesson.late_orders import late_leader_and_isr, late_write
-from kafka_zk.replica.events import ControllerIgnored
+from kafka_zk.broker.replica.events import ControllerIgnored
+from kafka_zk.learn.lesson.broker_room import SESSION_TIMEOUT_MS, BrokerRoom
+from kafka_zk.learn.lesson.late_orders import late_leader_and_isr, late_write
 
 CHAPTER = 8
 OLD, NEXT, THIRD = 0, 1, 2

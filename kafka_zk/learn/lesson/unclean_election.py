@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kafka_zk.lesson.broker_room import BrokerRoom
+from kafka_zk.learn.lesson.broker_room import BrokerRoom
 
 CHAPTER = 7
 CONTROLLER, LEADER, THIRD = 0, 1, 2

@@ -5,13 +5,14 @@ delivered again: a cooperative group needs two generations for that. An eager me
 joins again, so its partitions are silent from its JoinGroup until the assignment; of a cooperative one only those that
 it loses. Where members tell themselves when they stop and start (``rebalance.events``), that counts instead. Without
 events of the brokers, the states that were seen and the records of generations tell; a silence then begins when the
-rebalance was seen. Pure. Tests: tests/kafka_zk/timeline/test_broker_group.py.
+rebalance was seen. Pure. Tests: tests/kafka_zk/recorder/timeline/test_broker_group.py.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
-from kafka_zk.group.events import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.events import (
     AssignmentCompleted,
     CoordinatorEvent,
     JoinCompleted,
@@ -23,13 +24,12 @@ from kafka_zk.group.events import (
     RebalancePrepared,
     StaticMemberReturned,
 )
-from kafka_zk.group.requests import Departure
-from kafka_zk.group.states import GroupState
+from kafka_zk.broker.group.requests import Departure
+from kafka_zk.broker.group.states import GroupState
 from kafka_zk.rebalance.events import DeliveryStarted, DeliveryStopped
+from kafka_zk.recorder.timeline.events import FIRST_LOOK, GenerationSeen, SeenMember, StateSeen
+from kafka_zk.recorder.timeline.rebalances import CoordinatedBy, GroupRebalance, Rebalances
 from kafka_zk.registry.events import Event
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.events import FIRST_LOOK, GenerationSeen, SeenMember, StateSeen
-from kafka_zk.timeline.rebalances import CoordinatedBy, GroupRebalance, Rebalances
 
 RECORD_MS = 2_000
 """How long after a group was found to be stable again the record of its generation is awaited."""

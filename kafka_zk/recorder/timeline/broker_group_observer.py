@@ -7,20 +7,20 @@ coordinator knows (its broker's trace says). Source of the records: GroupMetadat
 
 from typing import Any
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.errors import KafkaError, NoBrokersAvailable
-from kafka_zk.client.group_admin import GroupDescription
-from kafka_zk.consumer.blocking_reader import BlockingReader
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.coordinator.keys import partition_for
-from kafka_zk.group.partitions import OFFSETS_TOPIC
-from kafka_zk.group.records import GroupKey, GroupMetadataValue, decode_group_value, decode_key
-from kafka_zk.group.reporter import assigned_partitions, owned_partitions
+from kafka_zk.base.clock import monotonic_s, wall_ms
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.coordinator.keys import partition_for
+from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
+from kafka_zk.broker.group.records import GroupKey, GroupMetadataValue, decode_group_value, decode_key
+from kafka_zk.broker.group.reporter import assigned_partitions, owned_partitions
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.admin.group_admin import GroupDescription
+from kafka_zk.clients.connection.errors import KafkaError, NoBrokersAvailable
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.recorder.timeline.events import FIRST_LOOK, OBSERVER, GenerationSeen, SeenMember, StateSeen
 from kafka_zk.registry.events import EventSource, Observe
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import monotonic_s, wall_ms
-from kafka_zk.timeline.events import FIRST_LOOK, OBSERVER, GenerationSeen, SeenMember, StateSeen
 
 _TIMEOUT_MS = 2_000
 _FIRST_LOOK_S = 20.0

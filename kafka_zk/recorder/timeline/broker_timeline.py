@@ -1,12 +1,12 @@
-"""The timeline of one group of the broker. Pure. Tests: tests/kafka_zk/timeline/test_broker_timeline.py."""
+"""The timeline of one group of the broker. Pure. Tests: tests/kafka_zk/recorder/timeline/test_broker_timeline.py."""
 
-from kafka_zk.group.events import CoordinatorEvent
+from kafka_zk.broker.group.events import CoordinatorEvent
 from kafka_zk.rebalance.events import RebalanceEvent
-from kafka_zk.timeline.broker_group import BrokerGroupRebalances
-from kafka_zk.timeline.events import GenerationSeen, StateSeen
-from kafka_zk.timeline.member_names import MemberNames
-from kafka_zk.timeline.timeline import Timeline
-from kafka_zk.timeline.trace_file import Traced
+from kafka_zk.recorder.timeline.broker_group import BrokerGroupRebalances
+from kafka_zk.recorder.timeline.events import GenerationSeen, StateSeen
+from kafka_zk.recorder.timeline.member_names import MemberNames
+from kafka_zk.recorder.timeline.timeline import Timeline
+from kafka_zk.recorder.timeline.trace_file import Traced
 
 
 class BrokerTimeline(Timeline):

@@ -1,7 +1,7 @@
 """What happens to a cluster as lines of text, in the order of time. Pure: the time is given.
 
 Events of several processes come a little out of order, so each is held back for a moment. What one process does to many
-partitions within a moment is one line. Tests: tests/kafka_zk/timeline/test_cluster_lines.py.
+partitions within a moment is one line. Tests: tests/kafka_zk/recorder/timeline/test_cluster_lines.py.
 """
 
 import heapq
@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from kafka_zk.controller.events import IsrsChanged, LeadersElected
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.events import IsrsChanged, LeadersElected
+from kafka_zk.recorder.timeline.cluster_events import LeadershipSeen
+from kafka_zk.recorder.timeline.cluster_narrator import ClusterNarrator
 from kafka_zk.registry.events import Event
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.cluster_events import LeadershipSeen
-from kafka_zk.timeline.cluster_narrator import ClusterNarrator
 
 HOLD_BACK_MS = 400
 TOGETHER_MS = 100

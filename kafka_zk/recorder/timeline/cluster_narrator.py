@@ -4,17 +4,17 @@ from collections.abc import Iterable
 from functools import singledispatchmethod
 from typing import NamedTuple
 
-from kafka_zk.controller import events as controller
-from kafka_zk.controller.context import LeadershipInfo
-from kafka_zk.registry.client import EventType
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import events as controller
+from kafka_zk.broker.controller.context import LeadershipInfo
+from kafka_zk.broker.replica import events as replica
+from kafka_zk.broker.replica.partition import Role
+from kafka_zk.broker.transaction.events import TransactionChanged
+from kafka_zk.broker.transaction.states import TransactionState
+from kafka_zk.recorder.timeline import cluster_events as seen
+from kafka_zk.recorder.timeline.events import OBSERVER
+from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.events import Event, Reread, SessionChanged, WatchArmed, WatchFired
-from kafka_zk.replica import events as replica
-from kafka_zk.replica.partition import Role
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline import cluster_events as seen
-from kafka_zk.timeline.events import OBSERVER
-from kafka_zk.transaction.events import TransactionChanged
-from kafka_zk.transaction.states import TransactionState
 
 STARTED = "started"
 """The cause of a watcher's first read."""

@@ -6,18 +6,18 @@ seen as one, as with every watch.
 
 from functools import partial
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.recorder.timeline.cluster_events import BrokerGone, BrokerSeen, ControllerSeen, LeadershipSeen
+from kafka_zk.recorder.timeline.events import FIRST_LOOK, OBSERVER
 from kafka_zk.registry.brokers import BrokerRegistry, LiveBrokers
-from kafka_zk.registry.client import RegistryClient, ZnodeStat
+from kafka_zk.registry.client.client import RegistryClient, ZnodeStat
+from kafka_zk.registry.client.errors import InvalidZnode
+from kafka_zk.registry.client.watches import DataWatcher, Watcher
 from kafka_zk.registry.controller import ControllerRegistry
-from kafka_zk.registry.errors import InvalidZnode
 from kafka_zk.registry.events import EventSource, Observe
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.registry.watches import DataWatcher, Watcher
 from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.cluster_events import BrokerGone, BrokerSeen, ControllerSeen, LeadershipSeen
-from kafka_zk.timeline.events import FIRST_LOOK, OBSERVER
 
 MAX_PARTITIONS = 500
 """The states of so many are watched: each costs a watch at the server, and a read at every change."""

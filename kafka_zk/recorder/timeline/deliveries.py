@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
 
 HISTORY = 1_000
 """How many changes of a partition are kept."""

@@ -11,16 +11,16 @@ from enum import Enum
 from types import ModuleType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from kafka_zk.controller import events as controller_events
-from kafka_zk.group import events as coordinator_events
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import events as controller_events
+from kafka_zk.broker.group import events as coordinator_events
+from kafka_zk.broker.replica import events as replica_events
+from kafka_zk.broker.transaction import events as transaction_events
 from kafka_zk.rebalance import events as group_events
+from kafka_zk.recorder.timeline import cluster_events
+from kafka_zk.recorder.timeline import events as seen_events
 from kafka_zk.registry import events as registry_events
 from kafka_zk.registry.events import Event
-from kafka_zk.replica import events as replica_events
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline import cluster_events
-from kafka_zk.timeline import events as seen_events
-from kafka_zk.transaction import events as transaction_events
 
 _MODULES = (
     registry_events, group_events, controller_events, replica_events, coordinator_events, transaction_events,

@@ -9,20 +9,8 @@ from functools import partial
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from kafka_zk.registry.client import RegistryClient
-from kafka_zk.registry.consumers import ConsumerRegistry, Members
-from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, SessionLost
-from kafka_zk.registry.events import Event, EventSource, Observe, Reread
-from kafka_zk.registry.faults import ZnodeFaults
-from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
-from kafka_zk.registry.offsets import OffsetRegistry
-from kafka_zk.registry.pipeline import readable
-from kafka_zk.registry.watches import ChildrenWatcher, Watcher
-from kafka_zk.registry.znodes import consumers as znodes
-from kafka_zk.registry.znodes.group_assignment import GroupAssignment
-from kafka_zk.registry.znodes.json_codec import PARTITIONS, number_of
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.events import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.recorder.timeline.events import (
     FIRST_LOOK,
     OBSERVER,
     AssignmentSeen,
@@ -32,6 +20,18 @@ from kafka_zk.timeline.events import (
     OwnersGone,
     OwnersSeen,
 )
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.errors import ConnectionLoss, InvalidZnode, SessionLost
+from kafka_zk.registry.client.pipeline import readable
+from kafka_zk.registry.client.watches import ChildrenWatcher, Watcher
+from kafka_zk.registry.consumers import ConsumerRegistry, Members
+from kafka_zk.registry.events import Event, EventSource, Observe, Reread
+from kafka_zk.registry.faults import ZnodeFaults
+from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
+from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.registry.znodes.group_assignment import GroupAssignment
+from kafka_zk.registry.znodes.json_codec import PARTITIONS, number_of
 
 _log = Logger()
 

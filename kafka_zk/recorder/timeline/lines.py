@@ -1,8 +1,12 @@
-"""A timeline as lines of text: one per rebalance, or every step. Pure. Tests: tests/kafka_zk/timeline/test_lines.py."""
+"""A timeline as lines of text: one per rebalance, or every step. Pure.
+
+Tests: tests/kafka_zk/recorder/timeline/test_lines.py.
+"""
 
 import time
 from collections.abc import Iterator
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import (
     ClaimOverdue,
     GroupNotUnderstood,
@@ -11,14 +15,13 @@ from kafka_zk.rebalance.events import (
     SettingsDoubtful,
     StrategyChosen,
 )
+from kafka_zk.recorder.timeline.events import FIRST_LOOK, GenerationSeen, MemberSeen, OwnersSeen
+from kafka_zk.recorder.timeline.narrator import Narrator, listed
+from kafka_zk.recorder.timeline.rebalances import GroupRebalance
+from kafka_zk.recorder.timeline.summary import Summaries, enumerated
+from kafka_zk.recorder.timeline.timeline import Timeline, Told
 from kafka_zk.registry.events import Event
 from kafka_zk.registry.znodes.consumers import consumer_of
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.events import FIRST_LOOK, GenerationSeen, MemberSeen, OwnersSeen
-from kafka_zk.timeline.narrator import Narrator, listed
-from kafka_zk.timeline.rebalances import GroupRebalance
-from kafka_zk.timeline.summary import Summaries, enumerated
-from kafka_zk.timeline.timeline import Timeline, Told
 
 _WARNINGS = (ClaimOverdue, GroupNotUnderstood, OffsetsOutdated, PlaceNotKept, SettingsDoubtful)
 _WHO_WIDTH = 10

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from kafka_zk.group.events import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.events import (
     AssignmentCompleted,
     MemberJoined,
     MemberSynced,
@@ -10,12 +11,11 @@ from kafka_zk.group.events import (
     StaticMemberReturned,
 )
 from kafka_zk.rebalance.events import Committed, RebalanceEvent
+from kafka_zk.recorder.timeline.events import GenerationSeen, MemberGone, MemberSeen, OwnersGone, OwnersSeen
+from kafka_zk.recorder.timeline.narrator import Narrator, listed
+from kafka_zk.recorder.timeline.rebalances import GroupRebalance, Rebalances
+from kafka_zk.recorder.timeline.timeline import Told
 from kafka_zk.registry.znodes.consumers import consumer_of
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.events import GenerationSeen, MemberGone, MemberSeen, OwnersGone, OwnersSeen
-from kafka_zk.timeline.narrator import Narrator, listed
-from kafka_zk.timeline.rebalances import GroupRebalance, Rebalances
-from kafka_zk.timeline.timeline import Told
 
 
 class LastEvent(NamedTuple):

@@ -14,9 +14,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.deliveries import Change
-from kafka_zk.timeline.narrator import short_name
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.recorder.timeline.deliveries import Change
+from kafka_zk.recorder.timeline.narrator import short_name
 
 SILENT = "·"
 _ROWS = 40

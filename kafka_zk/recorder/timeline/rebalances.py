@@ -5,7 +5,7 @@ stops. It is over when all members that began are done, every partition that sto
 more has happened for ``QUIET_MS``: members and the observer hear of one change one after the other. A change that no
 member has answered yet may still be answered for ``UNANSWERED_MS``; partitions that stay without a member end it after
 ``STUCK_MS``. Of a member that writes no trace, the owner znodes tell what it
-delivers. Events come in the order of their times. Pure. Tests: tests/kafka_zk/timeline/test_rebalances.py.
+delivers. Events come in the order of their times. Pure. Tests: tests/kafka_zk/recorder/timeline/test_rebalances.py.
 """
 
 from collections.abc import Iterable
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import (
     DeliveryStarted,
     DeliveryStopped,
@@ -24,13 +25,20 @@ from kafka_zk.rebalance.events import (
     RebalanceFinished,
     RebalanceStarted,
 )
-from kafka_zk.registry.client import EventType
+from kafka_zk.recorder.timeline.causes import MemberChange, MemberChanges, other_causes
+from kafka_zk.recorder.timeline.deliveries import Deliveries, Silence, together
+from kafka_zk.recorder.timeline.events import (
+    FIRST_LOOK,
+    OBSERVER,
+    FirstLook,
+    MemberGone,
+    MemberSeen,
+    OwnersGone,
+    OwnersSeen,
+)
+from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.events import Event, WatchFired
 from kafka_zk.registry.znodes.consumers import consumer_of
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.causes import MemberChange, MemberChanges, other_causes
-from kafka_zk.timeline.deliveries import Deliveries, Silence, together
-from kafka_zk.timeline.events import FIRST_LOOK, OBSERVER, FirstLook, MemberGone, MemberSeen, OwnersGone, OwnersSeen
 
 QUIET_MS = 300
 UNANSWERED_MS = 1_500

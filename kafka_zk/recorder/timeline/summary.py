@@ -6,9 +6,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.narrator import listed, short_name
-from kafka_zk.timeline.rebalances import CoordinatedBy, GroupRebalance
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.recorder.timeline.narrator import listed, short_name
+from kafka_zk.recorder.timeline.rebalances import CoordinatedBy, GroupRebalance
 
 T = TypeVar("T")
 

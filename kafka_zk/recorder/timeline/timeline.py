@@ -2,7 +2,7 @@
 
 Events of several processes come a little out of order; each is held back for a moment and sorted by its time. What the
 observer or the leader tells of a change stands before what other members made of it, even if they were quicker. Pure:
-the time is given. Tests: tests/kafka_zk/timeline/test_timeline.py.
+the time is given. Tests: tests/kafka_zk/recorder/timeline/test_timeline.py.
 """
 
 import heapq
@@ -12,11 +12,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from kafka_zk.rebalance.events import GenerationWritten, RebalanceStarted
+from kafka_zk.recorder.timeline.event_codec import encode
+from kafka_zk.recorder.timeline.events import MemberGone
+from kafka_zk.recorder.timeline.rebalances import GroupRebalance, Rebalances
+from kafka_zk.recorder.timeline.trace_file import Traced
 from kafka_zk.registry.events import Event, Reread
-from kafka_zk.timeline.event_codec import encode
-from kafka_zk.timeline.events import MemberGone
-from kafka_zk.timeline.rebalances import GroupRebalance, Rebalances
-from kafka_zk.timeline.trace_file import Traced
 
 HOLD_BACK_MS = 250
 

@@ -10,12 +10,12 @@ Such edges are not certain, and the page draws them dotted.
 from collections.abc import Hashable
 from typing import NamedTuple, TypeVar
 
-from kafka_zk.registry.client import EventType
+from kafka_zk.broker.replica.events import RoleChanged
+from kafka_zk.recorder.timeline.cluster_events import OperatorActed
+from kafka_zk.recorder.web.session_names import process_of
+from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.events import Event, Reread, SessionChanged, WatchArmed, WatchFired
 from kafka_zk.registry.znodes import topics
-from kafka_zk.replica.events import RoleChanged
-from kafka_zk.timeline.cluster_events import OperatorActed
-from kafka_zk.web.session_names import process_of
 
 CLOSELY_MS = 5_000
 """What a process told longer ago is no likely cause of what it does now."""

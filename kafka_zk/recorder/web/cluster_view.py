@@ -7,12 +7,12 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.recorder.web.documents import Document
+from kafka_zk.recorder.web.znode_tree import Znode
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import brokers as broker_znodes
 from kafka_zk.registry.znodes import topics as topic_znodes
 from kafka_zk.registry.znodes.json_codec import decode_object
-from kafka_zk.web.documents import Document
-from kafka_zk.web.znode_tree import Znode
 
 MOST_PARTITIONS = 1_000
 """So many of one topic, and of all topics that nobody opened, are shown one by one."""

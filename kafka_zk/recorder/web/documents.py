@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
+from kafka_zk.recorder.web.znode_tree import Change, Znode
 from kafka_zk.registry.znodes.secrets import masked, may_hold_secrets
-from kafka_zk.web.znode_tree import Change, Znode
 
 Document = dict[str, Any]
 

@@ -3,7 +3,7 @@
 from importlib import resources
 from typing import NamedTuple
 
-from kafka_zk.timeline.event_codec import EVENT_TYPES
+from kafka_zk.recorder.timeline.event_codec import EVENT_TYPES
 
 
 class Explanation(NamedTuple):
@@ -24,60 +24,61 @@ _CLIENT = "core/src/main/scala/kafka/zookeeper/ZooKeeperClient.scala"
 _ZOOKEEPER = "zookeeper-server/src/main/java/org/apache/zookeeper/server"
 
 _BY_MODULE = {
-    "kafka_zk.registry.events": ("registry/watches.py", _CLIENT),
+    "kafka_zk.registry.events": ("registry/client/watches.py", _CLIENT),
     "kafka_zk.rebalance.events": ("rebalance/member.py", _CONNECTOR),
-    "kafka_zk.controller.events": ("kafka_zk/controller/active.py", _CONTROLLER),
-    "kafka_zk.replica.events": ("kafka_zk/replica/partition.py", _PARTITION),
-    "kafka_zk.group.events": ("kafka_zk/group/coordinator.py", _COORDINATOR),
-    "kafka_zk.transaction.events": ("kafka_zk/transaction/state_manager.py", _TRANSACTIONS),
-    "kafka_zk.timeline.events": ("kafka_zk/timeline/group_observer.py", _CONNECTOR),
-    "kafka_zk.timeline.cluster_events": ("kafka_zk/timeline/cluster_observer.py", _CONTROLLER),
+    "kafka_zk.broker.controller.events": ("kafka_zk/broker/controller/active.py", _CONTROLLER),
+    "kafka_zk.broker.replica.events": ("kafka_zk/broker/replica/partition.py", _PARTITION),
+    "kafka_zk.broker.group.events": ("kafka_zk/broker/group/coordinator.py", _COORDINATOR),
+    "kafka_zk.broker.transaction.events": ("kafka_zk/broker/transaction/state_manager.py", _TRANSACTIONS),
+    "kafka_zk.recorder.timeline.events": ("kafka_zk/recorder/timeline/group_observer.py", _CONNECTOR),
+    "kafka_zk.recorder.timeline.cluster_events": ("kafka_zk/recorder/timeline/cluster_observer.py", _CONTROLLER),
 }
 _BY_EVENT = {
-    "ControllerElected": ("kafka_zk/controller/active.py", f"{_CONTROLLER}: elect"),
-    "BrokersChanged": ("kafka_zk/controller/broker_changes.py", f"{_CONTROLLER}: processBrokerChange"),
+    "ControllerElected": ("kafka_zk/broker/controller/active.py", f"{_CONTROLLER}: elect"),
+    "BrokersChanged": ("kafka_zk/broker/controller/broker_changes.py", f"{_CONTROLLER}: processBrokerChange"),
     "LeadersElected": (
-        "kafka_zk/controller/election.py", "core/src/main/scala/kafka/controller/PartitionStateMachine.scala"
+        "kafka_zk/broker/controller/election.py", "core/src/main/scala/kafka/controller/PartitionStateMachine.scala"
     ),
     "PartitionsMoved": (
-        "kafka_zk/controller/partition_state.py", "core/src/main/scala/kafka/controller/PartitionStateMachine.scala"
+        "kafka_zk/broker/controller/partition_state.py",
+        "core/src/main/scala/kafka/controller/PartitionStateMachine.scala",
     ),
     "ReplicasMoved": (
-        "kafka_zk/controller/replica_state.py", "core/src/main/scala/kafka/controller/ReplicaStateMachine.scala"
+        "kafka_zk/broker/controller/replica_state.py", "core/src/main/scala/kafka/controller/ReplicaStateMachine.scala"
     ),
-    "IsrsChanged": ("kafka_zk/controller/alter_partition.py", f"{_CONTROLLER}: processAlterPartition"),
+    "IsrsChanged": ("kafka_zk/broker/controller/alter_partition.py", f"{_CONTROLLER}: processAlterPartition"),
     "RequestSent": (
-        "kafka_zk/controller/channels.py", "core/src/main/scala/kafka/controller/ControllerChannelManager.scala"
+        "kafka_zk/broker/controller/channels.py", "core/src/main/scala/kafka/controller/ControllerChannelManager.scala"
     ),
-    "RoleChanged": ("kafka_zk/replica/manager.py", "core/src/main/scala/kafka/server/ReplicaManager.scala"),
-    "SessionChanged": ("registry/session.py", _CLIENT),
-    "WatchSeen": ("kafka_zk/web/watch_table.py", f"{_ZOOKEEPER}/watch/WatchManager.java: dumpWatches"),
-    "WatchGone": ("kafka_zk/web/watch_table.py", f"{_ZOOKEEPER}/watch/WatchManager.java: dumpWatches"),
-    "OperatorActed": ("kafka_zk/cli/cluster_actions.py", ""),
+    "RoleChanged": ("kafka_zk/broker/replica/manager.py", "core/src/main/scala/kafka/server/ReplicaManager.scala"),
+    "SessionChanged": ("registry/client/session.py", _CLIENT),
+    "WatchSeen": ("kafka_zk/recorder/web/watch_table.py", f"{_ZOOKEEPER}/watch/WatchManager.java: dumpWatches"),
+    "WatchGone": ("kafka_zk/recorder/web/watch_table.py", f"{_ZOOKEEPER}/watch/WatchManager.java: dumpWatches"),
+    "OperatorActed": ("kafka_zk/cli/cluster/cluster_actions.py", ""),
 }  # fmt: skip
 _OF_ZOOKEEPER = {
     "created": Explanation(
-        "A session created this znode.", "registry/client.py", f"{_ZOOKEEPER}/DataTree.java: createNode"
+        "A session created this znode.", "registry/client/client.py", f"{_ZOOKEEPER}/DataTree.java: createNode"
     ),
     "changed": Explanation(
         "A session wrote the data of this znode; its version counts the writes.",
-        "registry/client.py",
+        "registry/client/client.py",
         f"{_ZOOKEEPER}/DataTree.java: setData",
     ),
     "deleted": Explanation(
         "The znode is gone: deleted, or ephemeral and its session is over.",
-        "registry/client.py",
+        "registry/client/client.py",
         f"{_ZOOKEEPER}/DataTree.java: deleteNode",
     ),
     "session began": Explanation(
         "A client opened a session; its ephemeral znodes live as long as that.",
-        "registry/session.py",
+        "registry/client/session.py",
         f"{_ZOOKEEPER}/SessionTrackerImpl.java",
     ),
     "session ended": Explanation(
         "The session is over: its client closed it, or was silent for the session's timeout. All its ephemeral "
         "znodes go in this one transaction.",
-        "registry/session.py",
+        "registry/client/session.py",
         f"{_ZOOKEEPER}/DataTree.java: killSession",
     ),
 }

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kafka_zk.embedded.health import NoAnswer, NotAllowed, ask
 from kafka_zk.embedded.ports import AnswerTooLong
-from kafka_zk.registry import connect_string
+from kafka_zk.registry.client import connect_string
 
 WORD = "cons"
 HEARD_OF = "heard "

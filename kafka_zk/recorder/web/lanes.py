@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-from kafka_zk.web.cluster_view import is_internal
+from kafka_zk.recorder.web.cluster_view import is_internal
 
 MOST_UNASKED = 12
 """More partitions than this are one lane until somebody unfolds them."""

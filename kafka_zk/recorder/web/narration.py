@@ -1,10 +1,10 @@
 """An entry as a line for people. Pure."""
 
-from kafka_zk.timeline.cluster_narrator import ClusterNarrator
-from kafka_zk.timeline.event_codec import UnknownEvent, decode
-from kafka_zk.web.documents import Document
-from kafka_zk.web.recording import CHANGED, CHANGES, CREATED, SESSION_BEGAN, Entry
-from kafka_zk.web.session_names import unnamed
+from kafka_zk.recorder.timeline.cluster_narrator import ClusterNarrator
+from kafka_zk.recorder.timeline.event_codec import UnknownEvent, decode
+from kafka_zk.recorder.web.documents import Document
+from kafka_zk.recorder.web.recording import CHANGED, CHANGES, CREATED, SESSION_BEGAN, Entry
+from kafka_zk.recorder.web.session_names import unnamed
 
 _MOST_CHARACTERS = 240
 _NARRATOR = ClusterNarrator()

@@ -13,22 +13,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kafka_zk.group.events import AssignmentCompleted, MemberDeparted
+from kafka_zk.broker.group.events import AssignmentCompleted, MemberDeparted
+from kafka_zk.recorder.timeline.event_codec import encode
+from kafka_zk.recorder.web import documents
+from kafka_zk.recorder.web.causality import Causality, Cause
+from kafka_zk.recorder.web.documents import Document, change_document, change_of, znode_document
+from kafka_zk.recorder.web.episodes import Move
+from kafka_zk.recorder.web.errors import NoRecording
+from kafka_zk.recorder.web.lanes import LaneGroup
+from kafka_zk.recorder.web.samples import SCHEMA as SAMPLES
+from kafka_zk.recorder.web.samples import Samples
+from kafka_zk.recorder.web.session_names import session_name, unnamed
+from kafka_zk.recorder.web.spans import assigned, assigned_lanes, hold
+from kafka_zk.recorder.web.watchers import Lifetime, SetWatch, standing
+from kafka_zk.recorder.web.znode_tree import Change, Znode, ZnodeTree
+from kafka_zk.recorder.zookeeper_files.transaction_log import SessionClosed, SessionCreated, Transaction
 from kafka_zk.registry.events import Event, SessionChanged
-from kafka_zk.registry.transaction_log import SessionClosed, SessionCreated, Transaction
-from kafka_zk.timeline.event_codec import encode
-from kafka_zk.web import documents
-from kafka_zk.web.causality import Causality, Cause
-from kafka_zk.web.documents import Document, change_document, change_of, znode_document
-from kafka_zk.web.episodes import Move
-from kafka_zk.web.errors import NoRecording
-from kafka_zk.web.lanes import LaneGroup
-from kafka_zk.web.samples import SCHEMA as SAMPLES
-from kafka_zk.web.samples import Samples
-from kafka_zk.web.session_names import session_name, unnamed
-from kafka_zk.web.spans import assigned, assigned_lanes, hold
-from kafka_zk.web.watchers import Lifetime, SetWatch, standing
-from kafka_zk.web.znode_tree import Change, Znode, ZnodeTree
 
 VERSION = 1
 CREATED, CHANGED, DELETED = "created", "changed", "deleted"

@@ -1,11 +1,11 @@
 """Which partitions and groups are sampled: those that a recording knows now."""
 
-from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.recorder.web.cluster_view import is_internal
+from kafka_zk.recorder.web.recording import Recording
+from kafka_zk.recorder.web.sampler import MOST_GROUPS, MOST_PARTITIONS, Wanted
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import brokers as broker_znodes
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.web.cluster_view import is_internal
-from kafka_zk.web.recording import Recording
-from kafka_zk.web.sampler import MOST_GROUPS, MOST_PARTITIONS, Wanted
 
 PLAINTEXT = "PLAINTEXT"
 _MOST_LOOKED_AT = 5 * MOST_PARTITIONS

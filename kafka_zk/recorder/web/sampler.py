@@ -7,14 +7,14 @@ from twisted.internet.defer import gatherResults
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from kafka_zk.client.admin import Admin
-from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.client.list_offsets import LATEST
-from kafka_zk.client.waiting import run
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import wall_ms
-from kafka_zk.web.asked_groups import AskedGroups
+from kafka_zk.base.clock import wall_ms
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.admin import Admin
+from kafka_zk.clients.connection.config import ClientConfig
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.connection.list_offsets import LATEST
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.recorder.web.asked_groups import AskedGroups
 
 INTERVAL_S = 1.0
 TIMEOUT_MS = 1_500

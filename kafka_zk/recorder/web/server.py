@@ -21,9 +21,9 @@ from twisted.web import resource
 from twisted.web.server import NOT_DONE_YET
 
 from kafka_zk.network.bounded_site import BoundedSite
-from kafka_zk.web.api import BadRequest, Query, RecordingApi
-from kafka_zk.web.documents import Document
-from kafka_zk.web.explanations import code
+from kafka_zk.recorder.web.api import BadRequest, Query, RecordingApi
+from kafka_zk.recorder.web.documents import Document
+from kafka_zk.recorder.web.explanations import code
 
 LOOPBACK = "127.0.0.1"
 TOKEN_HEADER = "x-kafka-zk-token"
@@ -336,7 +336,7 @@ def _finish(request: Any, document: Document, code: int) -> None:
 
 def _static_files() -> dict[str, _StaticFile]:
     found = {}
-    for file in resources.files("kafka_zk.web").joinpath("static").iterdir():
+    for file in resources.files("kafka_zk.recorder.web").joinpath("static").iterdir():
         suffix = "." + file.name.rpartition(".")[2]
         if suffix in _TYPES:
             found[file.name] = _StaticFile(file.read_bytes(), f"{_TYPES[suffix]}; charset=utf-8")

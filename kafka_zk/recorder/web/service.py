@@ -11,18 +11,18 @@ from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 
-from kafka_zk.system.clock import wall_ms
-from kafka_zk.web.api import RecordingApi
-from kafka_zk.web.asked_groups import AskedGroups
-from kafka_zk.web.documents import Document
-from kafka_zk.web.heartbeats import HEARD_OF, Connection, Heartbeats
-from kafka_zk.web.recorder import Recorder
-from kafka_zk.web.recording import Recording
-from kafka_zk.web.sampled import to_ask
-from kafka_zk.web.sampler import MOST_GROUPS, Sampler
-from kafka_zk.web.server import LOOPBACK, Break, WebServer
-from kafka_zk.web.sources import Source, Traces
-from kafka_zk.web.watch_table import Watches, WatchTable
+from kafka_zk.base.clock import wall_ms
+from kafka_zk.recorder.web.api import RecordingApi
+from kafka_zk.recorder.web.asked_groups import AskedGroups
+from kafka_zk.recorder.web.documents import Document
+from kafka_zk.recorder.web.heartbeats import HEARD_OF, Connection, Heartbeats
+from kafka_zk.recorder.web.recorder import Recorder
+from kafka_zk.recorder.web.recording import Recording
+from kafka_zk.recorder.web.sampled import to_ask
+from kafka_zk.recorder.web.sampler import MOST_GROUPS, Sampler
+from kafka_zk.recorder.web.server import LOOPBACK, Break, WebServer
+from kafka_zk.recorder.web.sources import Source, Traces
+from kafka_zk.recorder.web.watch_table import Watches, WatchTable
 
 _log = Logger()
 

@@ -4,12 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from kafka_zk.registry import connect_string
-from kafka_zk.registry.events import Event
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
-from kafka_zk.registry.security import NO_SECURITY, Security
-from kafka_zk.registry.snapshot import oldest_snapshot
-from kafka_zk.registry.transaction_log import (
+from kafka_zk.recorder.timeline.trace_file import TraceFollower
+from kafka_zk.recorder.zookeeper_files.snapshot import oldest_snapshot
+from kafka_zk.recorder.zookeeper_files.transaction_log import (
     Created,
     DataSet,
     Deleted,
@@ -18,9 +15,12 @@ from kafka_zk.registry.transaction_log import (
     Transaction,
     TransactionLogFollower,
 )
-from kafka_zk.registry.tree_watcher import TreeWatcher
+from kafka_zk.recorder.zookeeper_files.tree_watcher import TreeWatcher
+from kafka_zk.registry.client import connect_string
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
+from kafka_zk.registry.client.security import NO_SECURITY, Security
+from kafka_zk.registry.events import Event
 from kafka_zk.registry.znodes.secrets import masked
-from kafka_zk.timeline.trace_file import TraceFollower
 
 SESSION_TIMEOUT_MS = 10_000
 PROCESS_MS = 20

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kafka_zk.group.events import AssignmentCompleted, MemberDeparted
-from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.broker.group.events import AssignmentCompleted, MemberDeparted
+from kafka_zk.recorder.web.znode_tree import Change, Znode
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes.topics import decode_state
-from kafka_zk.web.znode_tree import Change, Znode
 
 NOBODY = ""
 _STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")

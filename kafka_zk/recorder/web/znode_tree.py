@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kafka_zk.registry.transaction_log import (
+from kafka_zk.recorder.zookeeper_files.transaction_log import (
     Created,
     DataSet,
     Deleted,

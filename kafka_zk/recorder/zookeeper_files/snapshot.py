@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka_zk.registry.jute import INT, read_buffer, read_text, skip_acls
+from kafka_zk.recorder.zookeeper_files.jute import INT, read_buffer, read_text, skip_acls
 
 _MAGIC = b"ZKSN"
 _FILE_HEADER_BYTES = 16

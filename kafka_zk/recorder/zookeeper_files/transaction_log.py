@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafka_zk.registry.jute import INT, read_buffer, read_text, skip_acls
-from kafka_zk.registry.snapshot import SnapshotZnode
-from kafka_zk.system.clock import wall_ms
+from kafka_zk.base.clock import wall_ms
+from kafka_zk.recorder.zookeeper_files.jute import INT, read_buffer, read_text, skip_acls
+from kafka_zk.recorder.zookeeper_files.snapshot import SnapshotZnode
 
 _FILE_HEADER_BYTES = 16
 _CHUNK_BYTES = 1 << 20

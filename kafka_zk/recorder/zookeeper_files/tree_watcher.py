@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from kafka_zk.registry.client import RegistryClient, ZnodeStat
-from kafka_zk.registry.transaction_log import Created, DataSet, Deleted, Operation, Transaction
-from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher, Watcher
-from kafka_zk.system.clock import wall_ms
+from kafka_zk.base.clock import wall_ms
+from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Deleted, Operation, Transaction
+from kafka_zk.registry.client.client import RegistryClient, ZnodeStat
+from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher, Watcher
 
 OF_ZOOKEEPER = "/zookeeper"
 """Its own znodes, which are not watched."""

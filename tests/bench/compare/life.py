@@ -19,7 +19,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.client.errors import RegistryError
 from tests.bench import measure
 from tests.bench.compare.load import Load
 from tests.bench.compare.sent import since

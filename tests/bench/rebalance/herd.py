@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.registry.pipeline import found
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.pipeline import found
 from kafka_zk.registry.znodes import consumers
 from tests.bench.rebalance.methods import Group, Method
 from tests.bench.rebalance.processes import MemberProcess

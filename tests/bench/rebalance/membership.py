@@ -12,8 +12,8 @@ from typing import Protocol
 
 from confluent_kafka.admin import AdminClient
 
-from kafka_zk.registry.client import Watch, WatchedEvent
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.client import Watch, WatchedEvent
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.znodes import consumers
 
 _POLL_INTERVAL_S = 0.02

@@ -10,23 +10,25 @@ from typing import Any
 import click
 import pytest
 
-from kafka_zk.cli import consume, group_reset, offsets_file, topics
+from kafka_zk.base.integers import INT32, INT64, decimal_integer
+from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
+from kafka_zk.broker.handlers.configs import config_resources
+from kafka_zk.cli import consume, topics
+from kafka_zk.cli.groups import group_reset, offsets_file
 from kafka_zk.cli.main import run
-from kafka_zk.client.config import ClientConfig, parse_bootstrap_servers
-from kafka_zk.client.errors import ConfigError
-from kafka_zk.config.dynamic_config import DynamicBrokerConfig
-from kafka_zk.config.kafka_config import InvalidBrokerConfig, KafkaConfig
-from kafka_zk.handlers.configs import config_resources
+from kafka_zk.clients.connection.config import ClientConfig, parse_bootstrap_servers
+from kafka_zk.clients.connection.errors import ConfigError
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.znodes.json_codec import number_of
-from kafka_zk.spark_jobs import offset_specs, options
 from kafka_zk.spark_jobs.errors import OptionError
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.preflight import check_master
-from kafka_zk.storage import checkpoints, dump, meta_properties
-from kafka_zk.storage.errors import CorruptCheckpoint, CorruptMetaProperties, InvalidConfig
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.system.integers import INT32, INT64, decimal_integer
+from kafka_zk.spark_jobs.source import offset_specs, options
+from kafka_zk.storage.files import checkpoints
+from kafka_zk.storage.files.errors import CorruptCheckpoint, CorruptMetaProperties, InvalidConfig
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.manager import dump, meta_properties
 from kafka_zk.testing import options as plugin_options
 
 MANY_DIGITS = "9" * 5_000  # more than Python's int() reads

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.system.machine_code import MachineCode, machine_code
+from kafka_zk.base.machine_code import MachineCode, machine_code
 
 pytest.importorskip("numba")
 llvm = pytest.importorskip("llvmlite.binding")
@@ -54,7 +54,7 @@ def test_it_is_compiled_once_and_loaded_without_numba(made: str, tmp_path: Path)
     program = (
         f"import sys; sys.modules['numba'] = None; sys.pycache_prefix = {sys.pycache_prefix!r}\n"
         "from ctypes import CFUNCTYPE, c_int64\n"
-        "from kafka_zk.system.machine_code import machine_code\n"
+        "from kafka_zk.base.machine_code import machine_code\n"
         f"code = machine_code({made!r}, [{NAME!r}], compiles=False)\n"
         f"print(CFUNCTYPE(c_int64, c_int64, c_int64)(code.addresses[{NAME!r}])(3, 4))\n"
         f"assert {made!r} not in sys.modules"

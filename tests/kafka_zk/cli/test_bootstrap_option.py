@@ -4,8 +4,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kafka_zk.cli.groups import brokers
-from kafka_zk.cli.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, bootstrap_option
+from kafka_zk.cli.groups.groups import brokers
+from kafka_zk.cli.terminal.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, bootstrap_option
 
 
 @click.command()

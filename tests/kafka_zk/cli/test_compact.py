@@ -5,13 +5,13 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli import brokers, compact
 from kafka_zk.cli.compact import Replica, Settling
-from kafka_zk.client import blocking_admin
-from kafka_zk.client.admin import ConfigEntry
-from kafka_zk.client.metadata import PartitionMetadata, TopicMetadata
+from kafka_zk.clients.admin import blocking_admin
+from kafka_zk.clients.admin.admin import ConfigEntry
+from kafka_zk.clients.connection.metadata import PartitionMetadata, TopicMetadata
 from kafka_zk.protocol import uuids
-from kafka_zk.storage.types import TopicPartition
 
 ONE, OTHER = Replica(0, 1), Replica(1, 1)
 

@@ -1,8 +1,8 @@
 """Which replicas a throttled reassignment names."""
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli.reassignment_throttle import FOLLOWERS, LEADERS, throttled_replicas
-from kafka_zk.client.admin import Reassignment
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.clients.admin.admin import Reassignment
 
 T0, T1, OTHER = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 

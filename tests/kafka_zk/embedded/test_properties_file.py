@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.cli.properties import parse_properties
+from kafka_zk.cli.terminal.properties import parse_properties
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.errors import UnusableDataDir

@@ -13,13 +13,13 @@ import pytest
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.process import ChildProcess
 from kafka_zk.embedded.supervisor import Supervisor, session_to_close
-from kafka_zk.registry.session_pipe import ToldSession
+from kafka_zk.registry.client.session_pipe import ToldSession
 
 ROOT = Path(__file__).parents[3]
 PASSWORD = b"p" * 16
 PRELUDE = (
     "import os, subprocess, sys, time\n"
-    "from kafka_zk.registry.session_pipe import SessionPipe, ToldSession\n"
+    "from kafka_zk.registry.client.session_pipe import SessionPipe, ToldSession\n"
     "pipe = SessionPipe.inherited()\n"
     "def tell(session_id):\n"
     "    os.write(pipe.descriptor, ToldSession(os.getpid(), session_id, b'p' * 16).line())\n"

@@ -16,7 +16,7 @@ from typing import Any
 
 from twisted.logger import globalLogPublisher
 
-from kafka_zk.broker.server import GC_THRESHOLDS
+from kafka_zk.broker.process.server import GC_THRESHOLDS
 from kafka_zk.network.memory_pool import MemoryPool
 from tests.kafka_zk.network.harness import LocalReactor, receive_all
 from tests.kafka_zk.network.server import Server, answer, request

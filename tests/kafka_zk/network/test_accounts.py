@@ -10,15 +10,15 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from kafka_zk.base.turns import ClientWait
+from kafka_zk.broker.replica.delayed_produce import PassedWait
+from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.network.connection import BrokerConnection, ConnectionSettings
 from kafka_zk.network.memory_pool import MemoryPool
-from kafka_zk.network.slices import ClientWait
 from kafka_zk.network.transport import QUEUE_FULL_BYTES, RECEIVE_BUFFER_BYTES
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.replica.delayed_produce import PassedWait
-from kafka_zk.replica.purgatory import Purgatory
 from tests.kafka_zk.network.server import request
 
 STEPS = 300

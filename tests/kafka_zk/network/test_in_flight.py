@@ -8,6 +8,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from kafka_zk.broker.replica.purgatory import Purgatory, Wait
 from kafka_zk.network.connection import BrokerConnection, ConnectionSettings
 from kafka_zk.network.in_flight import MAX_REQUESTS, Response
 from kafka_zk.network.memory_pool import FREE_BYTES, MemoryPool
@@ -15,7 +16,6 @@ from kafka_zk.network.transport import QUEUE_FULL_BYTES
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.replica.purgatory import Purgatory, Wait
 from tests.kafka_zk.network.harness import LocalReactor, receive_all
 from tests.kafka_zk.network.server import Server, answer, request
 

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
+from kafka_zk.base.turns import pause
+from kafka_zk.broker.replica.delayed_produce import PassedWait
+from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.network.connection import BrokerConnection, ConnectionSettings
 from kafka_zk.network.memory_pool import MemoryPool
-from kafka_zk.network.slices import pause
 from kafka_zk.network.transport import RECEIVE_BUFFER_BYTES
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.replica.delayed_produce import PassedWait
-from kafka_zk.replica.purgatory import Purgatory
 from tests.kafka_zk.network.server import request
 from tests.kafka_zk.network.test_in_flight import Wire
 

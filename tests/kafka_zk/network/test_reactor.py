@@ -8,8 +8,8 @@ import pytest
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import globalLogPublisher
 
+from kafka_zk.base.clock import monotonic_s
 from kafka_zk.network.reactor import BrokerReactor
-from kafka_zk.system.clock import monotonic_s
 from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
 
 

@@ -4,7 +4,7 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
-from kafka_zk.network.slices import SLICE_S, in_slices
+from kafka_zk.base.turns import SLICE_S, in_slices
 
 
 def test_others_get_their_turn_after_each_slice() -> None:

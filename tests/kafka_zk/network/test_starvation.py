@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
+from kafka_zk.base.turns import ClientWait
+from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.network import listener as listener_module
 from kafka_zk.network.memory_pool import MemoryPool
-from kafka_zk.network.slices import ClientWait
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.replica.purgatory import Purgatory
 from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
 from tests.kafka_zk.network.server import Server, answer, request
 

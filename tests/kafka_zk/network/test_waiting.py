@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
+from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.network.in_flight import Response
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.replica.purgatory import Purgatory
 from tests.kafka_zk.network.harness import LocalReactor, receive_all
 from tests.kafka_zk.network.server import Server, answer, request
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.controller.control_requests import LeaderAndIsrState
+from kafka_zk.broker.controller.control_requests import LeaderAndIsrState
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 

@@ -9,6 +9,7 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, Cons
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.consumer_protocol import (
     Subscription,
     read_assignment,
@@ -17,7 +18,6 @@ from kafka_zk.protocol.consumer_protocol import (
     write_subscription,
 )
 from kafka_zk.protocol.errors import ProtocolError
-from kafka_zk.storage.types import TopicPartition
 
 NAMES = st.text("abcé.-", min_size=1, max_size=8)
 TPS = st.frozensets(st.builds(TopicPartition, NAMES, st.integers(0, 2**31 - 1)), max_size=6)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
@@ -19,7 +20,6 @@ from kafka_zk.protocol.transactions import (
     write_init_producer_id_response,
     write_partitions_added_to_txn,
 )
-from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.protocol.strategies import int32, int64, long_text
 
 Add = codec.request(ApiKey.ADD_PARTITIONS_TO_TXN)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.testing.cluster import Cluster
 from tests.integration.processes import wait_for_end

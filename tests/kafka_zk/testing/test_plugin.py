@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.registry.client import RegistryClient, SessionState
-from kafka_zk.registry.errors import ConnectionLoss
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.client import RegistryClient, SessionState
+from kafka_zk.registry.client.errors import ConnectionLoss
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.testing.plugin import MakeTopic, MakeZkClient
 from kafka_zk.testing.sessions import SessionUnknown, session_password
 from kafka_zk.testing.zookeeper import Chroot
@@ -101,7 +101,7 @@ def test_sessions_survive_a_restart_of_zookeeper(zookeeper: Chroot, make_zk_clie
 
 @pytest.mark.integration
 def test_topics_have_leaders_when_they_are_returned(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:
-    from kafka_zk.client.blocking_admin import BlockingAdmin
+    from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 
     first, second = make_topic(partitions=3), make_topic()
     assert first != second

@@ -11,9 +11,9 @@ from kafka_zk.testing.server_logs import ENTRIES_SHOWN, LINES_SHOWN, LogFile, Se
 from tests.kafka_zk.testing.runs import run_pytest
 
 BROKER = """\
-2026-11-21T06:18:29.123Z INFO kafka_zk.broker.broker: registered broker_id=0
-2026-11-21T06:18:30.000Z WARNING kafka_zk.replica: the disk is slow seconds=3
-2026-11-21T06:18:31.000Z INFO kafka_zk.broker.broker: a WARNING in the text is none
+2026-11-21T06:18:29.123Z INFO kafka_zk.broker.process.broker: registered broker_id=0
+2026-11-21T06:18:30.000Z WARNING kafka_zk.broker.replica: the disk is slow seconds=3
+2026-11-21T06:18:31.000Z INFO kafka_zk.broker.process.broker: a WARNING in the text is none
 2026-11-21T06:18:32.000Z ERROR twisted: Unhandled Error
 Traceback (most recent call last):
   ValueError: no
@@ -24,7 +24,7 @@ Error: port 9092 is in use
 
 def test_warnings_and_errors_of_a_broker() -> None:
     assert warnings(BROKER) == [
-        "2026-11-21T06:18:30.000Z WARNING kafka_zk.replica: the disk is slow seconds=3",
+        "2026-11-21T06:18:30.000Z WARNING kafka_zk.broker.replica: the disk is slow seconds=3",
         "2026-11-21T06:18:32.000Z ERROR twisted: Unhandled Error\nTraceback (most recent call last):\n  ValueError: no",
         "Error: port 9092 is in use",
     ]

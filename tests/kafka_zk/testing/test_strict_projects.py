@@ -29,7 +29,7 @@ def test_no_module_warns_when_it_is_imported(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     imported = done.stdout.split()
-    assert "kafka_zk.protocol.codec" in imported and "kafka_zk.web.server" in imported
+    assert "kafka_zk.protocol.codec" in imported and "kafka_zk.recorder.web.server" in imported
 
 
 @pytest.mark.integration

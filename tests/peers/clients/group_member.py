@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
+from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
 from tests.bench.rebalance.members.protocol import RecordFile, serve
 
 _POLL_MS = 100

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from kafka_zk.consumer.blocking_reader import BlockingReader
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
 from tests.peers.clients.base import TIMEOUT_S, Read, ShowsEverything, Write
 from tests.peers.records import Record, anything
 

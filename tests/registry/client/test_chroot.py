@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_zk.registry.chroot import Chroot
-from kafka_zk.registry.client import Check, Create, Delete, SetData
+from kafka_zk.registry.client.chroot import Chroot
+from kafka_zk.registry.client.client import Check, Create, Delete, SetData
 
 
 def test_paths_go_there_and_back() -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.registry.connect_string import ConnectString, parse
-from kafka_zk.registry.errors import InvalidConnectString
+from kafka_zk.registry.client.connect_string import ConnectString, parse
+from kafka_zk.registry.client.errors import InvalidConnectString
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 from twisted.internet.defer import Deferred
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.client import Create, Operation, RegistryClient, SessionState, WatchedEvent, ZnodeStat
-from kafka_zk.registry.errors import ConnectionTimeout, MultiFailed, NodeExists, SessionLost
-from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.client import Create, Operation, RegistryClient, SessionState, WatchedEvent, ZnodeStat
+from kafka_zk.registry.client.errors import ConnectionTimeout, MultiFailed, NodeExists, SessionLost
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.pipeline import results
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry
-from kafka_zk.registry.pipeline import results
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.proxy import TcpProxy
 from kafka_zk.testing.zookeeper import Chroot
 

@@ -7,9 +7,8 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.client import Check, Create, Delete, EventType, SessionState, SetData, WatchedEvent
-from kafka_zk.registry.controller import ControllerRegistry, Elected, Lost
-from kafka_zk.registry.errors import (
+from kafka_zk.registry.client.client import Check, Create, Delete, EventType, SessionState, SetData, WatchedEvent
+from kafka_zk.registry.client.errors import (
     BadVersion,
     ConnectionTimeout,
     InvalidConnectString,
@@ -21,9 +20,10 @@ from kafka_zk.registry.errors import (
     RequestTooLarge,
     SessionLost,
 )
-from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
+from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
+from kafka_zk.registry.client.pipeline import outcomes, read_all, results
+from kafka_zk.registry.controller import ControllerRegistry, Elected, Lost
 from kafka_zk.registry.paths import ensure_persistent_paths
-from kafka_zk.registry.pipeline import outcomes, read_all, results
 from kafka_zk.registry.unclean_starts import read_unclean_starts
 from kafka_zk.registry.znodes.unclean_start import UNCLEAN_STARTS
 from kafka_zk.testing.proxy import TcpProxy

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.registry.lease import Lease
+from kafka_zk.registry.client.lease import Lease
 
 TraceFunction = Callable[[FrameType, str, Any], Any]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.registry.errors import Unimplemented
-from kafka_zk.registry.pipeline import read_all
+from kafka_zk.registry.client.errors import Unimplemented
+from kafka_zk.registry.client.pipeline import read_all
 from tests.registry.world import World
 
 

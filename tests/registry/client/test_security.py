@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.registry.errors import InvalidSecurity
-from kafka_zk.registry.security import Acl, Credentials, Security, Tls
-from kafka_zk.registry.tls import client_context, explain
+from kafka_zk.registry.client.errors import InvalidSecurity
+from kafka_zk.registry.client.security import Acl, Credentials, Security, Tls
+from kafka_zk.registry.client.tls import client_context, explain
 from kafka_zk.testing.certificates import CertificateAuthority
 
 

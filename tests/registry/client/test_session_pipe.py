@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kafka_zk.registry.client import SessionState
-from kafka_zk.registry.session_pipe import VARIABLE, SessionPipe, ToldSession, described, last_told
+from kafka_zk.registry.client.client import SessionState
+from kafka_zk.registry.client.session_pipe import VARIABLE, SessionPipe, ToldSession, described, last_told
 
 PASSWORD = bytes(range(16))
 

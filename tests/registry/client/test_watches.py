@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.registry.client import SessionState
-from kafka_zk.registry.errors import NoAuth, RegistryError
+from kafka_zk.registry.client.client import SessionState
+from kafka_zk.registry.client.errors import NoAuth, RegistryError
+from kafka_zk.registry.client.watches import FIRST_RETRY_S, LONGEST_RETRY_S, ChildrenWatcher, DataWatcher
 from kafka_zk.registry.events import (
     EventSource,
     RegistryEvent,
@@ -18,7 +19,6 @@ from kafka_zk.registry.events import (
     WatchFired,
     observe_session,
 )
-from kafka_zk.registry.watches import FIRST_RETRY_S, LONGEST_RETRY_S, ChildrenWatcher, DataWatcher
 from kafka_zk.sim.zookeeper_client import SimClient
 from tests.registry.world import World
 

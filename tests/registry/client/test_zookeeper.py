@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.config.kafka_config import InvalidBrokerConfig, KafkaConfig
-from kafka_zk.registry.errors import InvalidSecurity
-from kafka_zk.registry.security import NO_SECURITY, Credentials, Tls
-from kafka_zk.security.zookeeper import zookeeper_security
+from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
+from kafka_zk.registry.client.errors import InvalidSecurity
+from kafka_zk.registry.client.security import NO_SECURITY, Credentials, Tls
+from kafka_zk.registry.client.security_keys import zookeeper_security
 from kafka_zk.testing.variants import server_security, write_login
 
 

@@ -9,7 +9,7 @@ from kafka_zk.spark_jobs.extraction.compaction import Compacted, compact, curren
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.manifest import planned
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 from tests.spark_jobs.extraction.test_range_folders import Disk, Killed, ObjectStore
 
 OBJECTS, DISK = "s3a://bucket/lake", "file:/lake"

@@ -19,8 +19,9 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from kafka_zk.spark_jobs.extraction import avro_types, decoding
+from kafka_zk.spark_jobs.extraction import decoding
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.values import avro_types
 
 fastavro = pytest.importorskip("fastavro")
 

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.registry.client import Operation, RegistryClient
-from kafka_zk.registry.errors import ConnectionLoss, ConnectionTimeout, RegistryError, SessionLost
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.client import Operation, RegistryClient
+from kafka_zk.registry.client.errors import ConnectionLoss, ConnectionTimeout, RegistryError, SessionLost
 from kafka_zk.registry.groups import delete_tree
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.znodes import consumers
 from kafka_zk.spark_jobs.extraction.errors import ForeignCommit
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State, planned
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 from tests.registry.world import World
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -7,7 +7,7 @@ import pytest
 from kafka_zk.spark_jobs.extraction import inventory as inventories
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.inventory import Inventory, is_data
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 
 def folder(*ranges: tuple[int, int], replaces: tuple[str, ...] = ()) -> Inventory:

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.spark_jobs.extraction import manifest as manifests
 from kafka_zk.spark_jobs.extraction.manifest import State
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 _names = st.text("abc.-_0", min_size=1, max_size=6)
 _bounds = st.tuples(st.integers(0, 2**62), st.integers(1, 2**32))

@@ -12,7 +12,7 @@ from kafka_zk.spark_jobs.extraction import inventory as inventories
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, planned
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 TARGET = "s3a://bucket/lake"
 FILES = {"a=1/part-0.parquet": b"one", "a=2/part-0.parquet": b"two!", "part-1.parquet": b"three"}

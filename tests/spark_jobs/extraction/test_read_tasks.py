@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.spark_jobs import options, planner
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks, read_tasks
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source import options, planner
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 
 def tasks_of(ranges: list[OffsetRange], cores: int = 2, max_records_per_task: int | None = None) -> ReadTasks:

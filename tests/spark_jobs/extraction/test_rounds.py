@@ -8,15 +8,15 @@ from urllib.request import urlopen
 
 import pytest
 
-from kafka_zk.registry.errors import SessionLost
-from kafka_zk.spark_jobs.cluster_client import EARLIEST, LATEST
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.errors import SessionLost
 from kafka_zk.spark_jobs.errors import FetchFailed
 from kafka_zk.spark_jobs.extraction import rounds as module
 from kafka_zk.spark_jobs.extraction.errors import Undecodable
 from kafka_zk.spark_jobs.extraction.planning import Extraction, PartitionReport, Report
 from kafka_zk.spark_jobs.extraction.round_metrics import RoundMetrics
 from kafka_zk.spark_jobs.extraction.rounds import Round, Rounds
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source.cluster_client import EARLIEST, LATEST
 
 TP = TopicPartition("t", 0)
 IDLE = Report((PartitionReport("t", 0, 5, 5, 0, 0),), 0, 0, (), "nothing")

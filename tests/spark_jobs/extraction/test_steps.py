@@ -2,10 +2,10 @@
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.extraction.manifest import State, planned
 from kafka_zk.spark_jobs.extraction.steps import POINTS, Leftover, Phase, Step, leftover
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 MANIFEST = planned([OffsetRange(*T0, 5, 9), OffsetRange(*T1, 0, 3)], "file:/lake", "parquet", "a", 0)

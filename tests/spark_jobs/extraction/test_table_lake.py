@@ -7,7 +7,7 @@ import pytest
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, planned
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.table_lake import FENCE, RECORDS, TableLake
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 
 class Tables:

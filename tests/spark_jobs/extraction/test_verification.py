@@ -2,11 +2,11 @@
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.extraction.manifest import planned
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.extraction.verification import Verified, against_cluster, verify
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 from tests.spark_jobs.extraction.test_range_folders import TARGET, ObjectStore
 
 T0 = TopicPartition("t", 0)

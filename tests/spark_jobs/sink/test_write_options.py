@@ -15,7 +15,7 @@ from pyspark.sql.types import (
 )
 
 from kafka_zk.spark_jobs.errors import OptionError
-from kafka_zk.spark_jobs.write_options import check_columns, parse
+from kafka_zk.spark_jobs.sink.write_options import check_columns, parse
 
 SERVERS = {"kafka.bootstrap.servers": "h:9092"}
 HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])

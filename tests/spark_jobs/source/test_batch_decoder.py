@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_zk.spark_jobs.arrow_columns import ArrowColumns
-from kafka_zk.spark_jobs.batch_decoder import AbortedTransaction, BatchDecoder, scan
-from kafka_zk.spark_jobs.schema import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE, arrow_schema
-from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.errors import CorruptRecord, StorageError
-from kafka_zk.storage.legacy_message_set import LegacyMessage, write_message_set
-from kafka_zk.storage.record_batch import HEADER_SIZE, MAGIC_POSITION, RecordBatchBuilder, iter_batches, set_crc
+from kafka_zk.spark_jobs.source.arrow_columns import ArrowColumns
+from kafka_zk.spark_jobs.source.batch_decoder import AbortedTransaction, BatchDecoder, scan
+from kafka_zk.spark_jobs.source.schema import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE, arrow_schema
+from kafka_zk.storage.files.errors import CorruptRecord, StorageError
+from kafka_zk.storage.records.compression import Compression
+from kafka_zk.storage.records.legacy_message_set import LegacyMessage, write_message_set
+from kafka_zk.storage.records.record_batch import HEADER_SIZE, MAGIC_POSITION, RecordBatchBuilder, iter_batches, set_crc
 
 pa = pytest.importorskip("pyarrow")
 FOREVER = 1 << 62

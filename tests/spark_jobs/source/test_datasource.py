@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pyspark.util import handle_worker_exception
 
-from kafka_zk.spark_jobs.datasource import KafkaZkDataSource
 from kafka_zk.spark_jobs.errors import DataLoss, OptionError, SourceError
 from kafka_zk.spark_jobs.extraction.spark_failure import reason
-from kafka_zk.spark_jobs.range_partition import RangePartition, read_range
+from kafka_zk.spark_jobs.source.datasource import KafkaZkDataSource
+from kafka_zk.spark_jobs.source.range_partition import RangePartition, read_range
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def test_that_of_a_task_too(monkeypatch: pytest.MonkeyPatch) -> None:
         yield "batch"
         raise DataLoss("offsets 0 to 19 of t-0 are gone")
 
-    monkeypatch.setattr("kafka_zk.spark_jobs.range_partition._fetch", lambda: fetch)
+    monkeypatch.setattr("kafka_zk.spark_jobs.source.range_partition._fetch", lambda: fetch)
     batches = read_range(RangePartition(None, None))  # type: ignore[arg-type]
     assert next(batches) == "batch"
     told = shown(lambda: next(batches))

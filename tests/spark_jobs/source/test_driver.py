@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafka_zk.spark_jobs.driver import Driver
 from kafka_zk.spark_jobs.errors import OptionError
-from kafka_zk.spark_jobs.options import parse
+from kafka_zk.spark_jobs.source.driver import Driver
+from kafka_zk.spark_jobs.source.options import parse
 
 
 @pytest.mark.parametrize("group", ["a/b", "..", "a b"])

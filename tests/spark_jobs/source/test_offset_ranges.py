@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange, between, grouped, limited, split
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange, between, grouped, limited, split
 
 _ranges = st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**6)), min_size=1, max_size=8).map(
     lambda pairs: [OffsetRange("t", number, start, start + size) for number, (start, size) in enumerate(pairs)]

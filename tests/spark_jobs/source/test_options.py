@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from kafka_zk.spark_jobs import offset_specs
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.errors import OptionError
-from kafka_zk.spark_jobs.offset_specs import AtOffsets, AtTime, Committed, Earliest, Latest
-from kafka_zk.spark_jobs.options import parse
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source import offset_specs
+from kafka_zk.spark_jobs.source.offset_specs import AtOffsets, AtTime, Committed, Earliest, Latest
+from kafka_zk.spark_jobs.source.options import parse
 
 BASE = {"kafka.bootstrap.servers": "h:9092", "subscribe": "t"}
 

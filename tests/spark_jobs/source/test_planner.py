@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from kafka_zk.spark_jobs import planner
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.errors import DataLoss, OptionError
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.options import parse
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source import planner
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.options import parse
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 

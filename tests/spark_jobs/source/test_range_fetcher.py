@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition, FetchedTopic, FetchResponse
 from kafka_zk.protocol.fetch_request import FetchRequest
-from kafka_zk.spark_jobs import range_fetcher
-from kafka_zk.spark_jobs.cluster_client import EARLIEST, ClientSettings
 from kafka_zk.spark_jobs.errors import DataLoss, FetchFailed
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.range_fetcher import fetch
-from kafka_zk.spark_jobs.range_settings import FetchSettings
-from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source import range_fetcher
+from kafka_zk.spark_jobs.source.cluster_client import EARLIEST, ClientSettings
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.range_fetcher import fetch
+from kafka_zk.spark_jobs.source.range_settings import FetchSettings
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
 
 def one_record(offset: int) -> bytes:

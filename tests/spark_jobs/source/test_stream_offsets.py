@@ -5,8 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.spark_jobs.stream_offsets import StreamOffsets
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.spark_jobs.source.stream_offsets import StreamOffsets
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("u", 1)
 NAMES = st.from_regex(r"[a-zA-Z0-9._-]{1,8}", fullmatch=True)

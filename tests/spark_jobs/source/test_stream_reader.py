@@ -10,13 +10,13 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="streams need Spa
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from kafka_zk.spark_jobs.cluster_client import ClientSettings
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.errors import DataLoss
-from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.options import parse
-from kafka_zk.spark_jobs.range_settings import FetchSettings
-from kafka_zk.spark_jobs.stream_reader import KafkaZkStreamReader
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.spark_jobs.source.cluster_client import ClientSettings
+from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.options import parse
+from kafka_zk.spark_jobs.source.range_settings import FetchSettings
+from kafka_zk.spark_jobs.source.stream_reader import KafkaZkStreamReader
 
 T0 = TopicPartition("t", 0)
 

@@ -9,9 +9,9 @@ from typing import Any
 import fastavro
 import pytest
 
-from kafka_zk.spark_jobs.wire.avro_reader import AvroReader
-from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
-from kafka_zk.spark_jobs.wire.schema_registry import Schema
+from kafka_zk.spark_jobs.values.avro_reader import AvroReader
+from kafka_zk.spark_jobs.values.framing import ValueUndecodable
+from kafka_zk.spark_jobs.values.schema_registry import Schema
 
 NAMED = {"fixed": {"type": "fixed", "name": "F", "size": 2}, "enum": {"type": "enum", "name": "E", "symbols": ["A"]}}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.spark_jobs.wire.framing import Frame, ValueUndecodable, read_frame, read_message_path
+from kafka_zk.spark_jobs.values.framing import Frame, ValueUndecodable, read_frame, read_message_path
 
 
 def test_the_id_and_what_follows() -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.spark_jobs.extraction.avro_types import decode_avro, parse_avro_schema
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
-from kafka_zk.spark_jobs.wire.avro_reader import AvroReader
-from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
-from kafka_zk.spark_jobs.wire.json_schema_reader import JsonSchemaReader
-from kafka_zk.spark_jobs.wire.protobuf_reader import ProtobufReader
-from kafka_zk.spark_jobs.wire.schema_registry import RegistryFailed, Schema, SchemaRegistry
-from kafka_zk.spark_jobs.wire.value_decoder import ValueDecoder
+from kafka_zk.spark_jobs.values.avro_reader import AvroReader
+from kafka_zk.spark_jobs.values.avro_types import decode_avro, parse_avro_schema
+from kafka_zk.spark_jobs.values.framing import ValueUndecodable
+from kafka_zk.spark_jobs.values.json_schema_reader import JsonSchemaReader
+from kafka_zk.spark_jobs.values.protobuf_reader import ProtobufReader
+from kafka_zk.spark_jobs.values.schema_registry import RegistryFailed, Schema, SchemaRegistry
+from kafka_zk.spark_jobs.values.value_decoder import ValueDecoder
 from tests.schema_registry import schema_registry
 
 _DEEP = "[" * 100_000
@@ -135,7 +135,7 @@ def test_references_in_a_circle() -> None:
 
 
 def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_zk.spark_jobs.wire.schema_registry._ANSWER_BYTES_MAX", 1000)
+    monkeypatch.setattr("kafka_zk.spark_jobs.values.schema_registry._ANSWER_BYTES_MAX", 1000)
     with schema_registry() as server:
         server.answers["/schemas/ids/1"] = json.dumps({"schema": "x" * 2000}).encode()
         with pytest.raises(RegistryFailed, match="more than 1,000 bytes"):
@@ -143,7 +143,7 @@ def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ids_that_are_not_there_are_not_remembered_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_zk.spark_jobs.wire.schema_registry._ABSENT_MAX", 10)
+    monkeypatch.setattr("kafka_zk.spark_jobs.values.schema_registry._ABSENT_MAX", 10)
     with schema_registry() as server:
         registry = SchemaRegistry(server.url)
         known = server.register("s", '"int"')
@@ -162,7 +162,7 @@ class _Nothing:
 
 def test_values_without_a_schema_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """A traceback would grow with each of them, and hold the values."""
-    monkeypatch.setattr("kafka_zk.spark_jobs.wire.value_decoder._WRITERS_MAX", 10)
+    monkeypatch.setattr("kafka_zk.spark_jobs.values.value_decoder._WRITERS_MAX", 10)
     nothing: Any = _Nothing()
     decoder = ValueDecoder("avro", Schema("AVRO", json.dumps(_AVRO)), nothing)
     for number in [*range(100), *[1] * 100]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_zk.spark_jobs.wire.schema_registry import RegistryFailed, Schema, SchemaRegistry
+from kafka_zk.spark_jobs.values.schema_registry import RegistryFailed, Schema, SchemaRegistry
 from tests.schema_registry import SchemaRegistryServer, schema_registry
 
 

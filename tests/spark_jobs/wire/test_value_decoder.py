@@ -16,10 +16,10 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import message_factory
 
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
-from kafka_zk.spark_jobs.wire import protobuf_reader
-from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
-from kafka_zk.spark_jobs.wire.schema_registry import RegistryFailed, Schema, SchemaRegistry
-from kafka_zk.spark_jobs.wire.value_decoder import ValueDecoder, value_decoder
+from kafka_zk.spark_jobs.values import protobuf_reader
+from kafka_zk.spark_jobs.values.framing import ValueUndecodable
+from kafka_zk.spark_jobs.values.schema_registry import RegistryFailed, Schema, SchemaRegistry
+from kafka_zk.spark_jobs.values.value_decoder import ValueDecoder, value_decoder
 from tests.schema_registry import SchemaRegistryServer, schema_registry
 
 FIRST_AVRO = '{"type":"record","name":"Order","fields":[{"name":"id","type":"int"},{"name":"was","type":"string"}]}'

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.errors import CorruptRecord
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_to_clean import clean_here, look_at
-from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.transaction_index import (
+from kafka_zk.storage.cleaner.log_to_clean import clean_here, look_at
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
+from kafka_zk.storage.segments.transaction_index import (
     AbortedTransaction,
     decode_transaction_index,
     encode_transaction_index,

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage import cleaner
-from kafka_zk.storage.cleaner import CleanerConfig, SegmentFile, SegmentSize, Throttler, group_segments
-from kafka_zk.storage.cleaner_kernel import load_loops
-from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.errors import CorruptRecord
-from kafka_zk.storage.legacy_message_set import LegacyMessage, read_message_set, write_message_set
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_to_clean import Cleaning, clean_here, look_at
-from kafka_zk.storage.record_batch import RecordBatchBuilder, assemble_batch, encode_record
+from kafka_zk.storage.cleaner import cleaner
+from kafka_zk.storage.cleaner.cleaner import CleanerConfig, SegmentFile, SegmentSize, Throttler, group_segments
+from kafka_zk.storage.cleaner.cleaner_kernel import load_loops
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning, clean_here, look_at
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.records.compression import Compression
+from kafka_zk.storage.records.legacy_message_set import LegacyMessage, read_message_set, write_message_set
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder, assemble_batch, encode_record
 
 from .compacted import SMALL, batches, records
 from .helpers import T0, append, batch, new_log, read_offsets, reopen

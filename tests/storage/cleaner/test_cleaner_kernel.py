@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage import cleaner, cleaner_kernel
-from kafka_zk.storage.cleaner import load_kernel
-from kafka_zk.storage.cleaner_kernel import CleanerKernel, digest, load_loops
-from kafka_zk.storage.errors import CorruptRecord
-from kafka_zk.storage.offset_map import OffsetMap
-from kafka_zk.storage.record_batch import HEADER_SIZE, BatchHeader, RecordBatchBuilder, read_header
-from kafka_zk.storage.record_filter import Chosen, choose, places
-from kafka_zk.system.machine_code import MachineCode
+from kafka_zk.base.machine_code import MachineCode
+from kafka_zk.storage.cleaner import cleaner, cleaner_kernel
+from kafka_zk.storage.cleaner.cleaner import load_kernel
+from kafka_zk.storage.cleaner.cleaner_kernel import CleanerKernel, digest, load_loops
+from kafka_zk.storage.cleaner.offset_map import OffsetMap
+from kafka_zk.storage.cleaner.record_filter import Chosen, choose, places
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.records.record_batch import HEADER_SIZE, BatchHeader, RecordBatchBuilder, read_header
 
 from .compacted import check
 from .helpers import T0

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.storage import files
-from kafka_zk.storage.cleaner import CleanedSegment
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_to_clean import Cleaning, clean_here, look_at
+from kafka_zk.storage.cleaner.cleaner import CleanedSegment
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning, clean_here, look_at
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
 
 from .compacted import SMALL, records
 from .helpers import T0, append, batch, new_log, read_offsets, reopen

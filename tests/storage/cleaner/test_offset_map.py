@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from kafka_zk.storage.errors import InvalidConfig
-from kafka_zk.storage.offset_map import ENTRY_SIZE, NOT_FOUND, OffsetMap
+from kafka_zk.storage.cleaner.offset_map import ENTRY_SIZE, NOT_FOUND, OffsetMap
+from kafka_zk.storage.files.errors import InvalidConfig
 
 
 @pytest.mark.parametrize("slots", [2, 3, 4, 7, 11, 101, 1000])

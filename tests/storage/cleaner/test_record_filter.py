@@ -5,20 +5,8 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.storage.cleaned_transactions import CleanedTransactions, TransactionEnds
-from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.errors import CorruptRecord
-from kafka_zk.storage.legacy_message_set import LegacyMessage, read_message_set, write_message_set
-from kafka_zk.storage.record_batch import (
-    HEADER_SIZE,
-    Record,
-    RecordBatchBuilder,
-    assemble_batch,
-    decode_records,
-    read_header,
-    set_crc,
-)
-from kafka_zk.storage.record_filter import (
+from kafka_zk.storage.cleaner.cleaned_transactions import CleanedTransactions, TransactionEnds
+from kafka_zk.storage.cleaner.record_filter import (
     NO_DATA_OFFSET,
     Filtered,
     LastRecord,
@@ -27,7 +15,19 @@ from kafka_zk.storage.record_filter import (
     filter_batch,
     filter_entry,
 )
-from kafka_zk.storage.segment_scan import BatchSpan
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.records.compression import Compression
+from kafka_zk.storage.records.legacy_message_set import LegacyMessage, read_message_set, write_message_set
+from kafka_zk.storage.records.record_batch import (
+    HEADER_SIZE,
+    Record,
+    RecordBatchBuilder,
+    assemble_batch,
+    decode_records,
+    read_header,
+    set_crc,
+)
+from kafka_zk.storage.segments.segment_scan import BatchSpan
 
 from .helpers import T0
 

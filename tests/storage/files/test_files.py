@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage import files
-from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.log_config import LogConfig
 
 from .faults import IO_ERROR, NO_SPACE, FaultyFiles
 from .helpers import T0, TP, append, batch, new_log, read_offsets, reopen

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.storage.checkpoints import format_checkpoint, write_offsets
-from kafka_zk.storage.findings import Finding, discard, free_path
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files.checkpoints import format_checkpoint, write_offsets
+from kafka_zk.storage.files.findings import Finding, discard, free_path
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.manager.log_manager import LogManager
 
 from .helpers import T0, TP, Clock, append, batch, offset_for_timestamp, present, read_offsets, read_values
 

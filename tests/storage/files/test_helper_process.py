@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.storage.batch_work import ConformWork, DownConvertWork, UpConvertWork
-from kafka_zk.storage.conversion import down_convert, up_convert
-from kafka_zk.storage.errors import CorruptRecord, InvalidRecord
-from kafka_zk.storage.helper_process import DONE, FAILED, Helper
-from kafka_zk.storage.legacy_message_set import LegacyMessage, write_message_set
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.record_batch import MAX_UNCOMPRESSED_BYTES
-from kafka_zk.storage.timestamp_search import SearchWork
-from kafka_zk.storage.types import TimestampOffset
+from kafka_zk.base.types import TimestampOffset
+from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord
+from kafka_zk.storage.files.helper_process import DONE, FAILED, Helper
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.batch_work import ConformWork, DownConvertWork, UpConvertWork
+from kafka_zk.storage.records.conversion import down_convert, up_convert
+from kafka_zk.storage.records.legacy_message_set import LegacyMessage, write_message_set
+from kafka_zk.storage.records.record_batch import MAX_UNCOMPRESSED_BYTES
+from kafka_zk.storage.segments.timestamp_search import SearchWork
 
 from .helpers import T0, append, batch, new_log
 

@@ -4,8 +4,8 @@ from dataclasses import fields
 
 import pytest
 
-from kafka_zk.storage.errors import InvalidConfig
-from kafka_zk.storage.log_config import DEFAULT, TOPIC_CONFIGS, LogConfig, field_name
+from kafka_zk.storage.files.errors import InvalidConfig
+from kafka_zk.storage.files.log_config import DEFAULT, TOPIC_CONFIGS, LogConfig, field_name
 
 
 def test_the_table_and_the_fields_agree() -> None:

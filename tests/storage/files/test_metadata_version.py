@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.storage.metadata_version import is_metadata_version
+from kafka_zk.storage.files.metadata_version import is_metadata_version
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_zk.storage.errors import CorruptCheckpoint
-from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
+from kafka_zk.storage.files.errors import CorruptCheckpoint
+from kafka_zk.storage.log.leader_epoch_cache import LeaderEpochCache
 
 
 def cache_of(tmp_path: Path, *entries: tuple[int, int]) -> LeaderEpochCache:

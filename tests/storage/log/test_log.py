@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_zk.storage.errors import (
+from kafka_zk.base.types import FetchIsolation, LogAppendInfo, TimestampOffset
+from kafka_zk.storage.files.errors import (
     InvalidProducerEpoch,
     InvalidRecord,
     InvalidTimestamp,
@@ -16,9 +17,8 @@ from kafka_zk.storage.errors import (
     RecordBatchTooLarge,
     RecordTooLarge,
 )
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.record_batch import BatchHeader, check_crc, decode_records, iter_batches, read_header
-from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TimestampOffset
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.records.record_batch import BatchHeader, check_crc, decode_records, iter_batches, read_header
 
 from .helpers import (
     T0,

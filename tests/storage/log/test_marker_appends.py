@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.end_transaction_marker import MarkerBatch, marker_batch, plain_marker
-from kafka_zk.storage.errors import InvalidProducerEpoch, RecordBatchTooLarge, TransactionCoordinatorFenced
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_validator import validate_batch
-from kafka_zk.storage.marker_appends import append_markers
-from kafka_zk.storage.record_batch import read_header
-from kafka_zk.storage.types import LogAppendInfo
+from kafka_zk.base.types import LogAppendInfo
+from kafka_zk.storage.files.errors import InvalidProducerEpoch, RecordBatchTooLarge, TransactionCoordinatorFenced
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.marker_appends import append_markers
+from kafka_zk.storage.records.end_transaction_marker import MarkerBatch, marker_batch, plain_marker
+from kafka_zk.storage.records.log_validator import validate_batch
+from kafka_zk.storage.records.record_batch import read_header
 
 from .helpers import T0, append, batch, new_log, read_offsets, reopen
 

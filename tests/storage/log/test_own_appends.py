@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.errors import RecordBatchTooLarge, RecordTooLarge
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_validator import validate_batch
-from kafka_zk.storage.own_appends import append_record
+from kafka_zk.storage.files.errors import RecordBatchTooLarge, RecordTooLarge
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.own_appends import append_record
+from kafka_zk.storage.records.log_validator import validate_batch
 
 from .helpers import T0, batch, new_log, read_offsets, reopen
 

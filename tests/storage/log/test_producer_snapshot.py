@@ -8,17 +8,17 @@ from time import process_time
 
 import pytest
 
-from kafka_zk.storage import log as log_module
-from kafka_zk.storage import producer_snapshot
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.producer_id_budget import MAX_PRODUCERS
-from kafka_zk.storage.producer_snapshot import ProducerEntry, encode_snapshot
-from kafka_zk.storage.producer_state import ProducerState
-from kafka_zk.storage.record_batch import read_header
-from kafka_zk.storage.run_blocking import Done
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.files.run_blocking import Done
+from kafka_zk.storage.log import log as log_module
+from kafka_zk.storage.log import producer_snapshot
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.producer_id_budget import MAX_PRODUCERS
+from kafka_zk.storage.log.producer_snapshot import ProducerEntry, encode_snapshot
+from kafka_zk.storage.log.producer_state import ProducerState
+from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.records.record_batch import read_header
 
 from .faults import FaultyFiles
 from .helpers import T0, Clock, append, batch, reopen

@@ -8,32 +8,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.storage import producer_reload
-from kafka_zk.storage.end_transaction_marker import (
-    ABORT_MARKER,
-    COMMIT_MARKER,
-    NO_TYPE,
-    EndTransactionMarker,
-    parse_marker,
-)
-from kafka_zk.storage.errors import (
+from kafka_zk.storage.files.errors import (
     CorruptSnapshot,
     InvalidProducerEpoch,
     InvalidTransactionState,
     OutOfOrderSequence,
     StorageError,
 )
-from kafka_zk.storage.producer_snapshot import (
+from kafka_zk.storage.log import producer_reload
+from kafka_zk.storage.log.producer_snapshot import (
     MAX_SEQUENCE,
     ProducedBatch,
     ProducerEntry,
     decode_snapshot,
     encode_snapshot,
 )
-from kafka_zk.storage.producer_state import ProducerState
-from kafka_zk.storage.record_batch import BatchHeader, read_header
-from kafka_zk.storage.segment import Segment
-from kafka_zk.storage.verification_state import UNVERIFIED
+from kafka_zk.storage.log.producer_state import ProducerState
+from kafka_zk.storage.log.verification_state import UNVERIFIED
+from kafka_zk.storage.records.end_transaction_marker import (
+    ABORT_MARKER,
+    COMMIT_MARKER,
+    NO_TYPE,
+    EndTransactionMarker,
+    parse_marker,
+)
+from kafka_zk.storage.records.record_batch import BatchHeader, read_header
+from kafka_zk.storage.segments.segment import Segment
 
 from .helpers import T0, append, batch, new_log, reopen
 

@@ -10,12 +10,12 @@ from typing import Any, NoReturn
 
 import pytest
 
-from kafka_zk.storage.errors import InconsistentLogDir, LogDirLocked
-from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.meta_properties import MetaProperties, read_meta_properties
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files.errors import InconsistentLogDir, LogDirLocked
+from kafka_zk.storage.files.file_pool import FilePool
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.manager.meta_properties import MetaProperties, read_meta_properties
 
 from .faults import FaultyFiles
 from .helpers import T0, Clock, append, batch, present, read_offsets

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.storage.errors import InconsistentLogDir
-from kafka_zk.storage.findings import Finding
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.meta_properties import MetaProperties, check_meta_properties, read_meta_properties
+from kafka_zk.storage.files.errors import InconsistentLogDir
+from kafka_zk.storage.files.findings import Finding
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.manager.meta_properties import MetaProperties, check_meta_properties, read_meta_properties
 
 from .helpers import TP, Clock, append, batch, present, read_offsets
 

@@ -9,13 +9,13 @@ from typing import Any, NoReturn
 
 import pytest
 
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.log_start import DirectoryOpening, StartProgress
-from kafka_zk.storage.recovery_helper import HelperPool
-from kafka_zk.storage.recovery_work import ScanWork, Work
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.recovery_work import ScanWork, Work
+from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.manager.log_start import DirectoryOpening, StartProgress
+from kafka_zk.storage.manager.recovery_helper import HelperPool
 
 from .helpers import Clock, append, batch, present, read_values
 

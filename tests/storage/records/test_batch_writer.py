@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.storage.batch_writer import BatchWriter
-from kafka_zk.storage.compression import Compression, compress, decompress
-from kafka_zk.storage.errors import InvalidRecord, RecordTooLarge
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_validator import conform
-from kafka_zk.storage.record_batch import RecordBatchBuilder, decode_records, encode_record, read_header
-from kafka_zk.storage.stream_compressor import WHOLE_BYTES, StreamCompressor
+from kafka_zk.storage.files.errors import InvalidRecord, RecordTooLarge
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.records.batch_writer import BatchWriter
+from kafka_zk.storage.records.compression import Compression, compress, decompress
+from kafka_zk.storage.records.log_validator import conform
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder, decode_records, encode_record, read_header
+from kafka_zk.storage.records.stream_compressor import WHOLE_BYTES, StreamCompressor
 
 from .helpers import T0, batch
 

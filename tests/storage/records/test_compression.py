@@ -13,9 +13,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.storage.compression import Compression, compress, decompress
-from kafka_zk.storage.errors import CorruptRecord, StorageError, UnsupportedCompression
-from kafka_zk.storage.lz4_checksum import with_checksum, xxhash32_short
+from kafka_zk.storage.files.errors import CorruptRecord, StorageError, UnsupportedCompression
+from kafka_zk.storage.records.compression import Compression, compress, decompress
+from kafka_zk.storage.records.lz4_checksum import with_checksum, xxhash32_short
 
 CODECS = [codec for codec in Compression if codec]
 

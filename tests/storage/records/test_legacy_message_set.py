@@ -8,23 +8,23 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kafka.record.legacy_records import LegacyRecordBatch, LegacyRecordBatchBuilder
 
-from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.conversion import down_convert, up_convert
-from kafka_zk.storage.errors import (
+from kafka_zk.storage.files.errors import (
     CorruptRecord,
     InvalidRecord,
     InvalidTimestamp,
     StorageError,
     UnsupportedCompression,
 )
-from kafka_zk.storage.legacy_message_set import (
+from kafka_zk.storage.records.compression import Compression
+from kafka_zk.storage.records.conversion import down_convert, up_convert
+from kafka_zk.storage.records.legacy_message_set import (
     LegacyMessage,
     encode_message,
     iter_entries,
     read_message_set,
     write_message_set,
 )
-from kafka_zk.storage.record_batch import check_crc, decode_records, read_header
+from kafka_zk.storage.records.record_batch import check_crc, decode_records, read_header
 
 from .helpers import T0, batch
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.storage.compression import Compression, compress
-from kafka_zk.storage.errors import InvalidRecord, InvalidTimestamp
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.record_batch import (
+from kafka_zk.base.types import TimestampOffset
+from kafka_zk.storage.files.errors import InvalidRecord, InvalidTimestamp
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.records.compression import Compression, compress
+from kafka_zk.storage.records.record_batch import (
     TIMESTAMP_TYPE_FLAG,
     BatchHeader,
     RecordBatchBuilder,
@@ -20,8 +21,7 @@ from kafka_zk.storage.record_batch import (
     iter_batches,
     set_crc,
 )
-from kafka_zk.storage.retention import count_deletable
-from kafka_zk.storage.types import TimestampOffset
+from kafka_zk.storage.segments.retention import count_deletable
 
 from .helpers import T0, append, batch, max_timestamp_offset, new_log, offset_for_timestamp, present
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, StorageError
-from kafka_zk.storage.record_batch import (
+from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord, StorageError
+from kafka_zk.storage.records.record_batch import (
     HEADER_SIZE,
     Header,
     Record,
@@ -22,7 +22,7 @@ from kafka_zk.storage.record_batch import (
     last_sequence,
     read_header,
 )
-from kafka_zk.storage.varint import encode_varint, read_varint
+from kafka_zk.storage.records.varint import encode_varint, read_varint
 
 from .helpers import batch
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.storage.compression import Compression, compress
-from kafka_zk.storage.errors import InvalidRecord, UnpacksTooBig
-from kafka_zk.storage.record_batch import (
+from kafka_zk.storage.files.errors import InvalidRecord, UnpacksTooBig
+from kafka_zk.storage.records.compression import Compression, compress
+from kafka_zk.storage.records.record_batch import (
     HEADER_SIZE,
     BatchHeader,
     assemble_batch,
@@ -14,8 +14,8 @@ from kafka_zk.storage.record_batch import (
     encode_record,
     read_header,
 )
-from kafka_zk.storage.record_check import check_batch, check_records
-from kafka_zk.storage.varint import encode_varint
+from kafka_zk.storage.records.record_check import check_batch, check_records
+from kafka_zk.storage.records.varint import encode_varint
 
 from .test_record_stream import RECORDS, Records
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.storage.offset_index import OffsetIndex, parse_offset_index, serialize_offset_index
+from kafka_zk.storage.segments.offset_index import OffsetIndex, parse_offset_index, serialize_offset_index
 
 STEPS = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 5000)), max_size=60)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_to_clean import Cleaning, look_at
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
+from kafka_zk.storage.log.log import Log
 
 from .compacted import SMALL
 from .helpers import T0, append, batch, new_log, read_offsets, reopen

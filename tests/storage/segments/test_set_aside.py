@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.filenames import offset_file
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.record_batch import decode_records, iter_batches
-from kafka_zk.storage.set_aside import TAIL_SUFFIX, set_aside
+from kafka_zk.storage.files.filenames import offset_file
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.records.record_batch import decode_records, iter_batches
+from kafka_zk.storage.segments.set_aside import TAIL_SUFFIX, set_aside
 
 from .helpers import append, batch, new_log, present, read_offsets, reopen
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_zk.storage.time_index import TimeIndex, iter_time_index, valid_time_index
+from kafka_zk.storage.segments.time_index import TimeIndex, iter_time_index, valid_time_index
 
 STEPS = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 50)), max_size=40)
 

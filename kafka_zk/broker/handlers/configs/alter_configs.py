@@ -6,14 +6,14 @@ names a resource twice; here it gets the error that Kafka prepares for it.
 
 from typing import Any
 
-from kafka_zk.handlers.configs import config_resources
-from kafka_zk.handlers.configs.config_resources import ResourceType
-from kafka_zk.handlers.long_responses import ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.handlers.configs import config_resources
+from kafka_zk.broker.handlers.configs.config_resources import ResourceType
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import Operation
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import Operation
 
 Response = codec.response(ApiKey.ALTER_CONFIGS)
 

@@ -8,17 +8,17 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from kafka_zk.config import values as config_values
-from kafka_zk.config.values import BadValue
-from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
-from kafka_zk.handlers.long_responses import ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.base.integers import INT32, decimal_integer
+from kafka_zk.broker.config import values as config_values
+from kafka_zk.broker.config.values import BadValue
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation, topic
 from kafka_zk.protocol import topic_names
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
-from kafka_zk.security.authorizer import CLUSTER, Operation, topic
-from kafka_zk.system.integers import INT32, decimal_integer
 
 
 class ResourceType(enum.IntEnum):

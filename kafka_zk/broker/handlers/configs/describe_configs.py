@@ -8,21 +8,27 @@ import enum
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from kafka_zk.config import values as config_values
-from kafka_zk.config.broker_keys import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS, TOPIC_DEFAULTS, documentation, synonyms
-from kafka_zk.handlers.configs import config_resources
-from kafka_zk.handlers.configs.config_resources import OF_CLUSTER, ResourceType
-from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
-from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.base.integers import INT32, decimal_integer
+from kafka_zk.broker.config import values as config_values
+from kafka_zk.broker.config.broker_keys import (
+    BROKER_CONFIGS,
+    DYNAMIC_ONLY_CONFIGS,
+    TOPIC_DEFAULTS,
+    documentation,
+    synonyms,
+)
+from kafka_zk.broker.handlers.configs import config_resources
+from kafka_zk.broker.handlers.configs.config_resources import OF_CLUSTER, ResourceType
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.broker.handlers.long_responses import EncodedArray, ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import Operation
 from kafka_zk.protocol import codec, topic_names
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import Operation
-from kafka_zk.storage.log_config import TOPIC_CONFIGS, LogConfig
-from kafka_zk.system.integers import INT32, decimal_integer
+from kafka_zk.storage.files.log_config import TOPIC_CONFIGS, LogConfig
 
 Response = codec.response(ApiKey.DESCRIBE_CONFIGS)
 Result = Response.DescribeConfigsResult

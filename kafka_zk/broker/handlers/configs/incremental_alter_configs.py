@@ -7,17 +7,17 @@ ZkAdminManager.incrementalAlterConfigs@3.9.
 import enum
 from typing import Any
 
-from kafka_zk.config.broker_keys import BROKER_CONFIGS
-from kafka_zk.handlers.configs import config_resources
-from kafka_zk.handlers.configs.config_resources import ResourceType
-from kafka_zk.handlers.long_responses import ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.config.broker_keys import BROKER_CONFIGS
+from kafka_zk.broker.handlers.configs import config_resources
+from kafka_zk.broker.handlers.configs.config_resources import ResourceType
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import Operation
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import Operation
-from kafka_zk.storage.log_config import TOPIC_CONFIGS
+from kafka_zk.storage.files.log_config import TOPIC_CONFIGS
 
 Response = codec.response(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 

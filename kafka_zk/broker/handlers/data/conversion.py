@@ -13,22 +13,22 @@ Source: KafkaApis.maybeConvertFetchedData, LazyDownConversionRecordsSend.java, L
 from contextlib import ExitStack
 from pickle import PickleBuffer
 
-from kafka_zk.handlers.error_map import EXPECTED, error_code
-from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import Turns
+from kafka_zk.base.turns import Turns
+from kafka_zk.base.types import FetchIsolation, TopicPartition
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
+from kafka_zk.broker.handlers.services import Services
 from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
 from kafka_zk.protocol.fetch import FetchedPartition
 from kafka_zk.protocol.fetch_request import FetchPartition
 from kafka_zk.protocol.memory import Memory
-from kafka_zk.storage import conversion
-from kafka_zk.storage.batch_work import AT_ONCE_BYTES, AT_ONCE_RECORDS, DownConvertWork, UpConvertWork
-from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, OffsetOutOfRange, StorageError, UnpacksTooBig
-from kafka_zk.storage.legacy_message_set import whole_size_bytes
-from kafka_zk.storage.record_batch import CODEC_MASK, BatchHeader
-from kafka_zk.storage.record_stream import MAX_RECORDS
-from kafka_zk.storage.segment import FileSlice, Segment
-from kafka_zk.storage.segment_scan import BatchSpan
-from kafka_zk.storage.types import FetchIsolation, TopicPartition
+from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord, OffsetOutOfRange, StorageError, UnpacksTooBig
+from kafka_zk.storage.log.batch_work import AT_ONCE_BYTES, AT_ONCE_RECORDS, DownConvertWork, UpConvertWork
+from kafka_zk.storage.records import conversion
+from kafka_zk.storage.records.legacy_message_set import whole_size_bytes
+from kafka_zk.storage.records.record_batch import CODEC_MASK, BatchHeader
+from kafka_zk.storage.records.record_stream import MAX_RECORDS
+from kafka_zk.storage.segments.segment import FileSlice, Segment
+from kafka_zk.storage.segments.segment_scan import BatchSpan
 
 PART_BYTES = 256 * 1024
 _RECORD_COST_BYTES = 64  # what a record costs beside its bytes

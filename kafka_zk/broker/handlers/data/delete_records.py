@@ -5,17 +5,17 @@ It is answered when all replicas that live have followed. With one replica nothi
 
 from typing import Any
 
-from kafka_zk.handlers.error_map import EXPECTED, error_code
-from kafka_zk.handlers.long_responses import ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.replica import delayed_delete_records
+from kafka_zk.broker.security.authorizer import Operation, topic
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
-from kafka_zk.replica import delayed_delete_records
-from kafka_zk.security.authorizer import Operation, topic
-from kafka_zk.storage.types import TopicPartition
 
 INVALID_LOW_WATERMARK = -1
 

@@ -5,17 +5,17 @@ Source: KafkaApis.handleDescribeProducersRequest, ReplicaManager.activeProducerS
 
 from typing import Any
 
-from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
-from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.broker.handlers.long_responses import EncodedArray, ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import Operation, topic
 from kafka_zk.protocol import codec, topic_names
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import Operation, topic
-from kafka_zk.storage.producer_snapshot import ProducerEntry
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.log.producer_snapshot import ProducerEntry
 
 Response = codec.response(ApiKey.DESCRIBE_PRODUCERS)
 Topic = Response.TopicResponse

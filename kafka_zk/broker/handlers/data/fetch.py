@@ -10,12 +10,18 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import NamedTuple
 
-from kafka_zk.handlers.data import conversion, leader_hints
-from kafka_zk.handlers.data.preferred_read_replica import Elsewhere, read_elsewhere
-from kafka_zk.handlers.error_map import EXPECTED, error_code
-from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
-from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import Turns
+from kafka_zk.base.turns import Turns
+from kafka_zk.base.types import FetchIsolation, TopicPartition
+from kafka_zk.broker.handlers.data import conversion, leader_hints
+from kafka_zk.broker.handlers.data.preferred_read_replica import Elsewhere, read_elsewhere
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
+from kafka_zk.broker.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.replica import follower_fetch
+from kafka_zk.broker.replica.fetch_session import FetchContext, Fetched, PartitionKey, TopicKey, Wanted
+from kafka_zk.broker.replica.follower_waits import FOLLOWER_FETCHES, FollowerFetches, NewlyLed
+from kafka_zk.broker.replica.isr_updates import Follower
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation, topic
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import AbortedTransaction, FetchedPartition, FetchResponse, Part, write_fetch_response
 from kafka_zk.protocol.fetch_request import (
@@ -26,16 +32,10 @@ from kafka_zk.protocol.fetch_request import (
     read_fetch_request_in_steps,
 )
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.replica import follower_fetch
-from kafka_zk.replica.fetch_session import FetchContext, Fetched, PartitionKey, TopicKey, Wanted
-from kafka_zk.replica.follower_waits import FOLLOWER_FETCHES, FollowerFetches, NewlyLed
-from kafka_zk.replica.isr_updates import Follower
-from kafka_zk.security.authorizer import CLUSTER, Operation, topic
-from kafka_zk.storage.errors import OffsetOutOfRange
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_segments import LogRead
-from kafka_zk.storage.segment import FileSlice
-from kafka_zk.storage.types import FetchIsolation, TopicPartition
+from kafka_zk.storage.files.errors import OffsetOutOfRange
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.segments.log_segments import LogRead
+from kafka_zk.storage.segments.segment import FileSlice
 
 _LOG_END, _HIGH_WATERMARK, _TXN_COMMITTED = (
     FetchIsolation.LOG_END, FetchIsolation.HIGH_WATERMARK, FetchIsolation.TXN_COMMITTED

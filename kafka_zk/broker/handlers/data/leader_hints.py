@@ -5,14 +5,14 @@ Only error responses pay for this. Source: KafkaApis.getCurrentLeader@3.9.
 
 from collections.abc import Iterable, Sequence
 
-from kafka_zk.handlers.services import Services
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.replica.fetch_session import TopicKey
+from kafka_zk.broker.replica.partition import Role
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition
 from kafka_zk.protocol.leader_hint import CurrentLeader, NodeEndpoint
 from kafka_zk.protocol.produce import TopicResult
-from kafka_zk.replica.fetch_session import TopicKey
-from kafka_zk.replica.partition import Role
-from kafka_zk.storage.types import TopicPartition
 
 PRODUCE_SINCE = 10
 FETCH_SINCE = 16

@@ -6,20 +6,20 @@ Source: KafkaApis.handleListOffsetRequest, UnifiedLog.fetchOffsetByTimestamp and
 from collections import Counter
 from typing import Any
 
-from kafka_zk.handlers.error_map import EXPECTED, error_code
-from kafka_zk.handlers.long_responses import ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.base.types import FetchIsolation, TimestampOffset, TopicPartition
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.replica.partition import Partition
+from kafka_zk.broker.security.authorizer import Operation, topic
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.memory import OBJECT_BYTES, VALUE_BYTES
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.replica.partition import Partition
-from kafka_zk.security.authorizer import Operation, topic
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.timestamp_search import Result as SearchResult
-from kafka_zk.storage.timestamp_search import Search
-from kafka_zk.storage.types import FetchIsolation, TimestampOffset, TopicPartition
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.segments.timestamp_search import Result as SearchResult
+from kafka_zk.storage.segments.timestamp_search import Search
 
 LATEST = -1
 EARLIEST = -2

@@ -1,17 +1,17 @@
 """Fetch: which consumers are sent to another replica of a partition, near them (KIP-392).
 
-Tests: tests/kafka_zk/replica/test_replica_selector.py, tests/integration/test_closest_replica.py.
+Tests: tests/kafka_zk/broker/replica/test_replica_selector.py, tests/integration/test_closest_replica.py.
 """
 
 from collections.abc import Callable
 
-from kafka_zk.handlers.services import Services
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.replica.replica_selector import preferred_read_replica
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.protocol.fetch import FetchedPartition
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest
 from kafka_zk.protocol.request import RequestContext
-from kafka_zk.replica.replica_selector import preferred_read_replica
-from kafka_zk.storage.types import TopicPartition
 
 Elsewhere = Callable[[TopicPartition, FetchPartition], FetchedPartition | None]
 """What answers for a partition that the consumer should read from another broker; None: it reads here."""

@@ -6,10 +6,13 @@ Source: KafkaApis.handleProduceRequest and ReplicaManager.appendRecords@3.9.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka_zk.handlers.data import conversion, leader_hints, transactional_produce
-from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
-from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import Turns
+from kafka_zk.base.turns import Turns
+from kafka_zk.base.types import LogAppendInfo, TopicPartition, new_tuple
+from kafka_zk.broker.handlers.data import conversion, leader_hints, transactional_produce
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.replica.delayed_produce import DelayedProduce
+from kafka_zk.broker.security.authorizer import Operation, topic
 from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.leader_hint import NodeEndpoint
@@ -22,12 +25,9 @@ from kafka_zk.protocol.produce import (
 )
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
-from kafka_zk.replica.delayed_produce import DelayedProduce
-from kafka_zk.security.authorizer import Operation, topic
-from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.errors import InvalidRecord, InvalidTimestamp, UnsupportedCompression
-from kafka_zk.storage.record_batch import CODEC_MASK, Buffer
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition, new_tuple
+from kafka_zk.storage.files.errors import InvalidRecord, InvalidTimestamp, UnsupportedCompression
+from kafka_zk.storage.records.compression import Compression
+from kafka_zk.storage.records.record_batch import CODEC_MASK, Buffer
 
 _ZSTD_SINCE = 7
 _MANY = 100  # partitions of one topic that are looked at in one turn

@@ -1,22 +1,22 @@
 """A Produce request with batches inside a transaction: who may send it, and whether the coordinator knows of it.
 
 Source: KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend@3.9.
-Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
+Tests: tests/kafka_zk/broker/handlers/test_transactions_in_logs.py.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from kafka_zk.handlers.services import Services
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.replica.delayed_produce import AppendResult, DelayedProduce
+from kafka_zk.broker.replica.transaction_verification import TransactionToVerify, refusal
+from kafka_zk.broker.security.authorizer import Operation, transactional_id
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.produce import ProduceRequest
 from kafka_zk.protocol.request import RequestContext
-from kafka_zk.replica.delayed_produce import AppendResult, DelayedProduce
-from kafka_zk.replica.transaction_verification import TransactionToVerify, refusal
-from kafka_zk.security.authorizer import Operation, transactional_id
-from kafka_zk.storage.record_batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, Buffer, read_header
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.storage.verification_state import Guards
+from kafka_zk.storage.log.verification_state import Guards
+from kafka_zk.storage.records.record_batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, Buffer, read_header
 
 T = TypeVar("T")
 

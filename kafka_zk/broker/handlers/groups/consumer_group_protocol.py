@@ -6,8 +6,8 @@ Source: KafkaApis.handleConsumerGroupHeartbeat, handleConsumerGroupDescribe@3.9.
 
 from typing import Any
 
-from kafka_zk.handlers.long_responses import ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
+from kafka_zk.broker.handlers.services import Services
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode

@@ -5,16 +5,16 @@ Source: KafkaApis.handleDescribeGroupsRequest@3.9.
 
 from typing import Any
 
-from kafka_zk.group.coordinator import DescribedMember, GroupDescription
-from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.group.coordinator import DescribedMember, GroupDescription
+from kafka_zk.broker.handlers.long_responses import EncodedArray, ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import Operation, authorized_operations, group
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.memory import OBJECT_BYTES
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import Operation, authorized_operations, group
 
 _OPERATIONS_SINCE = 3
 

@@ -8,14 +8,14 @@ Source: KafkaApis.handleFindCoordinatorRequest, getCoordinator@3.9.
 
 from typing import Any
 
-from kafka_zk.coordinator.internal_topic import InternalTopic
-from kafka_zk.handlers.long_responses import ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.coordinator.internal_topic import InternalTopic
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import Operation, group, transactional_id
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import Operation, group, transactional_id
 
 _MANY_KEYS_SINCE = 4
 _SHARE_SINCE = 6

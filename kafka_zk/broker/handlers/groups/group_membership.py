@@ -3,10 +3,11 @@
 Source: KafkaApis.handleJoinGroupRequest and the like, GroupCoordinatorAdapter.scala@3.9.
 """
 
-from kafka_zk.group.coordinator import LeaveResult, MemberIdentity
-from kafka_zk.group.requests import UNKNOWN_MEMBER_ID, JoinGroup, JoinResult, SyncGroup, SyncResult
-from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.group.coordinator import LeaveResult, MemberIdentity
+from kafka_zk.broker.group.requests import UNKNOWN_MEMBER_ID, JoinGroup, JoinResult, SyncGroup, SyncResult
+from kafka_zk.broker.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import Operation, group
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.group_membership import (
@@ -23,7 +24,6 @@ from kafka_zk.protocol.group_membership import (
 )
 from kafka_zk.protocol.memory import OBJECT_BYTES
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import Operation, group
 
 _MEMBER_ID_REQUIRED_SINCE = 4
 _SKIP_ASSIGNMENT_SINCE = 9

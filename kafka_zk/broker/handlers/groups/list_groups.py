@@ -5,14 +5,14 @@ Source: KafkaApis.handleListGroupsRequest, GroupCoordinatorAdapter.listGroups@3.
 
 from typing import Any
 
-from kafka_zk.group.coordinator import CLASSIC
-from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.group.coordinator import CLASSIC
+from kafka_zk.broker.handlers.long_responses import EncodedArray, ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation, group
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import CLUSTER, Operation, group
 
 Response = codec.response(ApiKey.LIST_GROUPS)
 

@@ -7,12 +7,14 @@ Source: KafkaApis.handleOffsetCommitRequest, commitOffsetsToZookeeper, GroupCoor
 from functools import lru_cache
 from operator import itemgetter
 
-from kafka_zk.group.offset_manager import Committer
-from kafka_zk.group.records import NO_EXPIRY, OffsetAndMetadata
-from kafka_zk.handlers.error_map import EXPECTED, error_code
-from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
-from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import Turns
+from kafka_zk.base.turns import Turns
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.offset_manager import Committer
+from kafka_zk.broker.group.records import NO_EXPIRY, OffsetAndMetadata
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
+from kafka_zk.broker.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import Operation, group, topic
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.offset_commit import (
@@ -26,8 +28,6 @@ from kafka_zk.protocol.offset_commit import (
 )
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.registry.znodes.consumers import is_znode_name
-from kafka_zk.security.authorizer import Operation, group, topic
-from kafka_zk.storage.types import TopicPartition
 
 _DEFAULT_RETENTION = -1
 _DEFAULT_TIMESTAMP = -1

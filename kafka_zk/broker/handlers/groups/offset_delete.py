@@ -6,14 +6,14 @@ Source: KafkaApis.handleOffsetDeleteRequest@3.9.
 from itertools import islice
 from typing import Any
 
-from kafka_zk.handlers.long_responses import ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import Operation, group, topic
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import Operation, group, topic
-from kafka_zk.storage.types import TopicPartition
 
 _MANY = 200  # partitions in one turn
 

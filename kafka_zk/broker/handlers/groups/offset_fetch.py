@@ -9,10 +9,12 @@ Source: KafkaApis.handleOffsetFetchRequest, OffsetFetchResponse.java@3.9.
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kafka_zk.group.offsets import GroupOffsets as CommittedOffsets
-from kafka_zk.handlers.error_map import EXPECTED, error_code
-from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.offsets import GroupOffsets as CommittedOffsets
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
+from kafka_zk.broker.handlers.long_responses import EncodedArray, ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import Operation, group, topic
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -20,8 +22,6 @@ from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.memory import OBJECT_BYTES
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.registry.znodes.consumers import NO_OFFSET, is_znode_name
-from kafka_zk.security.authorizer import Operation, group, topic
-from kafka_zk.storage.types import TopicPartition
 
 _TOP_LEVEL_ERROR_SINCE = 2
 _MANY_GROUPS_SINCE = 8

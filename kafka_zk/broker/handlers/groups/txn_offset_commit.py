@@ -5,18 +5,18 @@ Source: KafkaApis.handleTxnOffsetCommitRequest, GroupCoordinatorAdapter.commitTr
 
 from typing import Any
 
-from kafka_zk.group.offset_manager import Codes, Committer
-from kafka_zk.group.records import OffsetAndMetadata
-from kafka_zk.group.requests import NO_GENERATION, UNKNOWN_MEMBER_ID
-from kafka_zk.handlers.long_responses import ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.offset_manager import Codes, Committer
+from kafka_zk.broker.group.records import OffsetAndMetadata
+from kafka_zk.broker.group.requests import NO_GENERATION, UNKNOWN_MEMBER_ID
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.replica.transaction_verification import TransactionToVerify
+from kafka_zk.broker.security.authorizer import Operation, group, topic, transactional_id
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.replica.transaction_verification import TransactionToVerify
-from kafka_zk.security.authorizer import Operation, group, topic, transactional_id
-from kafka_zk.storage.types import TopicPartition
 
 _NO_EXPIRY = -1
 _NO_EPOCH = -1

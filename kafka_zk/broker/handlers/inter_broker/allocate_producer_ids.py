@@ -7,13 +7,13 @@ Source: KafkaApis.handleAllocateProducerIdsRequest@3.9.
 
 from typing import Any
 
-from kafka_zk.handlers.error_map import EXPECTED, error_code
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import CLUSTER, Operation
 
 Response = codec.response(ApiKey.ALLOCATE_PRODUCER_IDS)
 

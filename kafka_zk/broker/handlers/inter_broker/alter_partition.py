@@ -9,16 +9,16 @@ Source: KafkaApis.handleAlterPartitionRequest@3.9.
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_zk.controller.active import PartitionKey
-from kafka_zk.controller.alter_partition import Proposal
-from kafka_zk.controller.isr_changes import Outcome
-from kafka_zk.handlers.error_map import EXPECTED, error_code
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.controller.active import PartitionKey
+from kafka_zk.broker.controller.alter_partition import Proposal
+from kafka_zk.broker.controller.isr_changes import Outcome
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import CLUSTER, Operation
 
 _TOPIC_IDS_SINCE = 2
 _BROKER_EPOCHS_SINCE = 3

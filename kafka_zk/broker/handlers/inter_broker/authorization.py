@@ -2,11 +2,11 @@
 
 from twisted.logger import Logger
 
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.protocol.request import RequestContext
-from kafka_zk.registry.errors import RegistryError
-from kafka_zk.security.authorizer import CLUSTER, Operation
+from kafka_zk.registry.client.errors import RegistryError
 
 UNKNOWN_EPOCH = -1
 

@@ -6,20 +6,20 @@ Source: ReplicaManager.becomeLeaderOrFollower@3.9.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kafka_zk.handlers.inter_broker.authorization import confirm_controller, refusal
-from kafka_zk.handlers.services import Services
-from kafka_zk.metadata.cache import PartitionInfo
-from kafka_zk.network.slices import in_slices
+from kafka_zk.base.turns import in_slices
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.handlers.inter_broker.authorization import confirm_controller, refusal
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.metadata.cache import PartitionInfo
+from kafka_zk.broker.replica.manager import LeaderState
+from kafka_zk.broker.replica.partition import LeaderAndIsrPartitionState
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.topic_names import is_legal_name
-from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.znodes.json_codec import MOST_REPLICAS
-from kafka_zk.replica.manager import LeaderState
-from kafka_zk.replica.partition import LeaderAndIsrPartitionState
-from kafka_zk.storage.types import TopicPartition
 
 PARTITIONS_A_PORTION = 250
 """So many change their roles before the fetchers go on: some 20 ms."""

@@ -6,14 +6,14 @@ Source: KafkaApis.handleStopReplicaRequest, ReplicaManager.stopReplicas@3.9.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kafka_zk.handlers.inter_broker.authorization import confirm_controller, refusal
-from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import in_slices
+from kafka_zk.base.turns import in_slices
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.handlers.inter_broker.authorization import confirm_controller, refusal
+from kafka_zk.broker.handlers.services import Services
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.storage.types import TopicPartition
 
 _EPOCH_UNKNOWN = -1
 

@@ -6,15 +6,15 @@ Source: KafkaApis.handleUpdateMetadataRequest@3.9.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kafka_zk.handlers.inter_broker.authorization import confirm_controller, refusal
-from kafka_zk.handlers.services import Services
-from kafka_zk.metadata.cache import PartitionChange, partition_changes
-from kafka_zk.network.slices import in_slices
+from kafka_zk.base.turns import in_slices
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.handlers.inter_broker.authorization import confirm_controller, refusal
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.metadata.cache import PartitionChange, partition_changes
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.storage.types import TopicPartition
 
 Response = codec.response(ApiKey.UPDATE_METADATA)
 

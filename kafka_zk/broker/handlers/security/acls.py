@@ -5,12 +5,12 @@ Source: AclApis.scala@3.9.
 
 from typing import Any
 
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import CLUSTER, Operation
 
 DescribeResponse = codec.response(ApiKey.DESCRIBE_ACLS)
 CreateResponse = codec.response(ApiKey.CREATE_ACLS)

@@ -7,12 +7,12 @@ Source: KafkaApis.handleDescribeClientQuotasRequest, ZkAdminManager.describeClie
 from collections.abc import Sequence
 from typing import Any
 
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import CLUSTER, Operation
 
 _NOT_BUILT = "This broker does not support client quotas; nothing was changed."
 _ENTITY_TYPES = {"user": "user", "client-id": "client", "ip": "ip"}

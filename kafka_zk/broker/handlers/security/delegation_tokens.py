@@ -6,7 +6,7 @@ handleDescribeTokensRequest, allowTokenRequests@3.9.
 
 from typing import Any
 
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.handlers.services import Services
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode

@@ -5,7 +5,7 @@ The connection stays open. Source: KafkaApis.handleSaslHandshakeRequest, handleS
 
 from typing import Any
 
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.handlers.services import Services
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode

@@ -8,18 +8,18 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from kafka_zk.handlers.error_map import EXPECTED, controller_error_code, error_message
-from kafka_zk.handlers.long_responses import ResponseTurns
-from kafka_zk.handlers.services import Services
-from kafka_zk.metadata import replica_assignment, topic_creation
-from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.broker.handlers.error_map import EXPECTED, controller_error_code, error_message
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.metadata import replica_assignment, topic_creation
+from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.security.authorizer import Operation, topic
 from kafka_zk.protocol import codec, topic_names
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.registry.errors import NodeExists, NoNode
+from kafka_zk.registry.client.errors import NodeExists, NoNode
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from kafka_zk.security.authorizer import Operation, topic
 
 Response = codec.response(ApiKey.CREATE_PARTITIONS)
 Result = Response.CreatePartitionsTopicResult

@@ -7,20 +7,20 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kafka_zk.handlers.error_map import EXPECTED, controller_error_code, error_message
-from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
-from kafka_zk.handlers.services import Services
-from kafka_zk.handlers.topics.side_by_side import side_by_side
-from kafka_zk.metadata import topic_creation
-from kafka_zk.metadata.topic_creation import NewTopic
+from kafka_zk.broker.handlers.error_map import EXPECTED, controller_error_code, error_message
+from kafka_zk.broker.handlers.long_responses import EncodedArray, ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.handlers.topics.side_by_side import side_by_side
+from kafka_zk.broker.metadata import topic_creation
+from kafka_zk.broker.metadata.topic_creation import NewTopic
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation, topic
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.topic_names import CLUSTER_METADATA_TOPIC
-from kafka_zk.security.authorizer import CLUSTER, Operation, topic
-from kafka_zk.storage.log_config import TOPIC_CONFIGS
+from kafka_zk.storage.files.log_config import TOPIC_CONFIGS
 
 _DEFAULTS_SINCE = 4  # KIP-464: -1 partitions or replicas
 _CONFIGS_SINCE = 5  # KIP-525: the result shows the topic's configuration

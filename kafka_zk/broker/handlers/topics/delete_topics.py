@@ -6,15 +6,15 @@ Source: KafkaApis.handleDeleteTopicsRequest, ZkAdminManager.deleteTopics@3.9.
 import uuid
 from typing import Any
 
-from kafka_zk.handlers.error_map import controller_error_code, error_message
-from kafka_zk.handlers.long_responses import ResponseTurns
-from kafka_zk.handlers.services import Services
-from kafka_zk.handlers.topics.side_by_side import side_by_side
+from kafka_zk.broker.handlers.error_map import controller_error_code, error_message
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.handlers.topics.side_by_side import side_by_side
+from kafka_zk.broker.security.authorizer import Operation, topic
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import Operation, topic
 
 _BY_ID_SINCE = 6
 _DISABLED_SINCE = 3  # TOPIC_DELETION_DISABLED; older clients do not know it

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import cluster_operations
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import cluster_operations
 
 _BROKERS = 1
 _CONTROLLERS = 2

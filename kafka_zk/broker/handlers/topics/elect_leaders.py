@@ -8,16 +8,16 @@ Source: KafkaApis.handleElectLeaders, DelayedElectLeader@3.9; KIP-460.
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_zk.controller.leader_elections import ElectionOutcome
-from kafka_zk.handlers.error_map import EXPECTED, error_code
-from kafka_zk.handlers.long_responses import ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.leader_elections import ElectionOutcome
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import CLUSTER, Operation
-from kafka_zk.storage.types import TopicPartition
 
 _UNCLEAN = 1
 _TYPES = (0, _UNCLEAN)

@@ -5,15 +5,15 @@ Source: KafkaApis.handleListPartitionReassignmentsRequest@3.9.
 
 from typing import Any
 
-from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
-from kafka_zk.handlers.long_responses import ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import CLUSTER, Operation
-from kafka_zk.storage.types import TopicPartition
 
 Response = codec.response(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 Topic = Response.OngoingTopicReassignment

@@ -7,12 +7,13 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kafka_zk.handlers.error_map import EXPECTED, error_code
-from kafka_zk.handlers.services import Services
-from kafka_zk.metadata import topic_creation
-from kafka_zk.metadata.cache import PARTITIONS_OF_CHUNK, EncodedTopic, MetadataCache, PartitionInfo
+from kafka_zk.base.turns import in_turns
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.metadata import topic_creation
+from kafka_zk.broker.metadata.cache import PARTITIONS_OF_CHUNK, EncodedTopic, MetadataCache, PartitionInfo
+from kafka_zk.broker.security.authorizer import Operation, authorized_operations, cluster_operations, topic
 from kafka_zk.network.memory_pool import FREE_BYTES
-from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec, metadata_response, topic_names, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -20,7 +21,6 @@ from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.metadata_response import CLUSTER_OPERATIONS_VERSIONS, TOPIC_OPERATIONS_SINCE, PartitionRow
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
-from kafka_zk.security.authorizer import Operation, authorized_operations, cluster_operations, topic
 
 NO_LEADER = -1
 _LISTENER_NOT_FOUND_SINCE = 6

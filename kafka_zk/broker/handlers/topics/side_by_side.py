@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.handlers.error_map import EXPECTED
+from kafka_zk.broker.handlers.error_map import EXPECTED
 
 T = TypeVar("T")
 

@@ -8,15 +8,15 @@ Source: KafkaApis.handleUpdateFeatures@3.9. Unlike Kafka's controller in ZooKeep
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_zk.config.inter_broker_protocol import has_features
-from kafka_zk.controller.feature_updates import FeatureUpdate, UpgradeType
-from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.config.inter_broker_protocol import has_features
+from kafka_zk.broker.controller.feature_updates import FeatureUpdate, UpgradeType
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import CLUSTER, Operation
 
 _UPGRADE_TYPE_SINCE = 1
 

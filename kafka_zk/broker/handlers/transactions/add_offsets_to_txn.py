@@ -6,16 +6,16 @@ Source: KafkaApis.handleAddOffsetsToTxnRequest@3.9.
 
 from typing import Any
 
-from kafka_zk.group.partitions import OFFSETS_TOPIC
-from kafka_zk.handlers.services import Services
-from kafka_zk.handlers.transactions.errors import known_since
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.handlers.transactions.errors import known_since
+from kafka_zk.broker.security.authorizer import Operation, group, transactional_id
+from kafka_zk.broker.transaction.requests import ProducerIdAndEpoch
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import Operation, group, transactional_id
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction.requests import ProducerIdAndEpoch
 
 _FENCED_SINCE = 2
 

@@ -8,11 +8,14 @@ Source: KafkaApis.handleAddPartitionsToTxnRequest@3.9.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka_zk.handlers.decoded import answer
-from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES
-from kafka_zk.handlers.long_responses import ResponseTurns
-from kafka_zk.handlers.services import Services
-from kafka_zk.handlers.transactions.errors import known_since
+from kafka_zk.base.types import TopicPartition, new_tuple
+from kafka_zk.broker.handlers.decoded import answer
+from kafka_zk.broker.handlers.large_requests import LARGE_BODY_BYTES
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.handlers.transactions.errors import known_since
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation, topic, transactional_id
+from kafka_zk.broker.transaction.requests import ProducerIdAndEpoch
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -24,9 +27,6 @@ from kafka_zk.protocol.transactions import (
     write_add_partitions_to_txn_response,
     write_partitions_added_to_txn,
 )
-from kafka_zk.security.authorizer import CLUSTER, Operation, topic, transactional_id
-from kafka_zk.storage.types import TopicPartition, new_tuple
-from kafka_zk.transaction.requests import ProducerIdAndEpoch
 
 _BETWEEN_BROKERS_SINCE = 4
 _FENCED_SINCE = 2

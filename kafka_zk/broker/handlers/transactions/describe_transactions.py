@@ -5,16 +5,16 @@ Source: KafkaApis.handleDescribeTransactionsRequest@3.9.
 
 from typing import Any
 
-from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.handlers.long_responses import EncodedArray, ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import Operation, topic, transactional_id
+from kafka_zk.broker.transaction.metadata import TransactionMetadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.memory import OBJECT_BYTES
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import Operation, topic, transactional_id
-from kafka_zk.transaction.metadata import TransactionMetadata
 
 Response = codec.response(ApiKey.DESCRIBE_TRANSACTIONS)
 State = Response.TransactionState

@@ -1,14 +1,14 @@
 """EndTxn: a producer commits or aborts its transaction. Source: KafkaApis.handleEndTxnRequest@3.9."""
 
-from kafka_zk.handlers.services import Services
-from kafka_zk.handlers.transactions.errors import known_since
+from kafka_zk.base.types import new_tuple
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.handlers.transactions.errors import known_since
+from kafka_zk.broker.security.authorizer import Operation, transactional_id
+from kafka_zk.broker.transaction.requests import ProducerIdAndEpoch
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.transactions import read_end_txn_request, write_end_txn_response
-from kafka_zk.security.authorizer import Operation, transactional_id
-from kafka_zk.storage.types import new_tuple
-from kafka_zk.transaction.requests import ProducerIdAndEpoch
 
 _FENCED_SINCE = 2
 _WRITE = Operation.WRITE

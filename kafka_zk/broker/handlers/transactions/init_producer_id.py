@@ -3,8 +3,10 @@
 Source: KafkaApis.handleInitProducerIdRequest@3.9.
 """
 
-from kafka_zk.handlers.services import Services
-from kafka_zk.handlers.transactions.errors import known_since
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.handlers.transactions.errors import known_since
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation, transactional_id
+from kafka_zk.broker.transaction.requests import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch, Result
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
@@ -13,8 +15,6 @@ from kafka_zk.protocol.transactions import (
     read_init_producer_id_request,
     write_init_producer_id_response,
 )
-from kafka_zk.security.authorizer import CLUSTER, Operation, transactional_id
-from kafka_zk.transaction.requests import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch, Result
 
 _FENCED_SINCE = 4
 _WRITE = Operation.WRITE

@@ -5,13 +5,13 @@ Source: KafkaApis.handleListTransactionsRequest@3.9.
 
 from typing import Any
 
-from kafka_zk.handlers.long_responses import EncodedArray, ResponseTurns
-from kafka_zk.handlers.services import Services
+from kafka_zk.broker.handlers.long_responses import EncodedArray, ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.security.authorizer import Operation, transactional_id
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import Operation, transactional_id
 
 _DURATION_SINCE = 1
 _ANY_DURATION = -1

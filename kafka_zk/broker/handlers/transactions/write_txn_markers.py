@@ -1,6 +1,6 @@
 """WriteTxnMarkers: a transaction coordinator has the ends of transactions written into the logs of this broker.
 
-Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
+Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/broker/handlers/test_transactions_in_logs.py.
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
@@ -8,20 +8,20 @@ from typing import Any, TypeAlias
 
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.handlers.error_map import error_code
-from kafka_zk.handlers.long_responses import ResponseTurns
-from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import Turns
+from kafka_zk.base.turns import Turns
+from kafka_zk.base.types import LogAppendInfo, TopicPartition
+from kafka_zk.broker.handlers.error_map import error_code
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.replica.delayed_produce import APPEND_ERRORS, AppendResult
+from kafka_zk.broker.replica.transaction_markers import MarkersAppended, TransactionMarker, append_markers, batch_of
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult
-from kafka_zk.replica.transaction_markers import MarkersAppended, TransactionMarker, append_markers, batch_of
-from kafka_zk.security.authorizer import CLUSTER, Operation
-from kafka_zk.storage.end_transaction_marker import MARKER_BYTES, MarkerBatch
-from kafka_zk.storage.marker_appends import MOST_TOGETHER
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.storage.log.marker_appends import MOST_TOGETHER
+from kafka_zk.storage.records.end_transaction_marker import MARKER_BYTES, MarkerBatch
 
 _TIMEOUT_MS = 30_000  # request.timeout.ms
 

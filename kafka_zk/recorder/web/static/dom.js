@@ -15,7 +15,7 @@ export const html = (name, attributes = {}, ...children) => fill(document.create
 export const svg = (name, attributes = {}, ...children) =>
   fill(document.createElementNS(SVG, name), attributes, children);
 
-// Okabe and Ito's colours and two more, which the colour-blind can tell apart (tests/kafka_zk/web/test_palette.py); every
+// Okabe and Ito's colours and two more, which the colour-blind can tell apart (tests/kafka_zk/recorder/web/test_palette.py); every
 // coloured thing has a name beside it.
 const COLOURS = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#8c64f0", "#b2df8a"];
 const chosen = new Map();

@@ -16,8 +16,8 @@ from twisted.internet import reactor as installed_reactor
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.threads import blockingCallFromThread
 
-from kafka_zk.client.errors import ClientClosed
-from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
+from kafka_zk.clients.connection.errors import ClientClosed
+from kafka_zk.clients.consumer.zookeeper_consumer import ZookeeperConsumer
 from tests.bench.rebalance.members.protocol import RecordFile, serve
 
 reactor: Any = installed_reactor

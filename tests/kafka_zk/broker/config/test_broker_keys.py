@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 import kafka_zk
-from kafka_zk.config import values
-from kafka_zk.config.broker_key import UNUSED, BrokerKey, Update, Use
-from kafka_zk.config.broker_keys import ALL_KEYS, BROKER_CONFIGS, TOPIC_DEFAULTS, BrokerKeys, synonyms
-from kafka_zk.config.dynamic_config import DynamicBrokerConfig
-from kafka_zk.config.kafka_config import InvalidBrokerConfig, KafkaConfig
+from kafka_zk.broker.config import values
+from kafka_zk.broker.config.broker_key import UNUSED, BrokerKey, Update, Use
+from kafka_zk.broker.config.broker_keys import ALL_KEYS, BROKER_CONFIGS, TOPIC_DEFAULTS, BrokerKeys, synonyms
+from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
 from kafka_zk.protocol.errors import ApiError
-from kafka_zk.security.zookeeper import KEYS as SECURITY_KEYS
-from kafka_zk.storage.log_config import TOPIC_CONFIGS
+from kafka_zk.registry.client.security_keys import KEYS as SECURITY_KEYS
+from kafka_zk.storage.files.log_config import TOPIC_CONFIGS
 
 MINIMAL = {"zookeeper.connect": "127.0.0.1:2181", "broker.id": "0"}
 ROOT = Path(kafka_zk.__file__).parent

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.config.inter_broker_protocol import alter_partition_version, control_versions, follower_versions
+from kafka_zk.broker.config.inter_broker_protocol import alter_partition_version, control_versions, follower_versions
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from kafka_zk.config.kafka_config import InvalidBrokerConfig, KafkaConfig, Listener
+from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig, Listener
 
 MINIMAL = {"zookeeper.connect": "127.0.0.1:2181", "broker.id": "0"}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_zk.config.dynamic_config import DynamicBrokerConfig
-from kafka_zk.config.kafka_config import InvalidBrokerConfig, KafkaConfig
+from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 
 MINIMAL = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.kafka_zk.controller.world import Cluster
+from tests.kafka_zk.broker.controller.world import Cluster
 
 
 @pytest.fixture

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.controller.active import ActiveController
-from kafka_zk.network.slices import after
+from kafka_zk.base.turns import after
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.active import ActiveController
 from kafka_zk.registry.unclean_starts import read_unclean_starts
 from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.controller.world import Cluster
+from tests.kafka_zk.broker.controller.world import Cluster
 
 TP = TopicPartition("t", 0)
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.controller import alter_partition, events
-from kafka_zk.controller.alter_partition import Proposal
-from kafka_zk.controller.effects import WriteState
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import alter_partition, events
+from kafka_zk.broker.controller.alter_partition import Proposal
+from kafka_zk.broker.controller.effects import WriteState
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry import isr, producer_ids
 from kafka_zk.registry.znodes import isr as isr_znodes
 from kafka_zk.registry.znodes import topics as znodes
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.controller.test_machines import EPOCH, T0, context, info
-from tests.kafka_zk.controller.world import Cluster
+from tests.kafka_zk.broker.controller.test_machines import EPOCH, T0, context, info
+from tests.kafka_zk.broker.controller.world import Cluster
 
 TP = TopicPartition("t", 0)
 

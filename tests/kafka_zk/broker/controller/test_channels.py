@@ -6,9 +6,9 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from kafka_zk.config.inter_broker_protocol import control_versions
-from kafka_zk.controller.channels import BrokerChannel, Channels, UnsupportedPeer
-from kafka_zk.controller.control_requests import (
+from kafka_zk.broker.config.inter_broker_protocol import control_versions
+from kafka_zk.broker.controller.channels import BrokerChannel, Channels, UnsupportedPeer
+from kafka_zk.broker.controller.control_requests import (
     Answer,
     ClusterUpdate,
     ControlRequest,
@@ -21,8 +21,8 @@ from kafka_zk.controller.control_requests import (
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.registry.znodes.brokers import BrokerInfo
-from tests.kafka_zk.controller.test_machines import T0, T1, broker, info
-from tests.kafka_zk.controller.world import OUR_VERSIONS
+from tests.kafka_zk.broker.controller.test_machines import T0, T1, broker, info
+from tests.kafka_zk.broker.controller.world import OUR_VERSIONS
 
 SENDER = Sender(0, 1, 101)
 

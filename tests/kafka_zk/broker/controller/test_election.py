@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.controller import election
-from kafka_zk.controller.election import Absences, Elected
+from kafka_zk.broker.controller import election
+from kafka_zk.broker.controller.election import Absences, Elected
 
 IDS = st.lists(st.integers(0, 6), unique=True, max_size=5)
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk.controller import events
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import events
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.client import Delete, Operation, ZnodeStat
+from kafka_zk.registry.client.client import Delete, Operation, ZnodeStat
 from kafka_zk.registry.znodes import admin, controller
 from kafka_zk.registry.znodes import topics as znodes
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.controller.world import Broker, Cluster, led_by
+from tests.kafka_zk.broker.controller.world import Broker, Cluster, led_by
 
 SEEDS = range(6)
 

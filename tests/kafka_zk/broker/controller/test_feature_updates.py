@@ -2,12 +2,12 @@
 
 import pytest
 
-from kafka_zk.controller.feature_updates import FeatureUpdate, UpgradeType, apply_updates
+from kafka_zk.broker.controller.feature_updates import FeatureUpdate, UpgradeType, apply_updates
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.znodes import feature
-from tests.kafka_zk.controller.world import Cluster
+from tests.kafka_zk.broker.controller.world import Cluster
 
 _UPGRADE, _SAFE, _UNSAFE = UpgradeType
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_zk.registry.client import Create
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.client import Create
+from kafka_zk.registry.client.errors import NoAuth
+from kafka_zk.registry.client.pipeline import create_with_parents
 from kafka_zk.registry.controller import ControllerRegistry, Elected
-from kafka_zk.registry.errors import NoAuth
 from kafka_zk.registry.groups import delete_tree
-from kafka_zk.registry.pipeline import create_with_parents
 from kafka_zk.registry.znodes import json_codec
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, encode_state, state_path, topic_path
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.controller.world import Cluster, led_by
+from tests.kafka_zk.broker.controller.world import Cluster, led_by
 
 BEYOND_INT32 = 3_000_000_000
 HEALING_MS = 25_000

@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from kafka_zk.controller.context import LeadershipInfo, ReplicaAssignment, assignments_of
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.context import LeadershipInfo, ReplicaAssignment, assignments_of
 from kafka_zk.protocol.errors import ApiError
-from kafka_zk.registry.errors import NodeExists, NoNode
+from kafka_zk.registry.client.errors import NodeExists, NoNode
 from kafka_zk.registry.isr import notify_isr_change
 from kafka_zk.registry.znodes import topics as znodes
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.controller.world import Cluster
+from tests.kafka_zk.broker.controller.world import Cluster
 
 Assignments = dict[str, dict[int, ReplicaAssignment]]
 Stored = tuple[set[str], dict[str, str | None], Assignments, dict[TopicPartition, LeadershipInfo]]

@@ -1,9 +1,9 @@
 """A KRaft controller takes ``/controller`` over, as Apache Kafka's migration from ZooKeeper does: ours keep out."""
 
-from kafka_zk.registry.client import Create, Delete, SetData
+from kafka_zk.registry.client.client import Create, Delete, SetData
 from kafka_zk.registry.znodes import controller as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, ControllerClaim
-from tests.kafka_zk.controller.world import Cluster
+from tests.kafka_zk.broker.controller.world import Cluster
 
 KRAFT_NODE = 3000
 

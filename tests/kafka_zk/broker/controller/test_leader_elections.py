@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.controller.config import ControllerConfig
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.config import ControllerConfig
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.znodes import admin
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.controller.test_alter_partition import propose
-from tests.kafka_zk.controller.world import Cluster
+from tests.kafka_zk.broker.controller.test_alter_partition import propose
+from tests.kafka_zk.broker.controller.world import Cluster
 
 PREFERRED, UNCLEAN = 0, 1
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.controller import events
-from kafka_zk.controller.broker_changes import LEADERS_WITHIN_S
-from kafka_zk.controller.loop import TOLD_WITHIN_S
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import events
+from kafka_zk.broker.controller.broker_changes import LEADERS_WITHIN_S
+from kafka_zk.broker.controller.loop import TOLD_WITHIN_S
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes import feature, json_codec
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.controller.world import Cluster, Connection, led_by
+from tests.kafka_zk.broker.controller.world import Cluster, Connection, led_by
 
 
 def test_the_first_broker_becomes_the_controller_and_all_know(cluster: Cluster) -> None:

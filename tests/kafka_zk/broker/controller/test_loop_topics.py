@@ -5,16 +5,16 @@ import contextlib
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.controller.loop import ControllerConfig
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.loop import ControllerConfig
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.client import Create
+from kafka_zk.registry.client.client import Create
+from kafka_zk.registry.client.errors import NodeExists
 from kafka_zk.registry.config import ConfigRegistry
-from kafka_zk.registry.errors import NodeExists
 from kafka_zk.registry.znodes import admin
 from kafka_zk.registry.znodes import topics as znodes
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.controller.world import Cluster, led_by
+from tests.kafka_zk.broker.controller.world import Cluster, led_by
 
 
 def test_a_new_topic_gets_leaders_and_everybody_hears_of_it(cluster: Cluster) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.controller import partition_state, replica_state
-from kafka_zk.controller.context import Context, LeadershipInfo, LiveBroker, Replica, ReplicaAssignment
-from kafka_zk.controller.effects import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import partition_state, replica_state
+from kafka_zk.broker.controller.context import Context, LeadershipInfo, LiveBroker, Replica, ReplicaAssignment
+from kafka_zk.broker.controller.effects import (
     CreateState,
     Refused,
     SendLeaderAndIsr,
@@ -15,8 +16,8 @@ from kafka_zk.controller.effects import (
     SendUpdateMetadata,
     WriteState,
 )
-from kafka_zk.controller.partition_state import ElectionStrategy
-from kafka_zk.controller.states import (
+from kafka_zk.broker.controller.partition_state import ElectionStrategy
+from kafka_zk.broker.controller.states import (
     PARTITION_TRANSITIONS,
     REPLICA_TRANSITIONS,
     IllegalStateChange,
@@ -24,7 +25,6 @@ from kafka_zk.controller.states import (
     ReplicaState,
 )
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
-from kafka_zk.storage.types import TopicPartition
 
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)

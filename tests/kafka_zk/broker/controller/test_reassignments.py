@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.controller import reassignment
-from kafka_zk.controller.active import PartitionKey
-from kafka_zk.controller.alter_partition import Proposal
-from kafka_zk.controller.context import ReplicaAssignment
-from kafka_zk.controller.loop import Controller
-from kafka_zk.controller.store import ControllerStore, StoredOrders
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import reassignment
+from kafka_zk.broker.controller.active import PartitionKey
+from kafka_zk.broker.controller.alter_partition import Proposal
+from kafka_zk.broker.controller.context import ReplicaAssignment
+from kafka_zk.broker.controller.loop import Controller
+from kafka_zk.broker.controller.store import ControllerStore, StoredOrders
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes import admin
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.controller.test_alter_partition import propose
-from tests.kafka_zk.controller.test_faults import check, heal
-from tests.kafka_zk.controller.test_machines import T0, context, info
-from tests.kafka_zk.controller.world import Cluster
+from tests.kafka_zk.broker.controller.test_alter_partition import propose
+from tests.kafka_zk.broker.controller.test_faults import check, heal
+from tests.kafka_zk.broker.controller.test_machines import T0, context, info
+from tests.kafka_zk.broker.controller.world import Cluster
 
 TP = TopicPartition("t", 0)
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.controller.context import Context, LeadershipInfo, ReplicaAssignment
-from kafka_zk.controller.control_requests import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.context import Context, LeadershipInfo, ReplicaAssignment
+from kafka_zk.broker.controller.control_requests import (
     PARTITIONS_AT_ONCE,
     VERSIONS,
     Answer,
@@ -18,12 +19,11 @@ from kafka_zk.controller.control_requests import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from kafka_zk.controller.effects import Send, SendLeaderAndIsr, SendStopReplica, SendUpdateMetadata
-from kafka_zk.controller.request_batch import RequestBatch
+from kafka_zk.broker.controller.effects import Send, SendLeaderAndIsr, SendStopReplica, SendUpdateMetadata
+from kafka_zk.broker.controller.request_batch import RequestBatch
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.controller.test_machines import EPOCH, T0, T1, broker, context, info
+from tests.kafka_zk.broker.controller.test_machines import EPOCH, T0, T1, broker, context, info
 
 TOPIC_ID = "A" * 21 + "Q"
 

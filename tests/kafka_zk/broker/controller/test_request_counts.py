@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.registry.znodes import topics as znodes
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.controller.world import Cluster
+from tests.kafka_zk.broker.controller.world import Cluster
 
-PAGE = Path(__file__).parents[3] / "docs" / "control-plane.md"
+PAGE = Path(__file__).parents[4] / "docs" / "control-plane.md"
 
 TOPICS, PARTITIONS = 3, 200
 BROKERS = (0, 1, 2)  # broker 0 is the controller

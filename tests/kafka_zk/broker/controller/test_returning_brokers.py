@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from kafka_zk.controller.context import Replica
-from kafka_zk.controller.loop import Controller
-from kafka_zk.controller.states import ReplicaState
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.context import Replica
+from kafka_zk.broker.controller.loop import Controller
+from kafka_zk.broker.controller.states import ReplicaState
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.groups import delete_tree
 from kafka_zk.registry.znodes.topics import topic_path
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.controller.test_alter_partition import propose
-from tests.kafka_zk.controller.world import TOPIC_ID, Cluster, led_by
+from tests.kafka_zk.broker.controller.test_alter_partition import propose
+from tests.kafka_zk.broker.controller.world import TOPIC_ID, Cluster, led_by
 
 
 def test_a_failed_disk_of_a_brokers_last_life_does_not_count_in_the_next(monkeypatch: Any) -> None:

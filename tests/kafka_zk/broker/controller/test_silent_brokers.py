@@ -6,10 +6,11 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
-from kafka_zk.controller.channels import Channels
-from kafka_zk.controller.config import ControllerConfig
-from kafka_zk.controller.context import LeadershipInfo
-from kafka_zk.controller.control_requests import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.channels import Channels
+from kafka_zk.broker.controller.config import ControllerConfig
+from kafka_zk.broker.controller.context import LeadershipInfo
+from kafka_zk.broker.controller.control_requests import (
     PARTITIONS_AT_ONCE,
     ClusterUpdate,
     PartitionMetadata,
@@ -19,8 +20,7 @@ from kafka_zk.controller.control_requests import (
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.topics import topic_path
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.controller.world import Cluster
+from tests.kafka_zk.broker.controller.world import Cluster
 
 INFO = BrokerInfo.of(1, (EndPoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9001),))
 
@@ -82,7 +82,7 @@ def test_channels_that_are_closed_open_no_more() -> None:
 
 
 def test_a_controller_that_resigns_while_it_hears_of_a_broker_sends_nothing_afterwards(monkeypatch: Any) -> None:
-    from kafka_zk.controller.store import ControllerStore
+    from kafka_zk.broker.controller.store import ControllerStore
 
     cluster = Cluster(3)
     cluster.create("t", {0: [1, 2]})

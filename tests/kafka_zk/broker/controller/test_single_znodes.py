@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from twisted.internet.defer import fail
 
-from kafka_zk.registry.client import Create, Operation
-from kafka_zk.registry.errors import RegistryError
-from kafka_zk.registry.kazoo_common import check_size
-from kafka_zk.registry.pipeline import create_with_parents
+from kafka_zk.registry.client.client import Create, Operation
+from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.client.kazoo_common import check_size
+from kafka_zk.registry.client.pipeline import create_with_parents
 from kafka_zk.registry.znodes import admin, isr, json_codec
 from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.registry.znodes.topics import state_path, topic_path
 from kafka_zk.sim.zookeeper_client import SimClient
-from tests.kafka_zk.controller.world import Cluster, led_by
+from tests.kafka_zk.broker.controller.world import Cluster, led_by
 
 
 def put(cluster: Cluster, path: str, data: bytes) -> None:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from kafka_zk.controller import topic_deletion
-from kafka_zk.controller.context import Context, Replica, ReplicaAssignment
-from kafka_zk.controller.states import ReplicaState
-from kafka_zk.controller.topic_deletion import DeletionPlan
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.controller.test_machines import T0, broker, context
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller import topic_deletion
+from kafka_zk.broker.controller.context import Context, Replica, ReplicaAssignment
+from kafka_zk.broker.controller.states import ReplicaState
+from kafka_zk.broker.controller.topic_deletion import DeletionPlan
+from tests.kafka_zk.broker.controller.test_machines import T0, broker, context
 
 ONLINE, OFFLINE = ReplicaState.ONLINE, ReplicaState.OFFLINE
 STARTED, SUCCESSFUL, INELIGIBLE = (

@@ -1,7 +1,7 @@
 """What the controller tells brokers, in which order."""
 
 from kafka_zk.protocol.api_keys import ApiKey
-from tests.kafka_zk.controller.world import Cluster
+from tests.kafka_zk.broker.controller.world import Cluster
 
 
 def told(cluster: Cluster, broker_id: int, topic: str = "t") -> list[tuple[str, object]]:

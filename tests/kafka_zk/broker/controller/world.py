@@ -10,30 +10,30 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk.controller.control_requests import VERSIONS
-from kafka_zk.controller.events import ControllerEvent
-from kafka_zk.controller.loop import Controller, ControllerConfig
-from kafka_zk.handlers.table import MESSAGE_HANDLERS
-from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.control_requests import VERSIONS
+from kafka_zk.broker.controller.events import ControllerEvent
+from kafka_zk.broker.controller.loop import Controller, ControllerConfig
+from kafka_zk.broker.handlers.table import MESSAGE_HANDLERS
+from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.replica.purgatory import Purgatory
+from kafka_zk.broker.security.authorizer import NoAuthorizer
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.client import SessionState
-from kafka_zk.registry.errors import ControlledByKRaft, RegistryError
+from kafka_zk.registry.client.client import SessionState
+from kafka_zk.registry.client.errors import ControlledByKRaft, RegistryError
 from kafka_zk.registry.paths import ensure_persistent_paths
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import topics
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch
-from kafka_zk.replica.purgatory import Purgatory
-from kafka_zk.security.authorizer import NoAuthorizer
 from kafka_zk.sim.scheduler import Scheduler
 from kafka_zk.sim.zookeeper import SimZooKeeper
 from kafka_zk.sim.zookeeper_client import SimClient
-from kafka_zk.storage.types import TopicPartition
 
 REQUEST_CONTEXT = RequestContext("PLAINTEXT", "PLAINTEXT", "User:ANONYMOUS", "127.0.0.1", 1, "test")
 

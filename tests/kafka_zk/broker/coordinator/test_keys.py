@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from kafka_zk.coordinator.keys import partition_for
+from kafka_zk.broker.coordinator.keys import partition_for
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import uuid
 
 import pytest
 
-from kafka_zk.broker.broker import Broker, StartAbandoned
-from kafka_zk.coordinator.partition_count import PartitionCount, count_in_zookeeper
-from kafka_zk.metadata.cache import MetadataCache, PartitionInfo
+from kafka_zk.broker.coordinator.partition_count import PartitionCount, count_in_zookeeper
+from kafka_zk.broker.metadata.cache import MetadataCache, PartitionInfo
+from kafka_zk.broker.process.broker import Broker, StartAbandoned
 from kafka_zk.protocol import uuids
 from kafka_zk.registry.paths import ensure_persistent_paths
 from kafka_zk.registry.topics import TopicRegistry
@@ -92,7 +92,7 @@ def test_a_broker_that_is_to_stop_meanwhile_does_not_bind(monkeypatch: pytest.Mo
             assert made.broker is not None
             made.broker._stopping = True
 
-        monkeypatch.setattr("kafka_zk.broker.broker.count_in_zookeeper", told_to_stop)
+        monkeypatch.setattr("kafka_zk.broker.process.broker.count_in_zookeeper", told_to_stop)
         made.start()
         world.until(lambda: made.start_error is not None)
         assert made.start_error is not None and made.start_error.check(StartAbandoned) and not bound

@@ -7,10 +7,10 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_zk.coordinator.replies import Reply
-from kafka_zk.group.config import GroupConfig
-from kafka_zk.group.group import Group
-from kafka_zk.group.requests import (
+from kafka_zk.broker.coordinator.replies import Reply
+from kafka_zk.broker.group.config import GroupConfig
+from kafka_zk.broker.group.group import Group
+from kafka_zk.broker.group.requests import (
     UNKNOWN_MEMBER_ID,
     AnswerJoin,
     AnswerSync,
@@ -26,7 +26,7 @@ from kafka_zk.group.requests import (
     SyncGroup,
     SyncResult,
 )
-from kafka_zk.group.states import GroupState
+from kafka_zk.broker.group.states import GroupState
 from kafka_zk.protocol.errors import ErrorCode
 
 RETRIABLE = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)

@@ -7,25 +7,25 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 
-from kafka_zk.group.config import CoordinatorConfig, GroupConfig
-from kafka_zk.group.coordinator import GroupCoordinator
-from kafka_zk.group.partitions import OFFSETS_TOPIC
-from kafka_zk.group.records import OffsetAndMetadata
-from kafka_zk.group.reporter import GroupReporter
-from kafka_zk.group.requests import JoinGroup, JoinResult, SyncGroup, SyncResult
-from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.base.types import LogAppendInfo, TopicPartition
+from kafka_zk.broker.group.config import CoordinatorConfig, GroupConfig
+from kafka_zk.broker.group.coordinator import GroupCoordinator
+from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
+from kafka_zk.broker.group.records import OffsetAndMetadata
+from kafka_zk.broker.group.reporter import GroupReporter
+from kafka_zk.broker.group.requests import JoinGroup, JoinResult, SyncGroup, SyncResult
+from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.replica.batch_helpers import BatchHelpers
+from kafka_zk.broker.replica.manager import LeaderState, ReplicaManager
+from kafka_zk.broker.replica.partition import LeaderAndIsrPartitionState
+from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.events import Event, EventSource
-from kafka_zk.replica.batch_helpers import BatchHelpers
-from kafka_zk.replica.manager import LeaderState, ReplicaManager
-from kafka_zk.replica.partition import LeaderAndIsrPartitionState
-from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.sim.scheduler import VirtualClock
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.record_batch import Record, RecordBatchBuilder, decode_records, iter_batches
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.records.record_batch import Record, RecordBatchBuilder, decode_records, iter_batches
 
 EPOCH_MS = 1_700_000_000_000
 SESSION_MS = 10_000

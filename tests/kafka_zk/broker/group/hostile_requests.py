@@ -9,10 +9,11 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from kafka_zk.coordinator.replies import Reply
-from kafka_zk.group.config import GroupConfig
-from kafka_zk.group.group import Group
-from kafka_zk.group.records import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.coordinator.replies import Reply
+from kafka_zk.broker.group.config import GroupConfig
+from kafka_zk.broker.group.group import Group
+from kafka_zk.broker.group.records import (
     NO_EXPIRY,
     OffsetAndMetadata,
     decode_group_value,
@@ -20,7 +21,7 @@ from kafka_zk.group.records import (
     encode_group_value,
     encode_offset_value,
 )
-from kafka_zk.group.requests import (
+from kafka_zk.broker.group.requests import (
     UNKNOWN_MEMBER_ID,
     AnswerJoin,
     AnswerSync,
@@ -33,9 +34,8 @@ from kafka_zk.group.requests import (
     SyncGroup,
     SyncResult,
 )
-from kafka_zk.group.states import GroupState
+from kafka_zk.broker.group.states import GroupState
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 FAR_MS = 2**33
 """Longer than any timeout that a request can name."""

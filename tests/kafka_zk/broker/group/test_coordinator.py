@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.group.config import CoordinatorConfig, GroupConfig
-from kafka_zk.group.coordinator import MemberIdentity
-from kafka_zk.group.memory import held_bytes
-from kafka_zk.group.records import (
+from kafka_zk.broker.group.config import CoordinatorConfig, GroupConfig
+from kafka_zk.broker.group.coordinator import MemberIdentity
+from kafka_zk.broker.group.memory import held_bytes
+from kafka_zk.broker.group.records import (
     GroupKey,
     GroupMetadataValue,
     StoredMember,
@@ -20,9 +20,9 @@ from kafka_zk.group.records import (
     encode_group_key,
     encode_group_value,
 )
-from kafka_zk.group.subscription import MAX_TOPICS, subscribed_topics
+from kafka_zk.broker.group.subscription import MAX_TOPICS, subscribed_topics
 from kafka_zk.protocol.errors import ApiError, ClientGone, ErrorCode
-from tests.kafka_zk.group.coordinated import NO_DELAY, SESSION_MS, World, done, now
+from tests.kafka_zk.broker.group.coordinated import NO_DELAY, SESSION_MS, World, done, now
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_records_that_make_no_sense_are_skipped_with_one_line(
     world.write((b"\0", b"x"), (encode_group_key("bad"), b"\0\x03junk"), (b"\0\x09", b"a key of the future"))
     world.stop()
     world.start()
-    with caplog.at_level(logging.ERROR, "kafka_zk.group.metadata_manager"):
+    with caplog.at_level(logging.ERROR, "kafka_zk.broker.group.metadata_manager"):
         world.lead(epoch=1)
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert caplog.messages[0].startswith("__consumer_offsets-0: 3 records were skipped, the first at offset 1: ")
@@ -197,7 +197,7 @@ def test_a_group_that_contradicts_itself_is_skipped(
     world.write((encode_group_key("twice"), encode_group_value(value)))
     world.stop()
     world.start()
-    with caplog.at_level(logging.ERROR, "kafka_zk.group.metadata_manager"):
+    with caplog.at_level(logging.ERROR, "kafka_zk.broker.group.metadata_manager"):
         world.lead(epoch=1)
     assert len(caplog.messages) == 1
     assert world.heartbeat(joined) is ErrorCode.NONE
@@ -392,7 +392,7 @@ def test_what_comes_before_damage_in_the_log_is_loaded_all_the_same(
         file.seek(size + position)
         file.write(damage)
     world.start()
-    with caplog.at_level(logging.ERROR, "kafka_zk.group.metadata_manager"):
+    with caplog.at_level(logging.ERROR, "kafka_zk.broker.group.metadata_manager"):
         world.lead(epoch=1)
     assert len(caplog.messages) == 1 and "at offset 1: " in caplog.messages[0]
     assert world.heartbeat(joined) is ErrorCode.NONE

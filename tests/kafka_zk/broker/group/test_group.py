@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.coordinator.replies import Reply
-from kafka_zk.group.config import GroupConfig
-from kafka_zk.group.group import Group
-from kafka_zk.group.records import decode_group_value, encode_group_value
-from kafka_zk.group.requests import (
+from kafka_zk.broker.coordinator.replies import Reply
+from kafka_zk.broker.group.config import GroupConfig
+from kafka_zk.broker.group.group import Group
+from kafka_zk.broker.group.records import decode_group_value, encode_group_value
+from kafka_zk.broker.group.requests import (
     AnswerJoin,
     AnswerSync,
     Effect,
@@ -20,7 +20,7 @@ from kafka_zk.group.requests import (
     SyncGroup,
     SyncResult,
 )
-from kafka_zk.group.states import GroupState
+from kafka_zk.broker.group.states import GroupState
 from kafka_zk.protocol.errors import ErrorCode
 
 SESSION_MS = 10_000

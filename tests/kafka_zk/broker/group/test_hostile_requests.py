@@ -1,9 +1,9 @@
 """Whatever is asked of a group, nothing breaks, nobody waits for ever, and the next good member is served.
 
-One round is 2,000 requests; a million: ``pytest tests/kafka_zk/group/test_hostile_requests.py --rounds 500``.
+One round is 2,000 requests; a million: ``pytest tests/kafka_zk/broker/group/test_hostile_requests.py --rounds 500``.
 """
 
-from tests.kafka_zk.group.hostile_requests import HostileWorld
+from tests.kafka_zk.broker.group.hostile_requests import HostileWorld
 
 REQUESTS_PER_ROUND = 2_000
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk.group.coordinator import MemberIdentity
-from kafka_zk.group.offset_manager import Codes, Committer
-from kafka_zk.group.records import OffsetAndMetadata, encode_group_key, encode_offset_key, encode_offset_value
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.coordinator import MemberIdentity
+from kafka_zk.broker.group.offset_manager import Codes, Committer
+from kafka_zk.broker.group.records import OffsetAndMetadata, encode_group_key, encode_offset_key, encode_offset_value
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.storage.log_validator import validate_batch
-from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.group.coordinated import EPOCH_MS, NO_DELAY, P0, T0, T1, World, committed, done
+from kafka_zk.storage.records.log_validator import validate_batch
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
+from tests.kafka_zk.broker.group.coordinated import EPOCH_MS, NO_DELAY, P0, T0, T1, World, committed, done
 
 NONE = ErrorCode.NONE
 MINUTE_MS = 60_000

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_zk.group.offsets import GroupOffsets, Offsets
-from tests.kafka_zk.group.coordinated import T0, T1, committed
+from kafka_zk.broker.group.offsets import GroupOffsets, Offsets
+from tests.kafka_zk.broker.group.coordinated import T0, T1, committed
 
 EARLIER, MIDDLE, LATEST = ({T0: committed(offset)} for offset in (1, 2, 3))
 

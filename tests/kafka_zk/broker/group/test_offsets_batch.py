@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.group.offsets_batch import OffsetsBatch
-from kafka_zk.group.records import OffsetAndMetadata, encode_offset_key, encode_offset_value
-from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.offsets_batch import OffsetsBatch
+from kafka_zk.broker.group.records import OffsetAndMetadata, encode_offset_key, encode_offset_value
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from tests.kafka_zk.protocol.strategies import int32, int64, text
 
 NOW_MS = 1_700_000_000_000

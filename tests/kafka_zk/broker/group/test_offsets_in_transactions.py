@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kafka_zk.group.offsets import GroupOffsets
-from kafka_zk.group.open_transaction_groups import OpenTransactionGroups
-from kafka_zk.group.records import OffsetAndMetadata
-from kafka_zk.group.transactional_offsets import Marker
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.group.coordinated import T0, T1, committed
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.offsets import GroupOffsets
+from kafka_zk.broker.group.open_transaction_groups import OpenTransactionGroups
+from kafka_zk.broker.group.records import OffsetAndMetadata
+from kafka_zk.broker.group.transactional_offsets import Marker
+from tests.kafka_zk.broker.group.coordinated import T0, T1, committed
 
 TPS = [T0, T1, TopicPartition("u", 3)]
 

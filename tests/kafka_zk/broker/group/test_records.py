@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.group.records import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.records import (
     GroupKey,
     GroupMetadataValue,
     OffsetAndMetadata,
@@ -22,7 +23,6 @@ from kafka_zk.group.records import (
     encode_offset_value,
 )
 from kafka_zk.protocol.errors import ProtocolError
-from kafka_zk.storage.types import TopicPartition
 
 names = st.text(max_size=20)
 int32 = st.integers(-(2**31), 2**31 - 1)

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.group.coordinator import MemberIdentity
-from kafka_zk.group.events import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.coordinator import MemberIdentity
+from kafka_zk.broker.group.events import (
     AssignmentCompleted,
     CoordinatorEvent,
     JoinCompleted,
@@ -18,13 +19,12 @@ from kafka_zk.group.events import (
     RebalancePrepared,
     StaticMemberReturned,
 )
-from kafka_zk.group.reporter import GroupReporter
-from kafka_zk.group.requests import AssignmentDone, Departure, JoinResult
+from kafka_zk.broker.group.reporter import GroupReporter
+from kafka_zk.broker.group.requests import AssignmentDone, Departure, JoinResult
 from kafka_zk.protocol.consumer_protocol import Subscription, write_assignment, write_subscription
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.events import EventSource
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.group.coordinated import EPOCH_MS, SESSION_MS, World, now
+from tests.kafka_zk.broker.group.coordinated import EPOCH_MS, SESSION_MS, World, now
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

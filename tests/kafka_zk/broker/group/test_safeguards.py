@@ -5,10 +5,10 @@ from types import ModuleType
 
 import pytest
 
-from kafka_zk.group import group as group_module
-from kafka_zk.group import members as members_module
-from tests.kafka_zk.group import clients as clients_module
-from tests.kafka_zk.group.test_schedules import storm
+from kafka_zk.broker.group import group as group_module
+from kafka_zk.broker.group import members as members_module
+from tests.kafka_zk.broker.group import clients as clients_module
+from tests.kafka_zk.broker.group.test_schedules import storm
 
 pytestmark = pytest.mark.slow
 

@@ -1,7 +1,7 @@
 """A group under random schedules, by seed: whatever clients do, one assignment a generation, and nobody is stuck."""
 
 
-from tests.kafka_zk.group.clients import REBALANCE_MS, SESSION_MS, World
+from tests.kafka_zk.broker.group.clients import REBALANCE_MS, SESSION_MS, World
 
 STRIKES = 30
 REST_MS = 3 * (SESSION_MS + REBALANCE_MS) + 5_000

@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk.group.loading import LoadedPartition
-from kafka_zk.group.offset_manager import Codes, Committer
-from kafka_zk.group.partitions import OFFSETS_TOPIC
-from kafka_zk.group.records import OffsetAndMetadata
-from kafka_zk.group.transactional_offsets import Producer
-from kafka_zk.handlers.transactions.write_txn_markers import write
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.loading import LoadedPartition
+from kafka_zk.broker.group.offset_manager import Codes, Committer
+from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
+from kafka_zk.broker.group.records import OffsetAndMetadata
+from kafka_zk.broker.group.transactional_offsets import Producer
+from kafka_zk.broker.handlers.transactions.write_txn_markers import write
+from kafka_zk.broker.replica.transaction_markers import TransactionMarker, batch_of
+from kafka_zk.broker.replica.transaction_verification import TransactionToVerify
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.transaction_markers import TransactionMarker, batch_of
-from kafka_zk.replica.transaction_verification import TransactionToVerify
-from kafka_zk.storage.record_batch import (
+from kafka_zk.storage.records.record_batch import (
     CONTROL_FLAG,
     NO_SEQUENCE,
     TRANSACTIONAL_FLAG,
@@ -29,8 +30,7 @@ from kafka_zk.storage.record_batch import (
     iter_batches,
     read_header,
 )
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.group.coordinated import EPOCH_MS, NO_DELAY, P0, T0, T1, World, committed, done
+from tests.kafka_zk.broker.group.coordinated import EPOCH_MS, NO_DELAY, P0, T0, T1, World, committed, done
 
 NONE = ErrorCode.NONE
 UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT

@@ -4,8 +4,8 @@ import struct
 
 from crc32c import crc32c
 
-from kafka_zk.storage.compression import Compression, compress
-from kafka_zk.storage.record_batch import encode_record
+from kafka_zk.storage.records.compression import Compression, compress
+from kafka_zk.storage.records.record_batch import encode_record
 
 NOW_MS = 1_700_000_000_000
 _FRONT = struct.Struct(">qiibI")

@@ -12,44 +12,44 @@ import pytest
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.task import Clock
 
-from kafka_zk.broker.live_config import LiveConfig
-from kafka_zk.config.dynamic_config import DynamicBrokerConfig
-from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.controller.feature_updates import apply_updates
-from kafka_zk.group.config import CoordinatorConfig
-from kafka_zk.group.coordinator import GroupCoordinator
-from kafka_zk.group.offsets_topic import OffsetsTopic
-from kafka_zk.group.reporter import GroupReporter
-from kafka_zk.handlers.services import Services
-from kafka_zk.handlers.table import Dispatcher
-from kafka_zk.handlers.transactions.write_txn_markers import write
-from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.base.clock import wall_ms
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.controller.feature_updates import apply_updates
+from kafka_zk.broker.group.config import CoordinatorConfig
+from kafka_zk.broker.group.coordinator import GroupCoordinator
+from kafka_zk.broker.group.offsets_topic import OffsetsTopic
+from kafka_zk.broker.group.reporter import GroupReporter
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.handlers.table import Dispatcher
+from kafka_zk.broker.handlers.transactions.write_txn_markers import write
+from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.process.live_config import LiveConfig
+from kafka_zk.broker.replica.batch_helpers import BatchHelpers
+from kafka_zk.broker.replica.fetch_session import FetchSessions
+from kafka_zk.broker.replica.log_cleaner import LogCleaner, LogCleanerSettings
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.replica.purgatory import Purgatory
+from kafka_zk.broker.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
+from kafka_zk.broker.replica.transaction_markers import TransactionMarker
+from kafka_zk.broker.security.authorizer import NoAuthorizer
+from kafka_zk.broker.transaction.config import TransactionConfig
+from kafka_zk.broker.transaction.coordinator import TransactionCoordinator
+from kafka_zk.broker.transaction.marker_channels import TxnMarker, Written
+from kafka_zk.broker.transaction.producer_ids import ProducerIdManager
+from kafka_zk.broker.transaction.state_topic import TransactionStateTopic
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader, response_body_position
-from kafka_zk.registry.errors import NoAuth, RegistryError
+from kafka_zk.registry.client.errors import NoAuth, RegistryError
 from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.offsets import StoredOffset
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from kafka_zk.replica.batch_helpers import BatchHelpers
-from kafka_zk.replica.fetch_session import FetchSessions
-from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
-from kafka_zk.replica.manager import ReplicaManager
-from kafka_zk.replica.purgatory import Purgatory
-from kafka_zk.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
-from kafka_zk.replica.transaction_markers import TransactionMarker
-from kafka_zk.security.authorizer import NoAuthorizer
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import wall_ms
-from kafka_zk.transaction.config import TransactionConfig
-from kafka_zk.transaction.coordinator import TransactionCoordinator
-from kafka_zk.transaction.marker_channels import TxnMarker, Written
-from kafka_zk.transaction.producer_ids import ProducerIdManager
-from kafka_zk.transaction.state_topic import TransactionStateTopic
+from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
 CONTEXT = RequestContext("PLAINTEXT", "PLAINTEXT", "User:ANONYMOUS", "127.0.0.1", 1, "test")
 

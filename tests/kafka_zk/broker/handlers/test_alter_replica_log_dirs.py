@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica import replica_alter_log_dirs_manager
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica import replica_alter_log_dirs_manager
-from kafka_zk.storage.end_transaction_marker import COMMIT_MARKER, EndTransactionMarker, marker_batch
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.record_batch import read_header
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import Harness, batch, leader_and_isr, update_metadata
-from tests.kafka_zk.handlers.test_produce_and_fetch import produce, produced
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.records.end_transaction_marker import COMMIT_MARKER, EndTransactionMarker, marker_batch
+from kafka_zk.storage.records.record_batch import read_header
+from tests.kafka_zk.broker.handlers.conftest import Harness, batch, leader_and_isr, update_metadata
+from tests.kafka_zk.broker.handlers.test_produce_and_fetch import produce, produced
 
 Make = Callable[..., Harness]
 TP = TopicPartition("t", 0)
@@ -227,7 +227,7 @@ def test_a_crash_between_the_two_renames_loses_nothing(
         raise OSError("the disk is gone")
 
     before = _content(_log(broker))
-    monkeypatch.setattr("kafka_zk.storage.log_dir.LogDir.adopt_future", fails)
+    monkeypatch.setattr("kafka_zk.storage.manager.log_dir.LogDir.adopt_future", fails)
     _alter(broker, dirs[1])
     _pump(broker)
     assert broker.services.replicas.logs.get(TP) is None
@@ -363,7 +363,7 @@ def test_a_directory_that_takes_no_copy_ends_no_other_move(
     assert _alter(broker, directories[1]) is _alter(broker, directories[2], "u") is ErrorCode.NONE
     copy, flush = logs.future(TP), Log.prepare_flush
     monkeypatch.setattr(Log, "prepare_flush", lambda log: _failing() if log is copy else flush(log))
-    monkeypatch.setattr("kafka_zk.storage.log_dir.LogDir.delete_future", _failing)
+    monkeypatch.setattr("kafka_zk.storage.manager.log_dir.LogDir.delete_future", _failing)
     _pump(broker)
     assert logs.live_directories == [directories[0], directories[2]]
     assert _log(broker).directory == directories[0] / "t-0" and not _log(broker).is_being_cleaned
@@ -374,7 +374,7 @@ def test_a_log_that_cannot_be_read_takes_its_own_directory_offline(
     broker: Harness, dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _alter(broker, dirs[1])
-    monkeypatch.setattr("kafka_zk.storage.segment.FileSlice.read", _failing)
+    monkeypatch.setattr("kafka_zk.storage.segments.segment.FileSlice.read", _failing)
     _pump(broker)
     assert broker.services.replicas.logs.live_directories == [dirs[1]]
     assert broker.services.replicas.partitions[TP].refusal is ErrorCode.KAFKA_STORAGE_ERROR

@@ -8,20 +8,20 @@ from unittest.mock import Mock
 import pytest
 from twisted.internet.defer import Deferred
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.network.memory_pool import MemoryAccount, MemoryPool
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage import conversion
-from kafka_zk.storage.compression import Compression, compress
-from kafka_zk.storage.errors import CorruptRecord
-from kafka_zk.storage.legacy_message_set import encode_message, read_message_set, wrap
-from kafka_zk.storage.log_validator import validate_batch
-from kafka_zk.storage.record_batch import decode_records, read_header
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.big_batches import NOW_MS, SMALLEST_RECORD, batch_of, tiny_records
-from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, batch
-from tests.kafka_zk.handlers.test_other_apis import list_offsets, listed
-from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.records import conversion
+from kafka_zk.storage.records.compression import Compression, compress
+from kafka_zk.storage.records.legacy_message_set import encode_message, read_message_set, wrap
+from kafka_zk.storage.records.log_validator import validate_batch
+from kafka_zk.storage.records.record_batch import decode_records, read_header
+from tests.kafka_zk.broker.handlers.big_batches import NOW_MS, SMALLEST_RECORD, batch_of, tiny_records
+from tests.kafka_zk.broker.handlers.conftest import CONTEXT, Harness, batch
+from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets, listed
+from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
 
 pytestmark = pytest.mark.slow
 

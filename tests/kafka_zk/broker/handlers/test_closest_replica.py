@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.config.kafka_config import RACK_AWARE_SELECTOR, InvalidBrokerConfig, KafkaConfig
-from kafka_zk.metadata.cache import AliveBroker, BrokerEndPoint
+from kafka_zk.broker.config.kafka_config import RACK_AWARE_SELECTOR, InvalidBrokerConfig, KafkaConfig
+from kafka_zk.broker.metadata.cache import AliveBroker, BrokerEndPoint
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition, FetchResponse
-from tests.kafka_zk.handlers.conftest import Harness, batch
-from tests.kafka_zk.handlers.test_follower_fetch import Leader, T, size
+from tests.kafka_zk.broker.handlers.conftest import Harness, batch
+from tests.kafka_zk.broker.handlers.test_follower_fetch import Leader, T, size
 
 CONSUMER = -1
 LISTENER = "PLAINTEXT"

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import capturedLogs, formatEvent
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.transaction.committed_log import until_committed
+from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction.committed_log import until_committed
-from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
-from tests.kafka_zk.handlers.conftest import Harness
-from tests.kafka_zk.handlers.test_follower_fetch import Make, T, make
+from tests.kafka_zk.broker.handlers.conftest import Harness
+from tests.kafka_zk.broker.handlers.test_follower_fetch import Make, T, make
 
 __all__ = ["make"]  # a fixture
 

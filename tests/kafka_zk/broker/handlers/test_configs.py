@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.config.broker_keys import BROKER_CONFIGS
+from kafka_zk.broker.config.broker_keys import BROKER_CONFIGS
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.log_config import TOPIC_CONFIGS
-from tests.kafka_zk.handlers.conftest import CONTEXT, Harness
+from kafka_zk.storage.files.log_config import TOPIC_CONFIGS
+from tests.kafka_zk.broker.handlers.conftest import CONTEXT, Harness
 
 Make = Callable[..., Harness]
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS = 2, 4, 8, 16

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation, Resource
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext
-from kafka_zk.security.authorizer import CLUSTER, Operation, Resource
-from tests.kafka_zk.handlers.conftest import Harness, batch
-from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced, values
+from tests.kafka_zk.broker.handlers.conftest import Harness, batch
+from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched, produce, produced, values
 
 
 class Without:

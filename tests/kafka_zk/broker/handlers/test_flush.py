@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import Harness, batch
-from tests.kafka_zk.handlers.test_other_apis import list_offsets, listed
-from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced, values
-from tests.kafka_zk.handlers.test_transactions_in_logs import codes, markers, transactional
-from tests.kafka_zk.handlers.test_transactions_in_logs import produce as produce_in_transaction
+from tests.kafka_zk.broker.handlers.conftest import Harness, batch
+from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets, listed
+from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched, produce, produced, values
+from tests.kafka_zk.broker.handlers.test_transactions_in_logs import codes, markers, transactional
+from tests.kafka_zk.broker.handlers.test_transactions_in_logs import produce as produce_in_transaction
 
 
 class Disk:

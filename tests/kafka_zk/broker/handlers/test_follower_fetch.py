@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, maybeDeferred
 
-from kafka_zk.handlers.table import Dispatcher
-from kafka_zk.metrics.collector import BrokerCollector
-from kafka_zk.metrics.request_stats import RequestStats
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.handlers.table import Dispatcher
+from kafka_zk.broker.metrics.collector import BrokerCollector
+from kafka_zk.broker.metrics.request_stats import RequestStats
+from kafka_zk.broker.replica import delayed_delete_records
+from kafka_zk.broker.replica.alter_partition_manager import Answer, Answered, IsrChange
+from kafka_zk.broker.replica.isr_state import Committed, WrittenIsr
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition, FetchResponse, read_fetch_response
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.request import RequestHeader, response_body_position
-from kafka_zk.replica import delayed_delete_records
-from kafka_zk.replica.alter_partition_manager import Answer, Answered, IsrChange
-from kafka_zk.replica.isr_state import Committed, WrittenIsr
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, batch, update_metadata
-from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
+from tests.kafka_zk.broker.handlers.conftest import CONTEXT, Harness, batch, update_metadata
+from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
 
 T = TopicPartition("t", 0)
 VERSION = 17

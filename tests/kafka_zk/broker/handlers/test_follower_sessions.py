@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica import follower_fetch
+from kafka_zk.broker.replica.fetch_session import EVERYTHING_MS
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchResponse
 from kafka_zk.protocol.fetch_request import TOPIC_IDS_SINCE, FetchPartition, FetchTopic
-from kafka_zk.replica import follower_fetch
-from kafka_zk.replica.fetch_session import EVERYTHING_MS
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import batch
-from tests.kafka_zk.handlers.test_follower_fetch import VERSION, Leader, Make, make
-from tests.kafka_zk.handlers.test_produce_and_fetch import produce, produced
+from tests.kafka_zk.broker.handlers.conftest import batch
+from tests.kafka_zk.broker.handlers.test_follower_fetch import VERSION, Leader, Make, make
+from tests.kafka_zk.broker.handlers.test_produce_and_fetch import produce, produced
 
 __all__ = ["make"]  # a fixture
 

@@ -8,14 +8,20 @@ import pytest
 from twisted.logger import capturedLogs, formatEvent
 from twisted.python.failure import Failure
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.security.authorizer import NoAuthorizer
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
-from kafka_zk.registry.errors import SessionLost
-from kafka_zk.security.authorizer import NoAuthorizer
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import FakeControllerEpochs, Harness, batch, leader_and_isr, update_metadata
-from tests.kafka_zk.handlers.test_produce_and_fetch import produce, produced
+from kafka_zk.registry.client.errors import SessionLost
+from tests.kafka_zk.broker.handlers.conftest import (
+    FakeControllerEpochs,
+    Harness,
+    batch,
+    leader_and_isr,
+    update_metadata,
+)
+from tests.kafka_zk.broker.handlers.test_produce_and_fetch import produce, produced
 
 Make = Callable[..., Harness]
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from twisted.internet.defer import ensureDeferred
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.security.authorizer import NoAuthorizer
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext
-from kafka_zk.registry.errors import NoAuth
-from kafka_zk.security.authorizer import NoAuthorizer
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import FakeOffsets, Harness, update_metadata
+from kafka_zk.registry.client.errors import NoAuth
+from tests.kafka_zk.broker.handlers.conftest import FakeOffsets, Harness, update_metadata
 
 Make = Callable[..., Harness]
 
@@ -223,7 +223,7 @@ def test_the_leader_of_the_groups_partition_is_named(broker: Harness, version: i
 
 
 def test_who_asks_first_has_the_offsets_topic_created(broker: Harness, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "kafka_zk.coordinator.internal_topic"):
+    with caplog.at_level(logging.WARNING, "kafka_zk.broker.coordinator.internal_topic"):
         assert find(broker, 4, 0)[0] == NOT_AVAILABLE
     assignment, _, properties = broker.topics.created["__consumer_offsets"]
     assert assignment == {partition: [0] for partition in range(50)}
@@ -233,7 +233,7 @@ def test_who_asks_first_has_the_offsets_topic_created(broker: Harness, caplog: p
 
 def test_the_offsets_topic_has_three_replicas_by_default(broker: Harness, caplog: pytest.LogCaptureFixture) -> None:
     with_brokers(broker, 4)
-    with caplog.at_level(logging.WARNING, "kafka_zk.coordinator.internal_topic"):
+    with caplog.at_level(logging.WARNING, "kafka_zk.broker.coordinator.internal_topic"):
         assert find(broker, 4, 0)[0] == NOT_AVAILABLE
     assignment, _, _ = broker.topics.created["__consumer_offsets"]
     assert {len(set(replicas)) for replicas in assignment.values()} == {3}
@@ -248,7 +248,7 @@ def test_the_offsets_topic_waits_for_as_many_brokers_as_are_configured(
     broker.lead("t")
     request = codec.request(ApiKey.METADATA)
     wanted = request(topics=[request.MetadataRequestTopic(name="__consumer_offsets")], allow_auto_topic_creation=True)
-    with caplog.at_level(logging.WARNING, "kafka_zk.coordinator.internal_topic"):
+    with caplog.at_level(logging.WARNING, "kafka_zk.broker.coordinator.internal_topic"):
         for _ in range(3):
             assert find(broker, 4, 0)[0] == NOT_AVAILABLE
         assert broker.ask(ApiKey.METADATA, 9, wanted).topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage import checkpoints
-from kafka_zk.storage.checkpoints import read_offsets
-from kafka_zk.storage.filenames import LOG_START_OFFSET_CHECKPOINT
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import Harness, batch
-from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
+from kafka_zk.storage.files import checkpoints
+from kafka_zk.storage.files.checkpoints import read_offsets
+from kafka_zk.storage.files.filenames import LOG_START_OFFSET_CHECKPOINT
+from tests.kafka_zk.broker.handlers.conftest import Harness, batch
+from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
 
 Make = Callable[..., Harness]
 

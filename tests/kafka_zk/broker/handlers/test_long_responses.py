@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from twisted.internet.defer import succeed
 
-from kafka_zk.group.records import OffsetAndMetadata
-from kafka_zk.handlers.table import Dispatcher
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.records import OffsetAndMetadata
+from kafka_zk.broker.handlers.table import Dispatcher
+from kafka_zk.broker.transaction.metadata import TransactionMetadata
+from kafka_zk.broker.transaction.states import TransactionState
+from kafka_zk.broker.transaction.transaction import Transaction
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestHeader, response_body_position
-from kafka_zk.storage.producer_snapshot import ProducerEntry
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction.metadata import TransactionMetadata
-from kafka_zk.transaction.states import TransactionState
-from kafka_zk.transaction.transaction import Transaction
-from tests.kafka_zk.handlers.conftest import CONTEXT, Harness
+from kafka_zk.storage.log.producer_snapshot import ProducerEntry
+from tests.kafka_zk.broker.handlers.conftest import CONTEXT, Harness
 
 pytestmark = pytest.mark.slow
 

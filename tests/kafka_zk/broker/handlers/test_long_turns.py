@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, maybeDeferred
 
-from kafka_zk.handlers.table import Dispatcher
-from kafka_zk.network.slices import SLICE_S
+from kafka_zk.base.turns import SLICE_S
+from kafka_zk.broker.handlers.table import Dispatcher
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestHeader, response_body_position
 from kafka_zk.protocol.request_limits import max_elements
 from kafka_zk.sim.scheduler import VirtualClock as Clock
-from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, update_metadata
-from tests.kafka_zk.handlers.test_other_apis import list_offsets
+from tests.kafka_zk.broker.handlers.conftest import CONTEXT, Harness, update_metadata
+from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets
 
 pytestmark = pytest.mark.slow
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.group.offset_manager import Committer
-from kafka_zk.group.records import OffsetAndMetadata
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.offset_manager import Committer
+from kafka_zk.broker.group.records import OffsetAndMetadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import Harness
-from tests.kafka_zk.handlers.test_long_turns import LONGEST_TURN_S, WorkClock, answer
+from tests.kafka_zk.broker.handlers.conftest import Harness
+from tests.kafka_zk.broker.handlers.test_long_turns import LONGEST_TURN_S, WorkClock, answer
 
 pytestmark = pytest.mark.slow
 

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk.handlers.data import fetch
-from kafka_zk.handlers.topics.side_by_side import AT_ONCE, side_by_side
-from kafka_zk.metadata.cache import partition_changes
+from kafka_zk.base.turns import SLICE_S
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.handlers.data import fetch
+from kafka_zk.broker.handlers.topics.side_by_side import AT_ONCE, side_by_side
+from kafka_zk.broker.metadata.cache import partition_changes
 from kafka_zk.network.connection_quotas import ConnectionQuotas
-from kafka_zk.network.slices import SLICE_S
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import Harness, batch, leader_and_isr, live_config, update_metadata
-from tests.kafka_zk.handlers.test_produce_and_fetch import produce
+from tests.kafka_zk.broker.handlers.conftest import Harness, batch, leader_and_isr, live_config, update_metadata
+from tests.kafka_zk.broker.handlers.test_produce_and_fetch import produce
 
 Make = Callable[..., Harness]
 COUNT = 6
@@ -204,7 +204,7 @@ def test_news_are_taken_over_in_the_order_in_which_they_came(harness: Make, monk
             broker.clock.rightNow += SLICE_S * 0.6
             yield change
 
-    monkeypatch.setattr("kafka_zk.handlers.inter_broker.update_metadata.partition_changes", slowly)
+    monkeypatch.setattr("kafka_zk.broker.handlers.inter_broker.update_metadata.partition_changes", slowly)
     begun = broker.start(ApiKey.UPDATE_METADATA, 8, older)
     after = broker.start(ApiKey.UPDATE_METADATA, 8, newer)
     assert not begun.called

@@ -8,9 +8,9 @@ import pytest
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.errors import SessionLost
+from kafka_zk.registry.client.errors import SessionLost
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from tests.kafka_zk.handlers.conftest import Harness
+from tests.kafka_zk.broker.handlers.conftest import Harness
 
 Make = Callable[..., Harness]
 

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.handlers.table import OFFERED_VERSIONS, Dispatcher
-from kafka_zk.metrics.request_stats import RequestStats
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
+from kafka_zk.broker.metrics.request_stats import RequestStats
+from kafka_zk.broker.replica import delayed_produce
+from kafka_zk.broker.replica.transaction_verification import TransactionVerification
 from kafka_zk.network.connection import BrokerConnection, ConnectionSettings
 from kafka_zk.network.in_flight import MAX_REQUESTS
 from kafka_zk.network.memory_pool import MemoryPool
@@ -17,14 +20,11 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestHeader, request_header, response_body_position
-from kafka_zk.replica import delayed_produce
-from kafka_zk.replica.transaction_verification import TransactionVerification
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, batch
-from tests.kafka_zk.handlers.test_follower_fetch import Leader
-from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, produce
-from tests.kafka_zk.handlers.test_transactions_in_logs import produce as transactional_produce
-from tests.kafka_zk.handlers.test_transactions_in_logs import transactional
+from tests.kafka_zk.broker.handlers.conftest import CONTEXT, Harness, batch
+from tests.kafka_zk.broker.handlers.test_follower_fetch import Leader
+from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, produce
+from tests.kafka_zk.broker.handlers.test_transactions_in_logs import produce as transactional_produce
+from tests.kafka_zk.broker.handlers.test_transactions_in_logs import transactional
 from tests.kafka_zk.network.test_in_flight import Wire
 
 VERSIONS = {ApiKey.PRODUCE: 9, ApiKey.FETCH: 11}

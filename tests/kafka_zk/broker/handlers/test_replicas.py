@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, DeferredLock
 
-from kafka_zk.handlers.inter_broker.leader_and_isr import PARTITIONS_A_PORTION
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.handlers.inter_broker.leader_and_isr import PARTITIONS_A_PORTION
+from kafka_zk.broker.replica.partition import Partition
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.partition import Partition
-from kafka_zk.storage import timestamp_search
-from kafka_zk.storage.batch_work import AT_ONCE_RECORDS
-from kafka_zk.storage.helper_process import Helper
-from kafka_zk.storage.segment import Segment
-from kafka_zk.storage.timestamp_search import AT_ONCE
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import Harness, batch, leader_and_isr, update_metadata
-from tests.kafka_zk.handlers.test_other_apis import list_offsets, listed
-from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
+from kafka_zk.storage.files.helper_process import Helper
+from kafka_zk.storage.log.batch_work import AT_ONCE_RECORDS
+from kafka_zk.storage.segments import timestamp_search
+from kafka_zk.storage.segments.segment import Segment
+from kafka_zk.storage.segments.timestamp_search import AT_ONCE
+from tests.kafka_zk.broker.handlers.conftest import Harness, batch, leader_and_isr, update_metadata
+from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets, listed
+from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
 
 Make = Callable[..., Harness]
 T0 = TopicPartition("t", 0)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.handlers.table import OFFERED_VERSIONS
+from kafka_zk.broker.handlers.table import OFFERED_VERSIONS
+from kafka_zk.broker.security.authorizer import Operation
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.security.authorizer import Operation
-from tests.kafka_zk.handlers.conftest import Harness
-from tests.kafka_zk.handlers.test_fetch_authorization import Without
+from tests.kafka_zk.broker.handlers.conftest import Harness
+from tests.kafka_zk.broker.handlers.test_fetch_authorization import Without
 
 _TOPIC_OPERATIONS = 3576
 _CLUSTER_OPERATIONS = 8096

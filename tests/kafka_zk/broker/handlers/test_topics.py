@@ -8,8 +8,8 @@ import pytest
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.errors import NoAuth, RegistryError, SessionLost
-from tests.kafka_zk.handlers.conftest import Harness, update_metadata
+from kafka_zk.registry.client.errors import NoAuth, RegistryError, SessionLost
+from tests.kafka_zk.broker.handlers.conftest import Harness, update_metadata
 
 Make = Callable[..., Harness]
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.group.partitions import OFFSETS_TOPIC
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
+from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
-from tests.kafka_zk.handlers.conftest import Harness
-from tests.kafka_zk.handlers.test_group_apis import Forbids
+from tests.kafka_zk.broker.handlers.conftest import Harness
+from tests.kafka_zk.broker.handlers.test_group_apis import Forbids
 
 Make = Callable[..., Harness]
 

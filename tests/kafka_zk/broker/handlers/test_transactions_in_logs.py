@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.transaction_verification import TransactionToVerify, TransactionVerification
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
-from kafka_zk.replica.transaction_verification import TransactionToVerify, TransactionVerification
-from kafka_zk.storage.end_transaction_marker import MarkerBatch
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import Harness, batch
-from tests.kafka_zk.handlers.test_produce_and_fetch import fetched, values
+from kafka_zk.storage.records.end_transaction_marker import MarkerBatch
+from tests.kafka_zk.broker.handlers.conftest import Harness, batch
+from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetched, values
 
 Make = Callable[..., Harness]
 TP = TopicPartition("t", 0)

@@ -11,21 +11,21 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.testing import StringTransport
 
-from kafka_zk.handlers.table import OFFERED_VERSIONS, Dispatcher
+from kafka_zk.base.types import FetchIsolation, TopicPartition
+from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.network.connection import BrokerConnection, ConnectionSettings
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.errors import TooManyOpenFiles
-from kafka_zk.storage.legacy_message_set import encode_message
-from kafka_zk.storage.segment import FileSlice
-from kafka_zk.storage.types import FetchIsolation, TopicPartition
-from tests.kafka_zk.handlers.big_batches import SMALLEST_RECORD, batch_of
-from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, batch
-from tests.kafka_zk.handlers.test_produce_and_fetch import produce, produced
+from kafka_zk.storage.files.errors import TooManyOpenFiles
+from kafka_zk.storage.records.compression import Compression
+from kafka_zk.storage.records.legacy_message_set import encode_message
+from kafka_zk.storage.segments.segment import FileSlice
+from tests.kafka_zk.broker.handlers.big_batches import SMALLEST_RECORD, batch_of
+from tests.kafka_zk.broker.handlers.conftest import CONTEXT, Harness, batch
+from tests.kafka_zk.broker.handlers.test_produce_and_fetch import produce, produced
 
 pytestmark = pytest.mark.slow
 

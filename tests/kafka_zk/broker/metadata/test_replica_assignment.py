@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.metadata.replica_assignment import MissingRacks, alternate_racks, assign, assign_by_racks
+from kafka_zk.broker.metadata.replica_assignment import MissingRacks, alternate_racks, assign, assign_by_racks
 
 _RACKS = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
 

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Metric
 from twisted.internet.task import Clock
 from twisted.web.test.requesthelper import DummyRequest
 
-from kafka_zk.metrics.endpoint import CACHED_S, _Metrics
+from kafka_zk.broker.metrics.endpoint import CACHED_S, _Metrics
 
 
 class Counting:

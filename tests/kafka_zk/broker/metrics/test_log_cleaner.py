@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.metrics.log_cleaner import log_cleaner_metrics, recopy_percent
-from kafka_zk.storage.cleaner import CleanerStats
-from tests.kafka_zk.replica.test_log_cleaner import Broker
+from kafka_zk.broker.metrics.log_cleaner import log_cleaner_metrics, recopy_percent
+from kafka_zk.storage.cleaner.cleaner import CleanerStats
+from tests.kafka_zk.broker.replica.test_log_cleaner import Broker
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafka_zk.metrics import endpoint
-from kafka_zk.metrics.request_stats import RequestStats
+from kafka_zk.broker.metrics import endpoint
+from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from tests.fuzz.target import Target

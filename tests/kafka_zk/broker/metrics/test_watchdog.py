@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from kafka_zk.metrics.watchdog import CHECK_INTERVAL_S, LONG_TURN_S, Watchdog, describe
+from kafka_zk.broker.metrics.watchdog import CHECK_INTERVAL_S, LONG_TURN_S, Watchdog, describe
 from kafka_zk.protocol.api_keys import ApiKey
 from tests.integration.processes import wait_for
 from tests.kafka_zk.network.harness import LocalReactor
@@ -41,7 +41,7 @@ def machine() -> Iterator[Machine]:
 
 @pytest.fixture
 def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.INFO, "kafka_zk.metrics.watchdog")
+    caplog.set_level(logging.INFO, "kafka_zk.broker.metrics.watchdog")
     return caplog
 
 

@@ -8,12 +8,12 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.task import Clock
 
-from kafka_zk.broker.broker import Broker
-from kafka_zk.broker.opening_logs import StartAbandoned
-from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.process.opening_logs import StartAbandoned
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.isr import LOG_DIR_EVENTS
-from kafka_zk.storage.types import TopicPartition
 from tests.registry.world import World
 
 

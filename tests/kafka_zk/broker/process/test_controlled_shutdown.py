@@ -6,9 +6,9 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
 from twisted.internet.task import Clock
 
-from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.process.controlled_shutdown import ClusterView, ControlledShutdown
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 LEFT = [TopicPartition("t", 0)]
 

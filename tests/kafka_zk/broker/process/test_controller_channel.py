@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 
-from kafka_zk.broker.controller_channel import ControllerChannel, NoController
-from kafka_zk.metadata.cache import AliveBroker, BrokerEndPoint, MetadataCache
+from kafka_zk.broker.metadata.cache import AliveBroker, BrokerEndPoint, MetadataCache
+from kafka_zk.broker.process.controller_channel import ControllerChannel, NoController
 
 
 class Connection:

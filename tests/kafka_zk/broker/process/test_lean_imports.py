@@ -9,18 +9,18 @@ pytestmark = pytest.mark.slow
 
 SCRIPT = """
 import sys
-import kafka_zk.cli.main, kafka_zk.cli.broker
-from kafka_zk.config.kafka_config import KafkaConfig
+import kafka_zk.cli.main, kafka_zk.cli.cluster.broker
+from kafka_zk.broker.config.kafka_config import KafkaConfig
 config, _ = KafkaConfig.from_properties({"zookeeper.connect": "127.0.0.1:2181"})
 early = {"kafka", "twisted", "asyncio", "ssl", "hashlib", "OpenSSL"} & sys.modules.keys()
 assert not early, f"loaded by the command line or the configuration: {early}"
-from kafka_zk.broker.lean_imports import import_lean
+from kafka_zk.broker.process.lean_imports import import_lean
 import_lean(tls_listeners=config.has_tls_listeners)
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS
 for api_key in BROKER_VERSIONS:
     codec.request(api_key), codec.response(api_key)
-import kafka_zk.broker.server
+import kafka_zk.broker.process.server
 heavy = {"kafka.net", "kafka.admin", "OpenSSL.SSL", "cryptography", "_ssl", "_hashlib", "asyncio.base_events"}
 assert not heavy & sys.modules.keys(), f"4 % of a broker's memory each: {heavy & sys.modules.keys()}"
 print(len(BROKER_VERSIONS))
@@ -56,9 +56,9 @@ def test_a_command_has_no_client_of_others_and_no_tls(arguments: list[str]) -> N
 
 
 LATER = """
-from kafka_zk.broker.lean_imports import import_lean
+from kafka_zk.broker.process.lean_imports import import_lean
 import_lean()
-import kafka_zk.broker.server
+import kafka_zk.broker.process.server
 import asyncio, hashlib, hmac, http.cookiejar, ssl
 import asyncio.subprocess
 from asyncio import Queue
@@ -80,9 +80,9 @@ def test_what_is_left_out_is_there_when_it_is_used() -> None:
 
 WITH_TLS = """
 import sys
-from kafka_zk.broker.lean_imports import import_lean
+from kafka_zk.broker.process.lean_imports import import_lean
 import_lean(tls_listeners=True)
-import kafka_zk.broker.server
+import kafka_zk.broker.process.server
 import OpenSSL.SSL, hashlib, ssl
 assert "_ssl" in sys.modules and "_hashlib" in sys.modules
 assert "kafka.net" not in sys.modules and type(ssl) is type(sys) is type(hashlib)

@@ -7,12 +7,12 @@ from pathlib import Path
 from kafka_zk.embedded.process import ChildProcess
 from tests.integration.processes import wait_for
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PROGRAM = """
 import logging, os, sys
 from pathlib import Path
 from kafka_zk.broker import logs
-from kafka_zk.broker.log_file import LogFile
+from kafka_zk.broker.process.log_file import LogFile
 logs.configure(log_file=LogFile(Path(sys.argv[1]), 1000, 3))
 print("plain", flush=True)
 for number in range(int(sys.argv[2])):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PROGRAM = """
 import logging, sys
 from kafka_zk.broker import logs
@@ -45,7 +45,7 @@ def test_json_lines_have_every_field() -> None:
 
 
 def test_a_value_that_json_does_not_know_is_text() -> None:
-    from kafka_zk.broker.logs import JsonFormatter
+    from kafka_zk.broker.process.logs import JsonFormatter
 
     record = logging.makeLogRecord({"name": "n", "msg": "m", "levelname": "INFO", "path": Path("/x")})
     assert json.loads(JsonFormatter().format(record))["path"] == "/x"

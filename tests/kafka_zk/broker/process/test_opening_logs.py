@@ -8,11 +8,11 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from kafka_zk.broker.opening_logs import PROGRESS_INTERVAL_S, SLICE_S, StartAbandoned, open_logs, tell_finding
-from kafka_zk.storage.findings import Finding
-from kafka_zk.storage.log_loader import Dropped
-from kafka_zk.storage.log_start import StartProgress, StartReport
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.process.opening_logs import PROGRESS_INTERVAL_S, SLICE_S, StartAbandoned, open_logs, tell_finding
+from kafka_zk.storage.files.findings import Finding
+from kafka_zk.storage.manager.log_loader import Dropped
+from kafka_zk.storage.manager.log_start import StartProgress, StartReport
 
 REPORT = StartReport(
     3, 3, (Dropped(TopicPartition("t", 1), "/f.log", 70, 9, 30, ("/g.log",), "torn", "/aside"),), {"/d": "no disk"}, 900

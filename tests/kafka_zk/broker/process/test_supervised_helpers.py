@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.broker.server import helper_holding
-from kafka_zk.registry.session_pipe import SessionPipe
+from kafka_zk.broker.process.server import helper_holding
+from kafka_zk.registry.client.session_pipe import SessionPipe
 
 pytestmark = pytest.mark.integration
 

@@ -3,7 +3,7 @@
 import threading
 from typing import NamedTuple
 
-from kafka_zk.storage.helper_process import Report
+from kafka_zk.storage.files.helper_process import Report
 
 
 class Sleeper(NamedTuple):

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Connection
+from kafka_zk.broker.replica.transaction_verification import Refused, TransactionToVerify
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Connection
-from kafka_zk.replica.transaction_verification import Refused, TransactionToVerify
-from kafka_zk.storage.types import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 Response = codec.response(ApiKey.ADD_PARTITIONS_TO_TXN)

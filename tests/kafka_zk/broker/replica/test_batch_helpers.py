@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from kafka_zk.network.slices import TURN_COST, Turns
+from kafka_zk.base.turns import TURN_COST, Turns
+from kafka_zk.base.types import TimestampOffset
+from kafka_zk.broker.replica import batch_helpers
+from kafka_zk.broker.replica.batch_helpers import IDLE_S, BatchHelpers
 from kafka_zk.protocol.errors import ApiError, ClientGone, ErrorCode
-from kafka_zk.replica import batch_helpers
-from kafka_zk.replica.batch_helpers import IDLE_S, BatchHelpers
 from kafka_zk.sim.scheduler import VirtualClock as Clock
-from kafka_zk.storage.batch_work import ConformWork
-from kafka_zk.storage.errors import InvalidRecord
-from kafka_zk.storage.helper_process import Helper
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.timestamp_search import SearchWork
-from kafka_zk.storage.types import TimestampOffset
+from kafka_zk.storage.files.errors import InvalidRecord
+from kafka_zk.storage.files.helper_process import Helper
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.batch_work import ConformWork
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.segments.timestamp_search import SearchWork
 from tests.storage.helpers import T0, append, batch, new_log
 
 SAME = ConformWork(PickleBuffer(batch(2)), LogConfig(compression_type="uncompressed"), T0)

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from kafka_zk.base.types import LogAppendInfo, TopicPartition
+from kafka_zk.broker.replica.delayed_produce import DelayedProduce, PassedWait, ReplicationWait, Unreplicated
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.replica.delayed_produce import DelayedProduce, PassedWait, ReplicationWait, Unreplicated
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)
 

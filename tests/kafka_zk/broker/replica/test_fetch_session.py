@@ -6,11 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.network.memory_pool import KEPT_SHARE, UNBOUNDED, MemoryPool
-from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.protocol.fetch import FetchedPartition
-from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from kafka_zk.replica.fetch_session import (
+from kafka_zk.broker.replica.fetch_session import (
     EVERYTHING_MS,
     MIN_EVICTION_MS,
     PARTITION_BYTES,
@@ -20,6 +16,10 @@ from kafka_zk.replica.fetch_session import (
     PartitionKey,
     everything_ms_for,
 )
+from kafka_zk.network.memory_pool import KEPT_SHARE, UNBOUNDED, MemoryPool
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.fetch import FetchedPartition
+from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
 
 def sessions(slots: int = 3, memory: MemoryPool = UNBOUNDED) -> FetchSessions:

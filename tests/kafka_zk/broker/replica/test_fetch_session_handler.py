@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_zk.broker.replica.fetch_session import FetchSessions, Wanted
+from kafka_zk.broker.replica.fetch_session_handler import FetchSessionHandler, SessionRequest
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition, FetchedTopic, FetchResponse
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, read_fetch_request, write_fetch_request
-from kafka_zk.replica.fetch_session import FetchSessions, Wanted
-from kafka_zk.replica.fetch_session_handler import FetchSessionHandler, SessionRequest
 
 TOPIC = bytes(15) + b"\x07"
 

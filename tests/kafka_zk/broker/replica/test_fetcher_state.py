@@ -6,9 +6,8 @@ from random import Random
 
 import pytest
 
-from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition, FetchedTopic, FetchResponse
-from kafka_zk.replica.fetcher_state import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.fetcher_state import (
     ZERO_ID,
     Append,
     AskOffsets,
@@ -19,8 +18,9 @@ from kafka_zk.replica.fetcher_state import (
     StartAnew,
     Truncate,
 )
-from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition, FetchedTopic, FetchResponse
+from kafka_zk.storage.log.leader_epoch_cache import LeaderEpochCache
 from tests.storage.helpers import batch
 
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from kafka_zk.broker.replica.isr_state import Committed, Ending, WrittenIsr, ending_of, is_current
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.isr_state import Committed, Ending, WrittenIsr, ending_of, is_current
 
 COMMITTED = Committed((1, 3, 2))
 

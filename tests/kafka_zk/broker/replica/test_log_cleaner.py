@@ -14,16 +14,16 @@ from typing import Any, NoReturn
 import pytest
 from twisted.internet.defer import Deferred, fail, succeed
 
-from kafka_zk.replica import log_cleaner
-from kafka_zk.replica.log_cleaner import MOST_DEATHS, LogCleaner, LogCleanerSettings
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica import log_cleaner
+from kafka_zk.broker.replica.log_cleaner import MOST_DEATHS, LogCleaner, LogCleanerSettings
 from kafka_zk.sim.scheduler import VirtualClock
-from kafka_zk.storage import files
-from kafka_zk.storage.cleaner import CleanerConfig
-from kafka_zk.storage.helper_process import FAILED, Helper
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.cleaner.cleaner import CleanerConfig
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.helper_process import FAILED, Helper
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.log_manager import LogManager
 from tests.storage.helpers import T0, append, batch, read_offsets
 
 COMPACT = LogConfig(cleanup_policy=("compact",), file_delete_delay_ms=0)
@@ -467,8 +467,8 @@ def test_no_other_broker_opens_the_folder_while_a_helper_lives(broker: Broker, t
 def test_a_helper_dies_with_its_broker_in_the_middle_of_its_work(tmp_path: Path) -> None:
     code = (
         "import os\n"
-        "from kafka_zk.storage.helper_process import Helper\n"
-        "from tests.kafka_zk.replica.sleeper import Sleeper\n"
+        "from kafka_zk.storage.files.helper_process import Helper\n"
+        "from tests.kafka_zk.broker.replica.sleeper import Sleeper\n"
         "helper = Helper()\n"
         "helper.begin(Sleeper())\n"
         "assert helper.receive()\n"

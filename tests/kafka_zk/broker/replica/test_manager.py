@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.base.types import FetchIsolation, LogAppendInfo, TopicPartition
+from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.replica.batch_helpers import BatchHelpers
+from kafka_zk.broker.replica.delayed_produce import AppendResult, DelayedProduce
+from kafka_zk.broker.replica.events import ControllerIgnored, ReplicasOffline, RoleChanged
+from kafka_zk.broker.replica.manager import LeaderState, ReplicaManager
+from kafka_zk.broker.replica.partition import LeaderAndIsrPartitionState, Partition, Role
+from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.events import Event, EventSource
-from kafka_zk.replica.batch_helpers import BatchHelpers
-from kafka_zk.replica.delayed_produce import AppendResult, DelayedProduce
-from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, RoleChanged
-from kafka_zk.replica.manager import LeaderState, ReplicaManager
-from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
-from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.sim.scheduler import VirtualClock
-from kafka_zk.storage.errors import InvalidRecord
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TopicPartition
+from kafka_zk.storage.files.errors import InvalidRecord
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)
 NOW_MS = 1_700_000_000_000

@@ -5,11 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.partition import (
+    TRANSITIONS,
+    IllegalRoleChange,
+    LeaderAndIsrPartitionState,
+    Partition,
+    Role,
+)
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.replica.partition import TRANSITIONS, IllegalRoleChange, LeaderAndIsrPartitionState, Partition, Role
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.log import Log
 from tests.storage.helpers import append, batch, new_log
 
 US, OTHER = 0, 1

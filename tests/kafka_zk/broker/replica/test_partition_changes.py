@@ -1,7 +1,7 @@
 """The last changes of partitions, for those who look only where something has happened."""
 
-from kafka_zk.replica.partition_changes import KEPT, PartitionChanges
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.partition_changes import KEPT, PartitionChanges
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 

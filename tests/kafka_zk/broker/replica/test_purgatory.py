@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from twisted.internet.task import Clock
 
-from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.broker.replica.purgatory import Purgatory
 
 
 def test_a_request_completes_when_its_condition_holds_at_a_check() -> None:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from kafka_zk.replica import record_checks
-from kafka_zk.replica.record_checks import MAX_CREDIT_S, SHARE, RecordChecks
-from kafka_zk.storage.errors import InvalidRecord
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_validator import check_at_once
-from kafka_zk.storage.record_batch import BatchHeader, read_header, set_crc
+from kafka_zk.broker.replica import record_checks
+from kafka_zk.broker.replica.record_checks import MAX_CREDIT_S, SHARE, RecordChecks
+from kafka_zk.storage.files.errors import InvalidRecord
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.records.log_validator import check_at_once
+from kafka_zk.storage.records.record_batch import BatchHeader, read_header, set_crc
 from tests.storage.helpers import T0, batch
 
 COST_S = 0.01

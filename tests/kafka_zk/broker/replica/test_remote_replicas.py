@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_zk.replica.isr_state import Committed, Pending
-from kafka_zk.replica.remote_replica import RemoteReplica
-from kafka_zk.replica.remote_replicas import InSyncRule, RemoteReplicas
+from kafka_zk.broker.replica.isr_state import Committed, Pending
+from kafka_zk.broker.replica.remote_replica import RemoteReplica
+from kafka_zk.broker.replica.remote_replicas import InSyncRule, RemoteReplicas
 
 US, A, B = 1, 2, 3
 LAG_MS = 1_000

@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, DeferredLock, fail
 
-from kafka_zk.config.inter_broker_protocol import follower_versions
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.config.inter_broker_protocol import follower_versions
+from kafka_zk.broker.replica.fetch_session_handler import FetchSessionHandler
+from kafka_zk.broker.replica.fetcher_state import FetcherState
+from kafka_zk.broker.replica.leader_endpoint import EARLIEST, LATEST, Connection, FetchLimits
+from kafka_zk.broker.replica.partition import LeaderAndIsrPartitionState, Partition
+from kafka_zk.broker.replica.remote_replicas import InSyncRule
+from kafka_zk.broker.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition, FetchedTopic, FetchResponse, write_fetch_response
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, read_fetch_request
-from kafka_zk.replica.fetch_session_handler import FetchSessionHandler
-from kafka_zk.replica.fetcher_state import FetcherState
-from kafka_zk.replica.leader_endpoint import EARLIEST, LATEST, Connection, FetchLimits
-from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition
-from kafka_zk.replica.remote_replicas import InSyncRule
-from kafka_zk.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.sim.scheduler import VirtualClock
-from kafka_zk.storage.errors import TooManyOpenFiles
-from kafka_zk.storage.log import Log
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.files.errors import TooManyOpenFiles
+from kafka_zk.storage.log.log import Log
 from tests.storage.helpers import T0, append, batch, new_log
 
 TP = TopicPartition("events", 0)

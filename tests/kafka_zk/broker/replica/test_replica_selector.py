@@ -1,6 +1,6 @@
 """Who is closest to a consumer, and who may be named at all."""
 
-from kafka_zk.replica.replica_selector import ReplicaView, rack_aware
+from kafka_zk.broker.replica.replica_selector import ReplicaView, rack_aware
 
 LEADER = ReplicaView(0, "a", 10, 0)
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.replica.replication_quota import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.replica.replication_quota import (
     UNLIMITED,
     QuotaWindow,
     ReplicationQuota,
     ReplicationQuotas,
     SimpleRate,
 )
-from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.files.log_config import LogConfig
 
 TP = TopicPartition("t", 3)
 WINDOW = QuotaWindow(sample_count=3, sample_ms=1000)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.fetcher_state import Append, FetcherState
+from kafka_zk.broker.replica.replication_quota import QuotaWindow, ReplicationQuota
 from kafka_zk.protocol.fetch import FetchedPartition
-from kafka_zk.replica.fetcher_state import Append, FetcherState
-from kafka_zk.replica.replication_quota import QuotaWindow, ReplicationQuota
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.replica.test_fetcher_state import ModelLog, T, asked_for
+from tests.kafka_zk.broker.replica.test_fetcher_state import ModelLog, T, asked_for
 
 OTHER = TopicPartition("other", 0)
 WINDOW = QuotaWindow(2, 1000)

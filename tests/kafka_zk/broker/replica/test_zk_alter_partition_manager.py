@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.network.slices import after
+from kafka_zk.base.turns import after
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.replica.alter_partition_manager import Answer, IsrChange
+from kafka_zk.broker.replica.isr_state import WrittenIsr
+from kafka_zk.broker.replica.zk_alter_partition_manager import LINGER_S, ZkAlterPartitionManager
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.client import Create
+from kafka_zk.registry.client.client import Create
+from kafka_zk.registry.client.pipeline import create_with_parents
 from kafka_zk.registry.isr import read_isr_changes
-from kafka_zk.registry.pipeline import create_with_parents
 from kafka_zk.registry.znodes.isr import ISR_CHANGES
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, decode_state, encode_state, state_path
-from kafka_zk.replica.alter_partition_manager import Answer, IsrChange
-from kafka_zk.replica.isr_state import WrittenIsr
-from kafka_zk.replica.zk_alter_partition_manager import LINGER_S, ZkAlterPartitionManager
 from kafka_zk.sim.scheduler import Scheduler
 from kafka_zk.sim.zookeeper import SimZooKeeper
-from kafka_zk.storage.types import TopicPartition
 
 T = TopicPartition("t", 0)
 PATH = state_path("t", 0)
@@ -126,7 +126,7 @@ def test_an_error_of_ours_is_told_and_the_change_is_answered(
         raise KeyError("a mistake of ours")
 
     world = World()
-    monkeypatch.setattr("kafka_zk.replica.zk_alter_partition_manager.encode_state", mistake)
+    monkeypatch.setattr("kafka_zk.broker.replica.zk_alter_partition_manager.encode_state", mistake)
     world.submit()
     assert world.answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
     assert "KeyError" in caplog.text

@@ -6,21 +6,21 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk.broker.transaction_verifications import coordinator_of
-from kafka_zk.network.slices import after
+from kafka_zk.base.turns import after
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.process.transaction_verifications import coordinator_of
+from kafka_zk.broker.transaction import state_manager
+from kafka_zk.broker.transaction.appends import TransactionLog
+from kafka_zk.broker.transaction.config import TransactionConfig
+from kafka_zk.broker.transaction.memory import ID_BYTES
+from kafka_zk.broker.transaction.metadata import LAST_EPOCH
+from kafka_zk.broker.transaction.records import encode_key
+from kafka_zk.broker.transaction.requests import ProducerIdAndEpoch, Result
+from kafka_zk.broker.transaction.state_manager import TransactionStateManager
+from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction import state_manager
-from kafka_zk.transaction.appends import TransactionLog
-from kafka_zk.transaction.config import TransactionConfig
-from kafka_zk.transaction.memory import ID_BYTES
-from kafka_zk.transaction.metadata import LAST_EPOCH
-from kafka_zk.transaction.records import encode_key
-from kafka_zk.transaction.requests import ProducerIdAndEpoch, Result
-from kafka_zk.transaction.state_manager import TransactionStateManager
-from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
-from tests.kafka_zk.handlers.conftest import Harness, harness  # noqa: F401
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
+from tests.kafka_zk.broker.handlers.conftest import Harness, harness  # noqa: F401
 
 T0 = TopicPartition("t", 0)
 NONE = ErrorCode.NONE

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.coordinator.replies import Reply
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.coordinator.replies import Reply
+from kafka_zk.broker.transaction.metadata import LAST_EPOCH, NO_PARTITIONS, TransactionMetadata
+from kafka_zk.broker.transaction.requests import Answer, Append, ProducerIdAndEpoch, Result, SendMarkers
+from kafka_zk.broker.transaction.states import TransactionState
+from kafka_zk.broker.transaction.transaction import Transaction
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction.metadata import LAST_EPOCH, NO_PARTITIONS, TransactionMetadata
-from kafka_zk.transaction.requests import Answer, Append, ProducerIdAndEpoch, Result, SendMarkers
-from kafka_zk.transaction.states import TransactionState
-from kafka_zk.transaction.transaction import Transaction
 
 OLD, NEW = 7, 8
 """Producer ids."""

@@ -8,11 +8,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.logger import LogLevel, capturedLogs, formatEvent
 
-from kafka_zk.metadata.cache import AliveBroker, MetadataCache, PartitionInfo
-from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.errors import SessionLost
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction.marker_channels import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.metadata.cache import AliveBroker, MetadataCache, PartitionInfo
+from kafka_zk.broker.transaction.marker_channels import (
     LOOK_UP_PAUSE_S,
     RETRY_S,
     SETTLED_AFTER_S,
@@ -20,9 +18,11 @@ from kafka_zk.transaction.marker_channels import (
     TransactionMarkerChannels,
     TxnMarker,
 )
-from kafka_zk.transaction.partitions import CoordinatedPartition
-from kafka_zk.transaction.requests import ProducerIdAndEpoch, SendMarkers
-from kafka_zk.transaction.transaction import Transaction
+from kafka_zk.broker.transaction.partitions import CoordinatedPartition
+from kafka_zk.broker.transaction.requests import ProducerIdAndEpoch, SendMarkers
+from kafka_zk.broker.transaction.transaction import Transaction
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.client.errors import SessionLost
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 NONE = ErrorCode.NONE

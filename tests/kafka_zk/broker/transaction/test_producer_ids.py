@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk.registry.errors import InvalidZnode, SessionLost
-from kafka_zk.transaction.producer_ids import ProducerIdManager
+from kafka_zk.broker.transaction.producer_ids import ProducerIdManager
+from kafka_zk.registry.client.errors import InvalidZnode, SessionLost
 
 BLOCK = 1000
 

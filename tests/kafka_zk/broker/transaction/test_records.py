@@ -4,12 +4,12 @@ from random import Random
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.transaction.metadata import TransactionMetadata
+from kafka_zk.broker.transaction.records import decode_key, decode_value, encode_batch, encode_key, encode_value
+from kafka_zk.broker.transaction.states import TransactionState
 from kafka_zk.protocol.errors import ProtocolError
-from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction.metadata import TransactionMetadata
-from kafka_zk.transaction.records import decode_key, decode_value, encode_batch, encode_key, encode_value
-from kafka_zk.transaction.states import TransactionState
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
 TPS = frozenset({TopicPartition("b", 1), TopicPartition("a", 0), TopicPartition("a", 7)})
 ONGOING = TransactionMetadata(5, 3, 60_000, TransactionState.ONGOING, TPS, 1_000, 2_000)

@@ -5,10 +5,10 @@ from types import ModuleType
 
 import pytest
 
-from kafka_zk.transaction import states as states_module
-from kafka_zk.transaction import transaction as transaction_module
-from tests.kafka_zk.transaction.test_schedules import storm
-from tests.kafka_zk.transaction.world import World
+from kafka_zk.broker.transaction import states as states_module
+from kafka_zk.broker.transaction import transaction as transaction_module
+from tests.kafka_zk.broker.transaction.test_schedules import storm
+from tests.kafka_zk.broker.transaction.world import World
 
 pytestmark = pytest.mark.slow
 

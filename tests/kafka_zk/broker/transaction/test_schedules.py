@@ -1,6 +1,6 @@
 """A transactional id under random schedules, by seed: transactions are atomic, producers fenced, nothing stays open."""
 
-from tests.kafka_zk.transaction.world import TIMEOUT_MS, Client, World
+from tests.kafka_zk.broker.transaction.world import TIMEOUT_MS, Client, World
 
 STRIKES = 25
 

@@ -1,7 +1,7 @@
 """The table of states against what Kafka allows, written down from validPreviousStates of TransactionMetadata.scala."""
 
+from kafka_zk.broker.transaction.states import STATES_BY_ID, TRANSITIONS, Event, TransactionState
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.transaction.states import STATES_BY_ID, TRANSITIONS, Event, TransactionState
 
 PREVIOUS = {
     "Empty": {"Empty", "CompleteCommit", "CompleteAbort"},

@@ -10,13 +10,13 @@ from itertools import count
 from random import Random
 from typing import Any, NamedTuple
 
-from kafka_zk.coordinator.replies import Reply
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.coordinator.replies import Reply
+from kafka_zk.broker.transaction.metadata import TransactionMetadata
+from kafka_zk.broker.transaction.requests import Answer, Append, ProducerIdAndEpoch, Result, SendMarkers
+from kafka_zk.broker.transaction.states import TransactionState
+from kafka_zk.broker.transaction.transaction import Transaction
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction.metadata import TransactionMetadata
-from kafka_zk.transaction.requests import Answer, Append, ProducerIdAndEpoch, Result, SendMarkers
-from kafka_zk.transaction.states import TransactionState
-from kafka_zk.transaction.transaction import Transaction
 
 TIMEOUT_MS = 2_000
 TPS = [TopicPartition("t", number) for number in range(4)]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from kafka_zk.cli import breaking
+from kafka_zk.cli.cluster import breaking
 
 
 def test_only_the_links_that_were_slowed_down_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from kafka_zk.cli.cluster_actions import ClusterActions
+from kafka_zk.cli.cluster.cluster_actions import ClusterActions
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.control_socket import Refused
 from kafka_zk.testing.proxied_cluster import ProxiedCluster

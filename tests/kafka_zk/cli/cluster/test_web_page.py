@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.cli.web_page import LOG, WebPage
+from kafka_zk.cli.cluster.web_page import LOG, WebPage
 from kafka_zk.embedded.process import ChildProcess
 
 

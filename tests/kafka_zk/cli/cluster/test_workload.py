@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.cli import workload
-from kafka_zk.cli.workload import MOST_PRODUCERS, Workload
+from kafka_zk.cli.cluster import workload
+from kafka_zk.cli.cluster.workload import MOST_PRODUCERS, Workload
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.control_socket import Refused
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.group_access import GroupAccess, where
-from kafka_zk.cli.group_brokers import GroupBrokers
-from kafka_zk.cli.group_kinds import GroupKind, PartitionOfGroup
-from kafka_zk.client.errors import NoBrokersAvailable
+from kafka_zk.cli.groups.group_access import GroupAccess, where
+from kafka_zk.cli.groups.group_brokers import GroupBrokers
+from kafka_zk.cli.groups.group_kinds import GroupKind, PartitionOfGroup
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.clients.connection.errors import NoBrokersAvailable
 
 BROKER, ZOOKEEPER = GroupKind.BROKER, GroupKind.ZOOKEEPER
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.group_kinds import GroupKind
-from kafka_zk.cli.group_migration import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.groups.group_kinds import GroupKind
+from kafka_zk.cli.groups.group_migration import (
     CHANGED,
     COPIED,
     EARLIER_TOPIC,
@@ -25,8 +25,8 @@ from kafka_zk.cli.group_migration import (
     Row,
     plan,
 )
+from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.registry.offsets import NO_VERSION, StoredOffset
-from kafka_zk.storage.types import TopicPartition
 
 TPS = [TopicPartition("t", number) for number in range(5)]
 OFFSETS = st.dictionaries(st.sampled_from(TPS), st.integers(0, 3))

@@ -4,10 +4,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.group_reset import Target, new_offsets, parse_topics
-from kafka_zk.client.list_offsets import EARLIEST, LATEST, ListedOffset
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.groups.group_reset import Target, new_offsets, parse_topics
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST, ListedOffset
 
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.cli import offsets_file
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.groups import offsets_file
+from kafka_zk.cli.terminal.errors import CommandFailed
 
 NAMES = st.from_regex(r"[a-zA-Z0-9_-]{1,8}", fullmatch=True)
 OFFSETS = st.dictionaries(st.builds(TopicPartition, NAMES, st.integers(0, 2000)), st.integers(0, 2**62), min_size=1)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.cli import reset_plan
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.groups import reset_plan
+from kafka_zk.cli.terminal.errors import CommandFailed
 
 TPS = st.builds(TopicPartition, st.from_regex(r"[a-zA-Z0-9._-]{1,8}", fullmatch=True), st.integers(0, 2000))
 

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from kafka_zk.cli.durations import parse_duration_ms
+from kafka_zk.cli.terminal.durations import parse_duration_ms
 
 
 @pytest.mark.parametrize(

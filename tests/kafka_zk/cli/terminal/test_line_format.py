@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import pytest
 
-from kafka_zk.cli import line_format
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.line_format import LineReader, LineWriter, ParsedLine
+from kafka_zk.cli.terminal import line_format
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.line_format import LineReader, LineWriter, ParsedLine
 
 
 class Record(NamedTuple):

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 import pytest
 
-from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.properties import KEY_VALUE, parse_properties, read_properties
+from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.cli.terminal.properties import KEY_VALUE, parse_properties, read_properties
 
 
 @pytest.mark.parametrize(

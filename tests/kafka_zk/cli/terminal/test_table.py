@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.cli.groups import COLUMNS, MEMBER_COLUMNS
-from kafka_zk.cli.table import SHORTEST, fitted, plain, shortened
+from kafka_zk.cli.groups.groups import COLUMNS, MEMBER_COLUMNS
+from kafka_zk.cli.terminal.table import SHORTEST, fitted, plain, shortened
 
 OWNER = "readers_mac.local-1763815123456-1a2b3c4d-0"
 MEMBER = "a-service-with-a-name-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kafka_zk.cli import groups
+from kafka_zk.cli.groups import groups
 
 NO_TEXT = b"\xff\xfe/consumers/g/offsets/t/0:1\n"
 

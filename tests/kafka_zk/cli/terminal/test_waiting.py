@@ -1,6 +1,6 @@
 """When a command says what it waits for, and how that looks on a terminal and in a pipe."""
 
-from kafka_zk.cli.waiting import WaitingNotice, wrapped
+from kafka_zk.cli.terminal.waiting import WaitingNotice, wrapped
 
 ERASE = "\r\x1b[K"
 FIVE_SECONDS = "waiting for ZooKeeper, at most 5 s"

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from kafka_zk.client.admin import Admin
-from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.errors import BrokerError, KafkaTimeoutError
-from kafka_zk.client.group_admin import CommittedOffset, GroupMember
-from kafka_zk.client.waiting import run
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.admin import Admin
+from kafka_zk.clients.admin.group_admin import CommittedOffset, GroupMember
+from kafka_zk.clients.connection.config import ClientConfig
+from kafka_zk.clients.connection.errors import BrokerError, KafkaTimeoutError
+from kafka_zk.clients.connection.waiting import run
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.client.fake_cluster import finish
-from tests.kafka_zk.client.fake_groups import FakeGroup, FakeGroups
+from tests.kafka_zk.clients.connection.fake_cluster import finish
+from tests.kafka_zk.clients.connection.fake_groups import FakeGroup, FakeGroups
 
 TIMEOUT_MS = 2_000
 CONFIG = ClientConfig(bootstrap_servers="b0:9092,b1:9092", default_api_timeout_ms=TIMEOUT_MS)

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ConnectionLost, ConnectionRefusedError
 from twisted.internet.task import Clock
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -26,9 +27,8 @@ from kafka_zk.protocol.produce import (
     write_produce_response,
 )
 from kafka_zk.protocol.request import response_body_position
-from kafka_zk.storage.record_batch import read_header
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.producer.model_broker import ModelBroker
+from kafka_zk.storage.records.record_batch import read_header
+from tests.kafka_zk.clients.producer.model_broker import ModelBroker
 
 ANSWER_S = 0.001
 EMPTY_FETCH_S = 0.02

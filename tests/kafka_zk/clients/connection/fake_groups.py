@@ -5,11 +5,11 @@ from typing import Any
 
 from twisted.internet.task import Clock
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.client.fake_cluster import FakeCluster, FakeConnection
+from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster, FakeConnection
 
 GROUP_APIS = (
     ApiKey.FIND_COORDINATOR, ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_FETCH, ApiKey.OFFSET_COMMIT,

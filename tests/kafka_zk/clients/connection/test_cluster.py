@@ -7,16 +7,16 @@ from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.internet.error import ConnectionLost, ConnectionRefusedError, DNSLookupError
 from twisted.internet.task import Clock
 
-from kafka_zk.client.admin import Admin
-from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaTimeoutError, NoBrokersAvailable
-from kafka_zk.client.waiting import run
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.admin import Admin
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.config import ClientConfig
+from kafka_zk.clients.connection.errors import BrokerError, ClientClosed, KafkaTimeoutError, NoBrokersAvailable
+from kafka_zk.clients.connection.waiting import run
 from kafka_zk.network.client import RequestTimedOut
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
+from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster, advance, finish
 
 CONFIG = ClientConfig(bootstrap_servers="b0:9092,b1:9092", metadata_max_age_ms=5_000)
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from kafka_zk.client.config import ClientConfig, format_bootstrap_servers, parse_bootstrap_servers
-from kafka_zk.client.errors import ConfigError
-from kafka_zk.consumer.config import ReaderConfig
-from kafka_zk.producer.config import ProducerConfig
+from kafka_zk.clients.connection.config import ClientConfig, format_bootstrap_servers, parse_bootstrap_servers
+from kafka_zk.clients.connection.errors import ConfigError
+from kafka_zk.clients.consumer.config import ReaderConfig
+from kafka_zk.clients.producer.config import ProducerConfig
 
 
 def test_both_spellings_and_strings_are_taken() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.connections import Connections
-from kafka_zk.client.errors import ClientClosed
+from kafka_zk.clients.connection.config import ClientConfig
+from kafka_zk.clients.connection.connections import Connections
+from kafka_zk.clients.connection.errors import ClientClosed
 from kafka_zk.network.client import connect
 
 

@@ -4,13 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 TIMEOUT_S = 60
 
 # What freezegun's freeze_time does: it replaces the functions in ``time``, and wherever modules have imported them.
 PROGRAM = """
 import sys, time
-import kafka_zk.client.reactor_thread
+import kafka_zk.clients.connection.reactor_thread
 from twisted.internet.defer import Deferred
 
 frozen = {getattr(time, name): value for name, value in (("monotonic", 5.0), ("time", 5.0), ("perf_counter", 5.0))}
@@ -30,7 +30,7 @@ async def sleep():
     reactor.callLater(0.05, done.callback, "awake")
     return await done
 
-print(kafka_zk.client.reactor_thread.reactor_thread().call(sleep, timeout_s=20))
+print(kafka_zk.clients.connection.reactor_thread.reactor_thread().call(sleep, timeout_s=20))
 """
 
 

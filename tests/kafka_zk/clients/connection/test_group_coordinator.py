@@ -9,14 +9,14 @@ import pytest
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
-from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.errors import BrokerError, ClientClosed
-from kafka_zk.client.group_coordinator import NO_OFFSET, Committer, GroupCoordinator
-from kafka_zk.client.waiting import run
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.config import ClientConfig
+from kafka_zk.clients.connection.errors import BrokerError, ClientClosed
+from kafka_zk.clients.connection.group_coordinator import NO_OFFSET, Committer, GroupCoordinator
+from kafka_zk.clients.connection.waiting import run
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 FindResponse = codec.response(ApiKey.FIND_COORDINATOR)

@@ -5,11 +5,11 @@ from uuid import UUID
 
 import pytest
 
-from kafka_zk.client.metadata import ClusterMetadata
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.metadata import ClusterMetadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.leader_hint import CurrentLeader, NodeEndpoint
-from kafka_zk.storage.types import TopicPartition
 
 Response = codec.response(ApiKey.METADATA)
 Topic = Response.MetadataResponseTopic

@@ -10,10 +10,10 @@ pytestmark = pytest.mark.slow
 SHARED = """
 import threading
 from twisted.internet import reactor
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.errors import KafkaError, NoBrokersAvailable
-from kafka_zk.client.reactor_thread import reactor_thread
-from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.errors import KafkaError, NoBrokersAvailable
+from kafka_zk.clients.connection.reactor_thread import reactor_thread
+from kafka_zk.clients.producer.blocking import BlockingProducer
 
 for _ in range(3):
     with BlockingAdmin(bootstrap_servers="127.0.0.1:1") as admin:
@@ -35,8 +35,8 @@ reactor_thread().call(inside)
 
 OWN = """
 from twisted.internet import reactor
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.errors import KafkaError
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.errors import KafkaError
 
 def start():
     try:
@@ -57,8 +57,8 @@ except KafkaError as error:
 STOPPED = """
 import threading
 from twisted.internet import reactor
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.errors import KafkaError
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.errors import KafkaError
 
 admin = BlockingAdmin(bootstrap_servers="127.0.0.1:1")
 (thread,) = [each for each in threading.enumerate() if each.name == "kafka-zk reactor"]
@@ -73,7 +73,7 @@ for ask in (admin.list_topics, admin.close):
 
 
 TOLD = """
-from kafka_zk.client.reactor_thread import reactor_thread
+from kafka_zk.clients.connection.reactor_thread import reactor_thread
 
 thread = reactor_thread()
 told = []
@@ -99,9 +99,9 @@ from twisted.internet.base import ReactorBase
 set_back_s = 0.0
 ReactorBase.seconds = staticmethod(lambda: time.time() - set_back_s)  # the wall clock
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.client.reactor_thread import reactor_thread
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.connection.reactor_thread import reactor_thread
 
 with socket.create_server(("127.0.0.1", 0)) as silent:
     with BlockingAdmin(
@@ -117,7 +117,7 @@ with socket.create_server(("127.0.0.1", 0)) as silent:
 
 PENDING = """
 from twisted.internet import reactor
-from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 
 reactor.callLater(0.01, print, "called", flush=True)
 with BlockingAdmin(bootstrap_servers="127.0.0.1:1"):

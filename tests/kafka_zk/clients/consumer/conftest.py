@@ -3,8 +3,8 @@
 import pytest
 from twisted.internet.task import Clock
 
-from tests.kafka_zk.client.fake_cluster import FakeCluster
-from tests.kafka_zk.consumer.fake_group import A, B, FakeGroup, write
+from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster
+from tests.kafka_zk.clients.consumer.fake_group import A, B, FakeGroup, write
 
 
 @pytest.fixture

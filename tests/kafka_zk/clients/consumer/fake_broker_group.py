@@ -6,14 +6,14 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from kafka_zk.client.waiting import run
-from kafka_zk.consumer.consumer import Consumer
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.consumer.consumer import Consumer
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from tests.kafka_zk.client.fake_cluster import FakeConnection, advance, finish
-from tests.kafka_zk.client.fake_groups import FakeGroups
-from tests.kafka_zk.consumer.fake_group import A, B, write
+from tests.kafka_zk.clients.connection.fake_cluster import FakeConnection, advance, finish
+from tests.kafka_zk.clients.connection.fake_groups import FakeGroups
+from tests.kafka_zk.clients.consumer.fake_group import A, B, write
 
 _MEMBER_APIS = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP)
 _REQUEST_TIMEOUT_S = 30.0

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock, deferLater
 
-from kafka_zk.client.waiting import run
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.clients.consumer.zookeeper_consumer import ZookeeperConsumer
 from kafka_zk.rebalance.delivery import Delivery, Start
-from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.client.fake_cluster import FakeCluster, finish
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
+from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster, finish
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

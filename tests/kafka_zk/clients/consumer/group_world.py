@@ -12,7 +12,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_zk.consumer.group_effects import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.group import Group, GroupConfig
+from kafka_zk.broker.group.records import GroupMetadataValue
+from kafka_zk.broker.group.requests import (
+    AnswerJoin,
+    AnswerSync,
+    JoinGroup,
+    JoinResult,
+    Now,
+    Reply,
+    StoreGroup,
+    SyncGroup,
+    SyncResult,
+)
+from kafka_zk.broker.group.requests import Effect as GroupEffect
+from kafka_zk.clients.consumer.group_effects import (
     CountPartitions,
     Drop,
     Effect,
@@ -27,24 +42,9 @@ from kafka_zk.consumer.group_effects import (
     Start,
     Stop,
 )
-from kafka_zk.consumer.group_member import GroupMember, MemberConfig
-from kafka_zk.group.group import Group, GroupConfig
-from kafka_zk.group.records import GroupMetadataValue
-from kafka_zk.group.requests import (
-    AnswerJoin,
-    AnswerSync,
-    JoinGroup,
-    JoinResult,
-    Now,
-    Reply,
-    StoreGroup,
-    SyncGroup,
-    SyncResult,
-)
-from kafka_zk.group.requests import Effect as GroupEffect
+from kafka_zk.clients.consumer.group_member import GroupMember, MemberConfig
 from kafka_zk.protocol.consumer_protocol import read_assignment
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 SESSION_MS = 6_000
 REBALANCE_MS = 10_000

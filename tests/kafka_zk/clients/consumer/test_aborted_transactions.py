@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kafka_zk.consumer.aborted_transactions import batches_with_aborted
-from kafka_zk.consumer.config import ReaderConfig
-from kafka_zk.consumer.fetch_state import FetchState
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.aborted_transactions import batches_with_aborted
+from kafka_zk.clients.consumer.config import ReaderConfig
+from kafka_zk.clients.consumer.fetch_state import FetchState
 from kafka_zk.protocol.fetch import AbortedTransaction, FetchedPartition
-from kafka_zk.storage.errors import InvalidRecord
-from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.files.errors import InvalidRecord
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
 TP = TopicPartition("t", 0)
 COMMIT, ABORT = 1, 0

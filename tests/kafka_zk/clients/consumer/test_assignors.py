@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.consumer.assignors import ASSIGNORS, Assigned, GroupMemberSubscription
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.assignors import ASSIGNORS, Assigned, GroupMemberSubscription
 from kafka_zk.protocol.consumer_protocol import NO_GENERATION, Subscription
-from kafka_zk.storage.types import TopicPartition
 
 TOPICS = ("a", "b", "c")
 COUNTS = st.fixed_dictionaries({topic: st.integers(0, 5) for topic in TOPICS})

@@ -4,13 +4,13 @@ import pytest
 from twisted.internet.defer import CancelledError
 from twisted.internet.task import Clock
 
-from kafka_zk.client.waiting import run
-from kafka_zk.consumer.consumer import Consumer
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.consumer.consumer import Consumer
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from tests.kafka_zk.client.fake_cluster import advance, finish
-from tests.kafka_zk.consumer.fake_broker_group import BrokersOfOneMember, joined, two_partitions
-from tests.kafka_zk.consumer.fake_group import A
+from tests.kafka_zk.clients.connection.fake_cluster import advance, finish
+from tests.kafka_zk.clients.consumer.fake_broker_group import BrokersOfOneMember, joined, two_partitions
+from tests.kafka_zk.clients.consumer.fake_group import A
 
 CLOSE_S = 10.0
 """What the last commit and LeaveGroup are given together."""
@@ -145,7 +145,7 @@ def test_a_close_waits_for_a_user_no_longer_than_it_should_whoever_else_waits_fo
     clock: Clock, brokers: BrokersOfOneMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rebalance waits for max.poll.interval.ms, which is longer; nothing goes on in the background."""
-    monkeypatch.setattr("kafka_zk.consumer.consumer._CLOSE_PATIENCE_S", 3.0)
+    monkeypatch.setattr("kafka_zk.clients.consumer.consumer._CLOSE_PATIENCE_S", 3.0)
     consumer = joined(clock, brokers, max_poll_records=10)
     consume(clock, consumer)
     brokers.is_rebalancing = True

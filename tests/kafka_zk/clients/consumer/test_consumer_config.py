@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_zk.client.errors import ConfigError
-from kafka_zk.consumer.consumer_config import ConsumerConfig
+from kafka_zk.clients.connection.errors import ConfigError
+from kafka_zk.clients.consumer.consumer_config import ConsumerConfig
 
 
 def test_the_defaults_are_kafkas() -> None:

@@ -9,15 +9,15 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from kafka_zk.client.waiting import run
-from kafka_zk.consumer.consumer import Consumer
-from kafka_zk.consumer.errors import CommitRefused
-from kafka_zk.consumer.rebalance_listener import RebalanceListener
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.consumer.consumer import Consumer
+from kafka_zk.clients.consumer.errors import CommitRefused
+from kafka_zk.clients.consumer.rebalance_listener import RebalanceListener
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.client.fake_cluster import advance, finish
-from tests.kafka_zk.consumer.fake_broker_group import BrokersOfOneMember, joined, two_partitions
-from tests.kafka_zk.consumer.fake_group import A
+from tests.kafka_zk.clients.connection.fake_cluster import advance, finish
+from tests.kafka_zk.clients.consumer.fake_broker_group import BrokersOfOneMember, joined, two_partitions
+from tests.kafka_zk.clients.consumer.fake_group import A
 
 COOPERATIVE = {"partition_assignment_strategy": "cooperative-sticky", "enable_auto_commit": False}
 REQUEST_TIMEOUT_S = 5.0

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.client.errors import KafkaError, broker_error
-from kafka_zk.client.list_offsets import EARLIEST, LATEST
-from kafka_zk.consumer.config import ReaderConfig
-from kafka_zk.consumer.fetch_state import After, FetchState, Lookup, UnreadableBatch, Wanted
-from kafka_zk.consumer.starts import Start, Timestamp
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import KafkaError, broker_error
+from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST
+from kafka_zk.clients.consumer.config import ReaderConfig
+from kafka_zk.clients.consumer.fetch_state import After, FetchState, Lookup, UnreadableBatch, Wanted
+from kafka_zk.clients.consumer.starts import Start, Timestamp
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition
-from kafka_zk.storage.record_batch import RecordBatchBuilder, set_crc
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder, set_crc
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_zk.consumer.group_effects import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.group_effects import (
     CountPartitions,
     Drop,
     Effect,
@@ -19,10 +20,9 @@ from kafka_zk.consumer.group_effects import (
     Start,
     Stop,
 )
-from kafka_zk.consumer.group_member import GroupMember, MemberConfig, MemberState
+from kafka_zk.clients.consumer.group_member import GroupMember, MemberConfig, MemberState
 from kafka_zk.protocol.consumer_protocol import read_assignment, read_subscription, write_assignment
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 SESSION_MS, REBALANCE_MS, HEARTBEAT_MS, BACKOFF_MS = 6_000, 10_000, 2_000, 100

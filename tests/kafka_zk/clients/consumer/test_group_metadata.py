@@ -2,11 +2,11 @@
 
 from twisted.internet.task import Clock
 
-from kafka_zk.client.waiting import run
+from kafka_zk.clients.connection.waiting import run
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from tests.kafka_zk.client.fake_cluster import advance, finish
-from tests.kafka_zk.consumer.fake_broker_group import joined, two_partitions
+from tests.kafka_zk.clients.connection.fake_cluster import advance, finish
+from tests.kafka_zk.clients.consumer.fake_broker_group import joined, two_partitions
 
 
 def test_who_holds_records_that_were_taken_away_is_in_no_generation(clock: Clock) -> None:

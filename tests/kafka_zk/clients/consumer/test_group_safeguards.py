@@ -7,10 +7,10 @@ from types import ModuleType
 
 import pytest
 
-from kafka_zk.consumer import assignors as assignors_module
-from kafka_zk.consumer import group_member as member_module
-from tests.kafka_zk.consumer import group_world
-from tests.kafka_zk.consumer.test_group_schedules import storm
+from kafka_zk.clients.consumer import assignors as assignors_module
+from kafka_zk.clients.consumer import group_member as member_module
+from tests.kafka_zk.clients.consumer import group_world
+from tests.kafka_zk.clients.consumer.test_group_schedules import storm
 
 pytestmark = pytest.mark.slow
 

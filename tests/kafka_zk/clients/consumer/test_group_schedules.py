@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.kafka_zk.consumer.group_world import REBALANCE_MS, SESSION_MS, Consumer, World
+from tests.kafka_zk.clients.consumer.group_world import REBALANCE_MS, SESSION_MS, Consumer, World
 
 STRIKES = 30
 REST_MS = 4 * (SESSION_MS + REBALANCE_MS) + 10_000

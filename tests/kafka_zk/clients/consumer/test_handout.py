@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_zk.consumer.handout import Handout
-from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.handout import Handout
+from kafka_zk.clients.consumer.records import ConsumerRecord
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

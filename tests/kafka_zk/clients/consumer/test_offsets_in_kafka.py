@@ -9,11 +9,11 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from kafka_zk.client.waiting import run
-from kafka_zk.consumer.offsets_in_kafka import OffsetsInKafka
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.consumer.offsets_in_kafka import OffsetsInKafka
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.rebalance.delivery import Start
-from kafka_zk.storage.types import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

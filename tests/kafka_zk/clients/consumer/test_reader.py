@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from kafka_zk.client.errors import BrokerError, ClientClosed
-from kafka_zk.client.waiting import run
-from kafka_zk.consumer.reader import Reader
-from kafka_zk.consumer.records import ConsumerRecord
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import BrokerError, ClientClosed
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.consumer.reader import Reader
+from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
+from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster, advance, finish
 
 TPS = [TopicPartition("t", 0), TopicPartition("t", 1)]
 

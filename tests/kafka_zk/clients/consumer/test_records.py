@@ -2,10 +2,10 @@
 
 import pytest
 
-from kafka_zk.consumer.records import decode_batch
-from kafka_zk.storage.errors import CorruptRecord
-from kafka_zk.storage.record_batch import RecordBatchBuilder, read_header
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.records import decode_batch
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder, read_header
 
 TP = TopicPartition("t", 2)
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.client.errors import ConfigError
-from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
+from kafka_zk.clients.connection.errors import ConfigError
+from kafka_zk.clients.consumer.zookeeper_config import ZookeeperConsumerConfig
+from kafka_zk.clients.serdes import SERDES
 from kafka_zk.rebalance.config import GroupConfig
-from kafka_zk.serialization.serdes import SERDES
 
 
 def config(**options: Any) -> ZookeeperConsumerConfig:

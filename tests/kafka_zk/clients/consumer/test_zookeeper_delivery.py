@@ -7,13 +7,13 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from kafka_zk.client.errors import KafkaError
-from kafka_zk.client.waiting import run
-from kafka_zk.consumer.errors import RecordDeserializationError
-from kafka_zk.consumer.rebalance_listener import RebalanceListener
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
-from tests.kafka_zk.consumer.fake_group import A, B, FakeGroup, joined, offsets, poll, write
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.consumer.errors import RecordDeserializationError
+from kafka_zk.clients.consumer.rebalance_listener import RebalanceListener
+from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster, advance, finish
+from tests.kafka_zk.clients.consumer.fake_group import A, B, FakeGroup, joined, offsets, poll, write
 
 
 def test_nothing_is_handed_out_without_the_lease(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:

@@ -6,13 +6,13 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from kafka_zk.client.errors import ClientClosed, KafkaError
-from kafka_zk.client.waiting import run
-from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
-from kafka_zk.registry.errors import ConnectionTimeout, DuplicateConsumerId
-from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
-from tests.kafka_zk.consumer.fake_broker_group import BrokersOfOneMember
-from tests.kafka_zk.consumer.fake_group import A, FakeGroup, joined, poll, write
+from kafka_zk.clients.connection.errors import ClientClosed, KafkaError
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.consumer.zookeeper_consumer import ZookeeperConsumer
+from kafka_zk.registry.client.errors import ConnectionTimeout, DuplicateConsumerId
+from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster, advance, finish
+from tests.kafka_zk.clients.consumer.fake_broker_group import BrokersOfOneMember
+from tests.kafka_zk.clients.consumer.fake_group import A, FakeGroup, joined, poll, write
 
 
 def test_close_commits_what_was_processed_and_does_not_wait(

@@ -3,12 +3,12 @@
 import pytest
 from twisted.internet.task import Clock
 
-from kafka_zk.client.errors import BrokerError
-from kafka_zk.client.waiting import run
-from kafka_zk.consumer.errors import CommitRefused, NoOffsetForPartition
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
-from tests.kafka_zk.consumer.fake_group import A, B, FakeGroup, joined, offsets, poll
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import BrokerError
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.consumer.errors import CommitRefused, NoOffsetForPartition
+from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster, advance, finish
+from tests.kafka_zk.clients.consumer.fake_group import A, B, FakeGroup, joined, offsets, poll
 
 
 def test_records_come_from_the_committed_offset(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:

@@ -3,8 +3,8 @@
 from twisted.internet.task import Clock
 
 from kafka_zk.protocol.api_keys import ApiKey
-from tests.kafka_zk.client.fake_cluster import ANSWER_S, FakeCluster, advance
-from tests.kafka_zk.consumer.fake_group import A, B, FakeGroup, joined, offsets, poll
+from tests.kafka_zk.clients.connection.fake_cluster import ANSWER_S, FakeCluster, advance
+from tests.kafka_zk.clients.consumer.fake_group import A, B, FakeGroup, joined, offsets, poll
 
 
 def test_the_topics_of_a_subscription_are_known_before_anything_is_owned(

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from kafka_zk.client.waiting import run
-from kafka_zk.consumer.records import ConsumerRecord
-from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
-from tests.kafka_zk.consumer.fake_group import A, FakeGroup, joined, offsets, poll, write
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster, advance, finish
+from tests.kafka_zk.clients.consumer.fake_group import A, FakeGroup, joined, offsets, poll, write
 
 
 def test_release_waits_for_the_holder_to_ask_for_more(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:

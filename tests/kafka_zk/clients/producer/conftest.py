@@ -3,7 +3,7 @@
 import pytest
 from twisted.internet.task import Clock
 
-from tests.kafka_zk.client.fake_cluster import FakeCluster
+from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster
 
 
 @pytest.fixture

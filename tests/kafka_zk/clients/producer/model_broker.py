@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.produce import PartitionResult
-from kafka_zk.storage.record_batch import check_crc, decode_records, read_header
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.records.record_batch import check_crc, decode_records, read_header
 
 _REMEMBERED = 5
 

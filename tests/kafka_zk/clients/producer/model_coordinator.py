@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from kafka_zk.client.errors import broker_error
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import broker_error
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 _PASSING = (
     ErrorCode.CONCURRENT_TRANSACTIONS,

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from kafka_zk.client.errors import KafkaError, KafkaTimeoutError
-from kafka_zk.client.waiting import run
-from kafka_zk.producer import prepared_transaction, transaction_manager
-from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.errors import IllegalTransactionState, TransactionAbortable, TransactionAborted
-from kafka_zk.producer.producer import Producer, ProducerRecord
-from kafka_zk.producer.transaction_state import Outcome, State, outcome_of
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import KafkaError, KafkaTimeoutError
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.producer import prepared_transaction, transaction_manager
+from kafka_zk.clients.producer.config import ProducerConfig
+from kafka_zk.clients.producer.errors import IllegalTransactionState, TransactionAbortable, TransactionAborted
+from kafka_zk.clients.producer.producer import Producer, ProducerRecord
+from kafka_zk.clients.producer.transaction_state import Outcome, State, outcome_of
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
-from tests.kafka_zk.producer.model_coordinator import ModelCoordinator
+from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster, advance, finish
+from tests.kafka_zk.clients.producer.model_coordinator import ModelCoordinator
 
 TP = TopicPartition("t", 0)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.producer.partitioners import make_partitioner, murmur2, partition_for_key
+from kafka_zk.clients.producer.partitioners import make_partitioner, murmur2, partition_for_key
 
 # Computed with org.apache.kafka.common.utils.Utils.murmur2 of kafka-clients 3.9.1 (signed, as Java prints them).
 JAVA_MURMUR2 = {

@@ -7,7 +7,8 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from kafka_zk.client.errors import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import (
     BufferExhausted,
     ClientClosed,
     ConfigError,
@@ -15,14 +16,13 @@ from kafka_zk.client.errors import (
     KafkaTimeoutError,
     RecordTooLargeError,
 )
-from kafka_zk.client.waiting import run
-from kafka_zk.producer.future import RecordFuture
-from kafka_zk.producer.producer import Producer, ProducerRecord
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.producer.future import RecordFuture
+from kafka_zk.clients.producer.producer import Producer, ProducerRecord
+from kafka_zk.clients.serdes import SerializationError
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.serialization.serdes import SerializationError
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
+from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster, advance, finish
 
 
 def producer_for(clock: Clock, brokers: FakeCluster, **options: Any) -> Producer:

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.client.errors import KafkaError, KafkaTimeoutError
-from kafka_zk.producer.batch import ProducerBatch
-from kafka_zk.producer.completion import BatchCompletion
-from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.future import RecordFuture
-from kafka_zk.producer.idempotence import Idempotence
-from kafka_zk.producer.record_accumulator import RecordAccumulator
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import KafkaError, KafkaTimeoutError
+from kafka_zk.clients.producer.batch import ProducerBatch
+from kafka_zk.clients.producer.completion import BatchCompletion
+from kafka_zk.clients.producer.config import ProducerConfig
+from kafka_zk.clients.producer.future import RecordFuture
+from kafka_zk.clients.producer.idempotence import Idempotence
+from kafka_zk.clients.producer.record_accumulator import RecordAccumulator
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.produce import PartitionResult
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.producer.model_broker import ModelBroker
+from tests.kafka_zk.clients.producer.model_broker import ModelBroker
 
 NODES = (0, 1)
 

@@ -4,11 +4,16 @@ import random
 
 import pytest
 
-from kafka_zk.client.errors import KafkaError, broker_error
-from kafka_zk.producer.errors import IllegalTransactionState, ProducerFenced, TransactionAbortable, TransactionFatal
-from kafka_zk.producer.transaction_state import FOLLOWING, Outcome, State, TransactionState, outcome_of
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import KafkaError, broker_error
+from kafka_zk.clients.producer.errors import (
+    IllegalTransactionState,
+    ProducerFenced,
+    TransactionAbortable,
+    TransactionFatal,
+)
+from kafka_zk.clients.producer.transaction_state import FOLLOWING, Outcome, State, TransactionState, outcome_of
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

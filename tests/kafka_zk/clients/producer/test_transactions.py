@@ -8,20 +8,20 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
-from kafka_zk.client.errors import KafkaError, KafkaTimeoutError, broker_error
-from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
-from kafka_zk.client.waiting import run
-from kafka_zk.producer import transaction_manager
-from kafka_zk.producer.config import ProducerConfig
-from kafka_zk.producer.errors import ProducerFenced, TransactionAbortable, TransactionFatal
-from kafka_zk.producer.idempotence import Idempotence
-from kafka_zk.producer.transaction_manager import Batches, TransactionManager
-from kafka_zk.producer.transaction_scope import TransactionScope
-from kafka_zk.producer.transaction_state import State, TransactionState
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.clients.connection.group_coordinator import ConsumerGroupMetadata
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.producer import transaction_manager
+from kafka_zk.clients.producer.config import ProducerConfig
+from kafka_zk.clients.producer.errors import ProducerFenced, TransactionAbortable, TransactionFatal
+from kafka_zk.clients.producer.idempotence import Idempotence
+from kafka_zk.clients.producer.transaction_manager import Batches, TransactionManager
+from kafka_zk.clients.producer.transaction_scope import TransactionScope
+from kafka_zk.clients.producer.transaction_state import State, TransactionState
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.producer.model_coordinator import ModelCoordinator
+from tests.kafka_zk.clients.producer.model_coordinator import ModelCoordinator
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 GROUP = ConsumerGroupMetadata("g", "m", 3)

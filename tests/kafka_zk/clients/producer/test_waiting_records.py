@@ -7,7 +7,8 @@ import pytest
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import Clock
 
-from kafka_zk.client.errors import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.errors import (
     BrokerError,
     BufferExhausted,
     ClientClosed,
@@ -15,15 +16,14 @@ from kafka_zk.client.errors import (
     KafkaTimeoutError,
     RecordTooLargeError,
 )
-from kafka_zk.client.waiting import run, sleep
-from kafka_zk.producer import transaction_manager
-from kafka_zk.producer.errors import IllegalTransactionState, TransactionAbortable, TransactionAborted
-from kafka_zk.producer.producer import Producer, ProducerRecord
+from kafka_zk.clients.connection.waiting import run, sleep
+from kafka_zk.clients.producer import transaction_manager
+from kafka_zk.clients.producer.errors import IllegalTransactionState, TransactionAbortable, TransactionAborted
+from kafka_zk.clients.producer.producer import Producer, ProducerRecord
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
-from tests.kafka_zk.producer.model_coordinator import ModelCoordinator
+from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster, advance, finish
+from tests.kafka_zk.clients.producer.model_coordinator import ModelCoordinator
 
 NEW = 3
 """The number of the partition that is added."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.serialization.serdes import SERDES, SerializationError, StringSerde
+from kafka_zk.clients.serdes import SERDES, SerializationError, StringSerde
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.demo import run
-from kafka_zk.demo.errors import DemoFailed
-from kafka_zk.demo.lake import DemoLake
-from kafka_zk.demo.run import Demo
-from kafka_zk.demo.show import Silent
-from kafka_zk.demo.tally import Tally
+from kafka_zk.learn.demo import run
+from kafka_zk.learn.demo.errors import DemoFailed
+from kafka_zk.learn.demo.lake import DemoLake
+from kafka_zk.learn.demo.run import Demo
+from kafka_zk.learn.demo.show import Silent
+from kafka_zk.learn.demo.tally import Tally
 
 
 class Shown(Silent):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.demo import flights
-from kafka_zk.demo.errors import DemoFailed
+from kafka_zk.learn.demo import flights
+from kafka_zk.learn.demo.errors import DemoFailed
 
 CSV = """\
 year,dep_time,dep_delay,carrier,tailnum

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.demo import lake as demo_lake
-from kafka_zk.demo.errors import DemoFailed
-from kafka_zk.demo.lake import DemoLake
+from kafka_zk.learn.demo import lake as demo_lake
+from kafka_zk.learn.demo.errors import DemoFailed
+from kafka_zk.learn.demo.lake import DemoLake
 
 Start = Callable[[dict[str, object]], DemoLake]
 
@@ -15,7 +15,7 @@ Start = Callable[[dict[str, object]], DemoLake]
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """``start(config)``: a lake with a worker that behaves as the configuration says; closed at the end."""
-    monkeypatch.setattr(demo_lake, "_WORKER", "tests.kafka_zk.demo.fake_worker")
+    monkeypatch.setattr(demo_lake, "_WORKER", "tests.kafka_zk.learn.demo.fake_worker")
     lakes: list[DemoLake] = []
 
     def begin(config: dict[str, object]) -> DemoLake:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.demo.tally import Tally
+from kafka_zk.learn.demo.tally import Tally
 
 SENT = [(b"UA", b"1"), (b"AA", b"2"), (b"UA", b"3")]
 

@@ -1,6 +1,6 @@
 """Lag as bars."""
 
-from kafka_zk.lesson.chart import bar, lag_chart, lags
+from kafka_zk.learn.lesson.chart import bar, lag_chart, lags
 
 
 def test_lag_is_what_was_written_and_not_handed_out() -> None:

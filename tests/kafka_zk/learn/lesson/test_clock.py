@@ -1,6 +1,6 @@
 """The lesson's time stands still while the teacher holds it."""
 
-from kafka_zk.lesson.clock import LessonClock
+from kafka_zk.learn.lesson.clock import LessonClock
 
 
 class Wall:

@@ -7,12 +7,12 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from kafka_zk.client.waiting import run
-from kafka_zk.lesson.clock import LessonClock
-from kafka_zk.lesson.errors import ChapterLeft
-from kafka_zk.lesson.gate import Fire, Gate, GatedClient
-from kafka_zk.registry.client import EventType, WatchedEvent
-from kafka_zk.registry.errors import NoNode
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.learn.lesson.clock import LessonClock
+from kafka_zk.learn.lesson.errors import ChapterLeft
+from kafka_zk.learn.lesson.gate import Fire, Gate, GatedClient
+from kafka_zk.registry.client.client import EventType, WatchedEvent
+from kafka_zk.registry.client.errors import NoNode
 
 CHILD = WatchedEvent(EventType.CHILD, "/a")
 

@@ -1,6 +1,6 @@
 """The lag around several kills, laid over each other."""
 
-from kafka_zk.lesson.kills import BIN_MS, TIMES_MS, Kill, Written, average_input, usual_lag
+from kafka_zk.learn.lesson.kills import BIN_MS, TIMES_MS, Kill, Written, average_input, usual_lag
 
 KILLS = [Kill(killed_s, frozenset({1})) for killed_s in (10.0, 20.0, 30.0)]
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.lesson import course, keys
-from kafka_zk.lesson.errors import ChapterLeft
-from kafka_zk.lesson.gate import Fire
-from kafka_zk.lesson.keys import Key
-from kafka_zk.lesson.teacher import Teacher
-from kafka_zk.registry.client import EventType, WatchedEvent
+from kafka_zk.learn.lesson import course, keys
+from kafka_zk.learn.lesson.errors import ChapterLeft
+from kafka_zk.learn.lesson.gate import Fire
+from kafka_zk.learn.lesson.keys import Key
+from kafka_zk.learn.lesson.teacher import Teacher
+from kafka_zk.registry.client.client import EventType, WatchedEvent
 
 
 class Reader:

@@ -1,6 +1,7 @@
 """From the coordinator's events, and from what is seen from outside, to rebalances of a broker's group."""
 
-from kafka_zk.group.events import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.events import (
     AssignmentCompleted,
     JoinCompleted,
     MemberDeparted,
@@ -11,15 +12,14 @@ from kafka_zk.group.events import (
     RebalancePrepared,
     StaticMemberReturned,
 )
-from kafka_zk.group.requests import Departure
+from kafka_zk.broker.group.requests import Departure
 from kafka_zk.rebalance.events import DeliveryStarted, DeliveryStopped
+from kafka_zk.recorder.timeline.broker_group import RECORD_MS, BrokerGroupRebalances
+from kafka_zk.recorder.timeline.deliveries import Silence
+from kafka_zk.recorder.timeline.events import FIRST_LOOK, GenerationSeen, SeenMember, StateSeen
+from kafka_zk.recorder.timeline.rebalances import QUIET_MS, CoordinatedBy, GroupRebalance
+from kafka_zk.recorder.timeline.summary import Summaries
 from kafka_zk.registry.events import Event
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.broker_group import RECORD_MS, BrokerGroupRebalances
-from kafka_zk.timeline.deliveries import Silence
-from kafka_zk.timeline.events import FIRST_LOOK, GenerationSeen, SeenMember, StateSeen
-from kafka_zk.timeline.rebalances import QUIET_MS, CoordinatedBy, GroupRebalance
-from kafka_zk.timeline.summary import Summaries
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 Assigned = dict[str, tuple[TopicPartition, ...]]

@@ -1,18 +1,18 @@
 """What gets into the timeline of a broker's group."""
 
-from kafka_zk.group.events import MemberJoined, MemberToldToRejoin
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.events import MemberJoined, MemberToldToRejoin
 from kafka_zk.rebalance.events import DeliveryStarted
-from kafka_zk.registry.client import EventType
+from kafka_zk.recorder.timeline.broker_timeline import BrokerTimeline
+from kafka_zk.recorder.timeline.events import FIRST_LOOK, SeenMember
+from kafka_zk.recorder.timeline.lines import RebalanceLines, StepLines
+from kafka_zk.recorder.timeline.members_now import MembersNow
+from kafka_zk.recorder.timeline.timeline import Timeline
+from kafka_zk.recorder.timeline.trace_file import Traced
+from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.events import Event, WatchFired
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.broker_timeline import BrokerTimeline
-from kafka_zk.timeline.events import FIRST_LOOK, SeenMember
-from kafka_zk.timeline.lines import RebalanceLines, StepLines
-from kafka_zk.timeline.members_now import MembersNow
-from kafka_zk.timeline.timeline import Timeline
-from kafka_zk.timeline.trace_file import Traced
-from tests.kafka_zk.timeline.test_broker_group import assigned, completed, joins, prepared, seen, synced, told
-from tests.kafka_zk.timeline.test_member_names import ANNA
+from tests.kafka_zk.recorder.timeline.test_broker_group import assigned, completed, joins, prepared, seen, synced, told
+from tests.kafka_zk.recorder.timeline.test_member_names import ANNA
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

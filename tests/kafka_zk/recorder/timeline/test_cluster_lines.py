@@ -2,8 +2,9 @@
 
 import pytest
 
-from kafka_zk.controller.context import LeadershipInfo
-from kafka_zk.controller.events import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.context import LeadershipInfo
+from kafka_zk.broker.controller.events import (
     ControllerChanged,
     ControllerElected,
     IsrsChanged,
@@ -12,20 +13,19 @@ from kafka_zk.controller.events import (
     RequestFailed,
     RequestSent,
 )
-from kafka_zk.controller.states import PartitionState
+from kafka_zk.broker.controller.states import PartitionState
+from kafka_zk.broker.replica.events import ControllerIgnored, RoleChanged
+from kafka_zk.broker.replica.partition import Role
+from kafka_zk.broker.transaction.events import TransactionChanged
+from kafka_zk.broker.transaction.states import TransactionState
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.client import EventType
+from kafka_zk.recorder.timeline.cluster_events import BrokerGone, ControllerSeen, LeadershipSeen
+from kafka_zk.recorder.timeline.cluster_lines import HOLD_BACK_MS, ClusterEvents, ClusterLines
+from kafka_zk.recorder.timeline.cluster_narrator import ClusterNarrator
+from kafka_zk.recorder.timeline.events import OBSERVER
+from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.events import Event, Reread, WatchArmed, WatchFired
-from kafka_zk.replica.events import ControllerIgnored, RoleChanged
-from kafka_zk.replica.partition import Role
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.cluster_events import BrokerGone, ControllerSeen, LeadershipSeen
-from kafka_zk.timeline.cluster_lines import HOLD_BACK_MS, ClusterEvents, ClusterLines
-from kafka_zk.timeline.cluster_narrator import ClusterNarrator
-from kafka_zk.timeline.events import OBSERVER
-from kafka_zk.transaction.events import TransactionChanged
-from kafka_zk.transaction.states import TransactionState
-from tests.kafka_zk.timeline.samples import every_event
+from tests.kafka_zk.recorder.timeline.samples import every_event
 
 T = [TopicPartition("t", number) for number in range(9)]
 IDS = "/brokers/ids"
@@ -129,7 +129,11 @@ def test_events_are_held_back_until_slower_processes_have_told_theirs() -> None:
     assert [line[14:] for line in lines.lines(1_000 + HOLD_BACK_MS)] == ["znodes        /controller names broker 2"]
 
 
-_MODULES = ("kafka_zk.controller.events", "kafka_zk.replica.events", "kafka_zk.timeline.cluster_events")
+_MODULES = (
+    "kafka_zk.broker.controller.events",
+    "kafka_zk.broker.replica.events",
+    "kafka_zk.recorder.timeline.cluster_events",
+)
 _REPEATS = {ControllerChanged}  # what a read of /controller says already
 
 

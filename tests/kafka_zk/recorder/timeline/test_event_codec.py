@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import Claimed
+from kafka_zk.recorder.timeline.event_codec import EVENT_TYPES, UnknownEvent, decode, encode
 from kafka_zk.registry.events import Event
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.event_codec import EVENT_TYPES, UnknownEvent, decode, encode
-from tests.kafka_zk.timeline.samples import every_event, kinds
+from tests.kafka_zk.recorder.timeline.samples import every_event, kinds
 
 
 @pytest.mark.parametrize("event", every_event(), ids=lambda event: type(event).__name__)

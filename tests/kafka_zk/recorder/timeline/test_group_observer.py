@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.recorder.timeline.events import OwnersSeen
+from kafka_zk.recorder.timeline.group_observer import GroupObserver
 from kafka_zk.registry.znodes import consumers as znodes
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.events import OwnersSeen
-from kafka_zk.timeline.group_observer import GroupObserver
 from tests.rebalance.old_consumer import GROUP
 from tests.rebalance.world import Group
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import (
     DeliveryStarted,
     DeliveryStopped,
@@ -11,14 +12,13 @@ from kafka_zk.rebalance.events import (
     RebalanceFinished,
     RebalanceStarted,
 )
+from kafka_zk.recorder.timeline.deliveries import Change
+from kafka_zk.recorder.timeline.events import FIRST_LOOK, MemberGone, MemberSeen, OwnersSeen
+from kafka_zk.recorder.timeline.lines import RebalanceLines, StepLines
+from kafka_zk.recorder.timeline.picture import letters, picture
+from kafka_zk.recorder.timeline.timeline import Timeline
+from kafka_zk.recorder.timeline.trace_file import Traced
 from kafka_zk.registry.events import Event
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.deliveries import Change
-from kafka_zk.timeline.events import FIRST_LOOK, MemberGone, MemberSeen, OwnersSeen
-from kafka_zk.timeline.lines import RebalanceLines, StepLines
-from kafka_zk.timeline.picture import letters, picture
-from kafka_zk.timeline.timeline import Timeline
-from kafka_zk.timeline.trace_file import Traced
 
 T = [TopicPartition("t", number) for number in range(30)]
 ANNA, BEN = "g_anna", "g_ben"

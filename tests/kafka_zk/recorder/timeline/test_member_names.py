@@ -1,6 +1,7 @@
 """Short names in the place of member ids."""
 
-from kafka_zk.group.events import (
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.events import (
     AssignmentCompleted,
     JoinCompleted,
     MemberDeparted,
@@ -8,12 +9,11 @@ from kafka_zk.group.events import (
     RebalancePrepared,
     StaticMemberReturned,
 )
-from kafka_zk.group.requests import Departure
+from kafka_zk.broker.group.requests import Departure
 from kafka_zk.rebalance.events import DeliveryStopped
+from kafka_zk.recorder.timeline.events import FIRST_LOOK, GenerationSeen, SeenMember
+from kafka_zk.recorder.timeline.member_names import MemberNames
 from kafka_zk.registry.events import Event
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.events import FIRST_LOOK, GenerationSeen, SeenMember
-from kafka_zk.timeline.member_names import MemberNames
 
 T0 = TopicPartition("t", 0)
 

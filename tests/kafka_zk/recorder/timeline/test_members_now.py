@@ -1,11 +1,11 @@
 """What each member is doing now."""
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import Committed, DeliveryStarted, MemberRegistered
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.events import MemberSeen, OwnersSeen
-from kafka_zk.timeline.members_now import LastEvent, MemberNow, MembersNow
-from kafka_zk.timeline.timeline import Timeline
-from kafka_zk.timeline.trace_file import Traced
+from kafka_zk.recorder.timeline.events import MemberSeen, OwnersSeen
+from kafka_zk.recorder.timeline.members_now import LastEvent, MemberNow, MembersNow
+from kafka_zk.recorder.timeline.timeline import Timeline
+from kafka_zk.recorder.timeline.trace_file import Traced
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

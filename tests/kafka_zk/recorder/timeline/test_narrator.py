@@ -2,15 +2,15 @@
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import ClaimWaits
+from kafka_zk.recorder.timeline.narrator import Narrator, listed, short_name
 from kafka_zk.registry.events import Event
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.narrator import Narrator, listed, short_name
-from tests.kafka_zk.timeline.samples import every_event
+from tests.kafka_zk.recorder.timeline.samples import every_event
 
 _OF_BROKERS = (
-    "kafka_zk.controller.events", "kafka_zk.replica.events", "kafka_zk.timeline.cluster_events",
-    "kafka_zk.transaction.events",
+    "kafka_zk.broker.controller.events", "kafka_zk.broker.replica.events", "kafka_zk.recorder.timeline.cluster_events",
+    "kafka_zk.broker.transaction.events",
 )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Events in order, and rebalances between them."""
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import (
     DeliveryStarted,
     GenerationWritten,
@@ -7,12 +8,11 @@ from kafka_zk.rebalance.events import (
     RebalanceFinished,
     RebalanceStarted,
 )
+from kafka_zk.recorder.timeline.events import MemberGone, MemberSeen
+from kafka_zk.recorder.timeline.rebalances import QUIET_MS, GroupRebalance
+from kafka_zk.recorder.timeline.timeline import HOLD_BACK_MS, Timeline, document
+from kafka_zk.recorder.timeline.trace_file import Traced
 from kafka_zk.registry.events import Reread
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.events import MemberGone, MemberSeen
-from kafka_zk.timeline.rebalances import QUIET_MS, GroupRebalance
-from kafka_zk.timeline.timeline import HOLD_BACK_MS, Timeline, document
-from kafka_zk.timeline.trace_file import Traced
 
 A, B = "g_a", "g_b"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.rebalance.events import MemberLeft, MemberRegistered
-from kafka_zk.timeline.trace_file import TraceFollower, TraceWriter
+from kafka_zk.recorder.timeline.trace_file import TraceFollower, TraceWriter
 
 EVENTS = [MemberRegistered(1, "g_a", "started", 5, 77), MemberLeft(2, "g_a", "this member leaves", 0)]
 

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from kafka_zk.registry.transaction_log import (
+from kafka_zk.recorder.zookeeper_files.transaction_log import (
     Created,
     DataSet,
     Deleted,

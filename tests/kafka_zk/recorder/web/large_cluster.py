@@ -3,7 +3,14 @@
 import json
 from collections.abc import Iterator
 
-from kafka_zk.registry.transaction_log import Created, DataSet, Operation, SessionClosed, SessionCreated, Transaction
+from kafka_zk.recorder.zookeeper_files.transaction_log import (
+    Created,
+    DataSet,
+    Operation,
+    SessionClosed,
+    SessionCreated,
+    Transaction,
+)
 
 BEGIN_MS = 1_700_000_000_000
 REPLICAS = 3

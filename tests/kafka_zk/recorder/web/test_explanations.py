@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.timeline.event_codec import EVENT_TYPES
-from kafka_zk.web.explanations import code, explanation
-from kafka_zk.web.recording import CHANGES, SESSION_BEGAN, SESSION_ENDED
+from kafka_zk.recorder.timeline.event_codec import EVENT_TYPES
+from kafka_zk.recorder.web.explanations import code, explanation
+from kafka_zk.recorder.web.recording import CHANGES, SESSION_BEGAN, SESSION_ENDED
 
-REPOSITORY_ROOT = Path(__file__).resolve().parents[3]
+REPOSITORY_ROOT = Path(__file__).resolve().parents[4]
 KINDS = (*CHANGES, SESSION_BEGAN, SESSION_ENDED, *EVENT_TYPES)
 
 
@@ -24,6 +24,8 @@ def test_what_is_unknown_is_not_explained() -> None:
     assert explanation("Invented") is None
 
 
-@pytest.mark.parametrize("file", ["", "/etc/passwd", "../setup.cfg", "kafka_zk/__init__.py", "kafka_zk/web/server.py"])
+@pytest.mark.parametrize(
+    "file", ["", "/etc/passwd", "../setup.cfg", "kafka_zk/__init__.py", "kafka_zk/recorder/web/server.py"]
+)
 def test_only_the_named_modules_can_be_read(file: str) -> None:
     assert code(file) is None

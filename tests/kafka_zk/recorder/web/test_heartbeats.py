@@ -4,9 +4,9 @@ import pytest
 
 from kafka_zk.embedded.health import NoAnswer, NotAllowed
 from kafka_zk.embedded.ports import AnswerTooLong
-from kafka_zk.web import heartbeats as module
-from kafka_zk.web.heartbeats import HEARD, SILENT, Connection, Heartbeats, parse
-from tests.kafka_zk.web.answering import SetAnswers, answering
+from kafka_zk.recorder.web import heartbeats as module
+from kafka_zk.recorder.web.heartbeats import HEARD, SILENT, Connection, Heartbeats, parse
+from tests.kafka_zk.recorder.web.answering import SetAnswers, answering
 
 LINE = " /127.0.0.1:4{0}[1](queued=0,recved={1},sent=8,sid={0:#x},lop=PING,to=6000,lcxid=0x1,lzxid=0x2,lresp=3)\n"
 ASKS = " /127.0.0.1:58742[0](queued=0,recved=1,sent=0)\n\n"

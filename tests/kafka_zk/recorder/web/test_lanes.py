@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.web.lanes import LaneGroup, Silence, is_folded, silences
+from kafka_zk.recorder.web.lanes import LaneGroup, Silence, is_folded, silences
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ Colour = tuple[float, float, float]
 
 
 def colours() -> list[str]:
-    text = resources.files("kafka_zk.web").joinpath("static/dom.js").read_text()
+    text = resources.files("kafka_zk.recorder.web").joinpath("static/dom.js").read_text()
     [listed] = re.findall(r"const COLOURS = \[(.*)\]", text)
     return re.findall(r"#[0-9a-f]{6}", listed)
 

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from kafka_zk.client.errors import KafkaTimeoutError
-from kafka_zk.client.group_admin import GroupDescription, GroupMember, ListedGroup
-from kafka_zk.client.list_offsets import ListedOffset
-from kafka_zk.client.waiting import run
-from kafka_zk.group.events import AssignmentCompleted
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.group.events import AssignmentCompleted
+from kafka_zk.clients.admin.group_admin import GroupDescription, GroupMember, ListedGroup
+from kafka_zk.clients.connection.errors import KafkaTimeoutError
+from kafka_zk.clients.connection.list_offsets import ListedOffset
+from kafka_zk.clients.connection.waiting import run
+from kafka_zk.recorder.web import samples as module
+from kafka_zk.recorder.web.asked_groups import AskedGroups
+from kafka_zk.recorder.web.recording import Recording
+from kafka_zk.recorder.web.sampled import to_ask
+from kafka_zk.recorder.web.sampler import Sampler, Wanted, series
+from kafka_zk.recorder.web.samples import Samples
+from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
 from kafka_zk.registry.events import Event
-from kafka_zk.registry.transaction_log import Created, Transaction
-from kafka_zk.storage.types import TopicPartition
-from kafka_zk.web import samples as module
-from kafka_zk.web.asked_groups import AskedGroups
-from kafka_zk.web.recording import Recording
-from kafka_zk.web.sampled import to_ask
-from kafka_zk.web.sampler import Sampler, Wanted, series
-from kafka_zk.web.samples import Samples
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BROKER = b'{"version":4,"host":"h","port":%d,"endpoints":["PLAINTEXT://h:%d"],"timestamp":"1","jmx_port":-1,'
@@ -164,7 +164,7 @@ class Cluster:
 
 def test_a_silent_broker_costs_its_own_partitions_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """And whatever fails, the next second is another one."""
-    monkeypatch.setattr("kafka_zk.web.sampler.Admin", Cluster)
+    monkeypatch.setattr("kafka_zk.recorder.web.sampler.Admin", Cluster)
     taken: list[Mapping[str, int | None]] = []
     asked = iter([Wanted((), {}, {}, ()), Wanted(("h:1",), {T0: "broker 0", T1: "broker 1"}, {}, ())])
     clock = Clock()

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.registry.snapshot import SnapshotZnode
-from kafka_zk.registry.transaction_log import Created, DataSet, Operation, Restored, Transaction
+from kafka_zk.recorder.web.api import RecordingApi
+from kafka_zk.recorder.web.recording import Recording
+from kafka_zk.recorder.web.sources import without_secrets
+from kafka_zk.recorder.zookeeper_files.snapshot import SnapshotZnode
+from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Operation, Restored, Transaction
 from kafka_zk.registry.znodes.secrets import HIDDEN
-from kafka_zk.web.api import RecordingApi
-from kafka_zk.web.recording import Recording
-from kafka_zk.web.sources import without_secrets
 
 SECRET = "stored_key=c2VjcmV0"
 PATH = "/config/users/alice"

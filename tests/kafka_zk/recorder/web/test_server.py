@@ -4,9 +4,9 @@ import pytest
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
-from kafka_zk.web.api import RecordingApi
-from kafka_zk.web.recording import Recording
-from kafka_zk.web.server import WebServer, _Listener
+from kafka_zk.recorder.web.api import RecordingApi
+from kafka_zk.recorder.web.recording import Recording
+from kafka_zk.recorder.web.server import WebServer, _Listener
 
 
 class Request:
@@ -91,6 +91,6 @@ def test_another_site_may_link_to_the_page_but_not_ask_it(site: bytes) -> None:
 
 
 def test_the_code_of_an_event_is_text() -> None:
-    given = answer(b"GET /api-code?file=kafka_zk/controller/active.py HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    given = answer(b"GET /api-code?file=kafka_zk/broker/controller/active.py HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert b"Content-Type: text/plain" in given and b"class " in given
-    assert b" 404 " in answer(b"GET /api-code?file=kafka_zk/web/server.py HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert b" 404 " in answer(b"GET /api-code?file=kafka_zk/recorder/web/server.py HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -4,10 +4,10 @@ import pytest
 
 from kafka_zk.embedded.health import NoAnswer, NotAllowed
 from kafka_zk.embedded.ports import AnswerTooLong
-from kafka_zk.web import watch_table as module
-from kafka_zk.web.recording import Recording
-from kafka_zk.web.watch_table import WatchTable, parse
-from tests.kafka_zk.web.answering import SetAnswers, answering
+from kafka_zk.recorder.web import watch_table as module
+from kafka_zk.recorder.web.recording import Recording
+from kafka_zk.recorder.web.watch_table import WatchTable, parse
+from tests.kafka_zk.recorder.web.answering import SetAnswers, answering
 
 ANSWER = "0x1000\n\t/brokers/ids\n\t/controller\n0xf000000000000001\n\t/kafka/a\n\n"
 NAMES = {0x1000: "broker-0", 0x1001: "broker-0", 0x2000: "page"}

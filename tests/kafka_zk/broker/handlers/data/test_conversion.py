@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.legacy_message_set import LegacyMessage, read_message_set, write_message_set
-from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import Harness, batch
-from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced, values
+from kafka_zk.storage.records.compression import Compression
+from kafka_zk.storage.records.legacy_message_set import LegacyMessage, read_message_set, write_message_set
+from tests.kafka_zk.broker.handlers.conftest import Harness, batch
+from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched, produce, produced, values
 
 Make = Callable[..., Harness]
 NOW_MS = 1_700_000_000_000
