@@ -17,7 +17,7 @@ from kafka_zk.embedded import interrupts
 
 
 class _Entry(NamedTuple):
-    """``module`` is one of this package, or the whole name of one of a package above, found by its name only."""
+    """``module`` is a module below this package."""
 
     module: str
     help: str
@@ -25,10 +25,10 @@ class _Entry(NamedTuple):
 
 
 COMMANDS = {
-    "up": _Entry("up", "Run a whole cluster in the foreground: ZooKeeper and brokers."),
-    "break": _Entry("breaking", "Kill, pause, expire or cut off a broker of kafka-zk up."),
-    "broker": _Entry("broker", "Run one broker of a server.properties file."),
-    "zookeeper": _Entry("zookeeper", "Run one real ZooKeeper server."),
+    "up": _Entry("cluster.up", "Run a whole cluster in the foreground: ZooKeeper and brokers."),
+    "break": _Entry("cluster.breaking", "Kill, pause, expire or cut off a broker of kafka-zk up."),
+    "broker": _Entry("cluster.broker", "Run one broker of a server.properties file."),
+    "zookeeper": _Entry("cluster.zookeeper", "Run one real ZooKeeper server."),
     "topics": _Entry("topics", "Create, list, describe and delete topics.", is_client=True),
     "reassign": _Entry("reassign", "Move partitions to other brokers.", is_client=True),
     "elect-leaders": _Entry("elect_leaders", "Have preferred leaders, or unclean ones, elected.", is_client=True),
@@ -36,18 +36,18 @@ COMMANDS = {
     "produce": _Entry("produce", "Write lines of stdin or a file to a topic.", is_client=True),
     "consume": _Entry("consume", "Read records of partitions, or as a member of a group.", is_client=True),
     "watch": _Entry("watch", "Follow a group's rebalances live.", is_client=True),
-    "web": _Entry("web", "See in a browser what happens to a cluster, and wind it back.", is_client=True),
+    "web": _Entry("cluster.web", "See in a browser what happens to a cluster, and wind it back.", is_client=True),
     "offsets": _Entry("offsets", "Show the first and last offsets of partitions, or those at a time.", is_client=True),
     "groups": _Entry(
-        "groups", "Consumer groups, at brokers and in ZooKeeper: show, reset, migrate, remove.", is_client=True
+        "groups.groups", "Consumer groups, at brokers and in ZooKeeper: show, reset, migrate, remove.", is_client=True
     ),
     "dump-log": _Entry("dump_log", "Show what lies in segment and index files."),
     "znodes": _Entry("znodes", "Show the znode tree with data and owners.", is_client=True),
-    "extract": _Entry("kafka_zk.cli.spark.extract", "What is new of a topic into a folder by Spark, exactly once."),
-    "lake": _Entry("kafka_zk.cli.spark.lake", "Check folders that extract has written: every offset once."),
-    "replay": _Entry("replay", "Play famous outages, and scenarios of your own, on a simulated cluster."),
-    "lesson": _Entry("lesson", "How consumer groups work, step by step on a live cluster.", is_client=True),
-    "demo": _Entry("demo", "336,776 flights through a real cluster and back, checked.", is_client=True),
+    "extract": _Entry("spark.extract", "What is new of a topic into a folder by Spark, exactly once."),
+    "lake": _Entry("spark.lake", "Check folders that extract has written: every offset once."),
+    "replay": _Entry("cluster.replay", "Play famous outages, and scenarios of your own, on a simulated cluster."),
+    "lesson": _Entry("cluster.lesson", "How consumer groups work, step by step on a live cluster.", is_client=True),
+    "demo": _Entry("cluster.demo", "336,776 flights through a real cluster and back, checked.", is_client=True),
 }
 
 
@@ -72,9 +72,8 @@ class LazyGroup(CommandGroup):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        module = entry.module if "." in entry.module else f"kafka_zk.cli.{entry.module}"
         with interrupts.held():
-            command: click.Command = importlib.import_module(module).command
+            command: click.Command = importlib.import_module(f"kafka_zk.cli.{entry.module}").command
         return with_narrow_examples(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

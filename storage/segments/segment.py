@@ -25,16 +25,10 @@ from kafka_zk.storage.files.filenames import (
 from kafka_zk.storage.files.files import remove_file, sync_path, write_all
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.records.record_batch import HEADER_SIZE, BatchHeader, read_header
+from kafka_zk.storage.segments import segment_scan
 from kafka_zk.storage.segments.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from kafka_zk.storage.segments.offset_index import OffsetIndex
-from kafka_zk.storage.segments.segment_scan import (
-    BatchSpan,
-    find_boundary,
-    find_offset,
-    is_indexed,
-    iter_spans,
-    read_range,
-)
+from kafka_zk.storage.segments.segment_scan import BatchSpan
 from kafka_zk.storage.segments.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from kafka_zk.storage.segments.time_index import NO_TIMESTAMP, TimeIndex
 from kafka_zk.storage.segments.transaction_index import TransactionIndex
@@ -286,12 +280,12 @@ class Segment:
         return read_header(files.pread(self.fileno(), HEADER_SIZE, position))
 
     def read(self, position: int, size_bytes: int) -> bytes:
-        return read_range(self.fileno(), position, size_bytes)
+        return segment_scan.read_range(self.fileno(), position, size_bytes)
 
     def spans(self, position: int = 0, end: int | None = None, chunk_bytes: int = 8192) -> Iterator[BatchSpan]:
         """The batches from a boundary on; raises CorruptRecord where there is none."""
         end = self.size_bytes if end is None else end
-        return iter_spans(self.fileno(), position, end, chunk_bytes) if position < end else iter(())
+        return segment_scan.iter_spans(self.fileno(), position, end, chunk_bytes) if position < end else iter(())
 
     def sound_spans(self, position: int = 0) -> Iterator[BatchSpan]:
         """As ``spans``, but goes on behind damage at the next indexed batch."""
@@ -313,20 +307,20 @@ class Segment:
         if slot:
             indexed_offset, position = index.entry(slot - 1)
             try:
-                return find_offset(self.fileno(), offset, position, self.size_bytes, indexed_offset)
+                return segment_scan.find_offset(self.fileno(), offset, position, self.size_bytes, indexed_offset)
             except CorruptRecord:  # of the index, or of the log: then it comes again
                 slot -= 1
-        return find_offset(self.fileno(), offset, self._position_before(slot), self.size_bytes)
+        return segment_scan.find_offset(self.fileno(), offset, self._position_before(slot), self.size_bytes)
 
     def boundary(self, start: int, limit: int) -> tuple[int, int, int]:
         """The last batch boundary from ``start`` to ``limit``: (position, offset there, size of the batch there)."""
         near = self.offset_index.floor_position(limit)
         if near > start:
             try:
-                return find_boundary(self.fileno(), near, limit, self.size_bytes)
+                return segment_scan.find_boundary(self.fileno(), near, limit, self.size_bytes)
             except CorruptRecord:  # as in find
                 pass
-        return find_boundary(self.fileno(), start, limit, self.size_bytes)
+        return segment_scan.find_boundary(self.fileno(), start, limit, self.size_bytes)
 
     def position_for(self, offset: int) -> int:
         """Where to start reading to find ``offset``: a batch boundary before it, the nearest that the index knows."""
@@ -355,7 +349,7 @@ class Segment:
         """Whether an entry of the offset index leads to a batch that lies there."""
         with suppress(CorruptRecord, StopIteration):
             span = next(self.spans(position, chunk_bytes=HEADER_SIZE))
-            return span.base_offset >= self.base_offset and is_indexed(span, indexed_offset)
+            return span.base_offset >= self.base_offset and segment_scan.is_indexed(span, indexed_offset)
         return False
 
     def is_indexed_timestamp(self, timestamp_ms: int, offset: int) -> bool:
@@ -409,7 +403,7 @@ class Segment:
         last_entry = self.offset_index.last_entry
         for span in self.spans(last_entry[1]):
             next_offset = span.last_offset + 1
-            if span.position == last_entry[1] and last_entry[1] and not is_indexed(span, last_entry[0]):
+            if span.position == last_entry[1] and last_entry[1] and not segment_scan.is_indexed(span, last_entry[0]):
                 raise CorruptRecord(f"{self.path}: the last index entry does not fit the batch at {span.position}")
         if last_entry[1] and next_offset <= last_entry[0]:
             raise CorruptRecord(f"{self.path}: the last index entry points to position {last_entry[1]}, after the end")
@@ -603,4 +597,4 @@ class FileSlice:
 
     def read(self) -> bytes:
         """The bytes; fewer than ``size_bytes`` if the file was truncated meanwhile."""
-        return read_range(self.segment.fileno(), self.position, self.size_bytes)
+        return segment_scan.read_range(self.segment.fileno(), self.position, self.size_bytes)

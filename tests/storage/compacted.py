@@ -17,8 +17,7 @@ from kafka_zk.storage.records.record_batch import (
     decode_records,
     iter_batches,
 )
-
-from .helpers import T0, append, new_log
+from tests.storage.helpers import T0, append, new_log
 
 CODECS = ("none", "none", "gzip", "snappy", "lz4", "zstd")
 SMALL = CleanerConfig(dedupe_buffer_bytes=24 * 1_000, io_buffer_bytes=1024)

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_zk.storage.files import files
-
-from .faults import FaultyFiles
+from tests.storage.faults import FaultyFiles
 
 
 @pytest.fixture

@@ -26,9 +26,8 @@ from kafka_zk.storage.files.filenames import (
 )
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.record_batch import check_crc, decode_records, iter_batches, read_header
-
-from .helpers import append, batch
-from .made_directory import (
+from tests.storage.helpers import append, batch
+from tests.storage.made_directory import (
     CLEAN,
     COMPACTED,
     END,

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .damaged_files import (
+from tests.storage.damaged_files import (
     KAFKA,
     OURS,
     REFUSED,
@@ -23,7 +23,7 @@ from .damaged_files import (
     stored,
     undamaged,
 )
-from .made_directory import CLEAN, END, KILLED, make
+from tests.storage.made_directory import CLEAN, END, KILLED, make
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "damaged-files.md"
 _HEAD = """# Damaged files

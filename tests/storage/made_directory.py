@@ -22,8 +22,7 @@ from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder, decode_records
-
-from .helpers import Clock, append, batch
+from tests.storage.helpers import Clock, append, batch
 
 CLEAN, KILLED = "clean stop", "kill"
 CLUSTER_ID = "dgHHDDEuS6uOPGGVLS9rkQ"

@@ -19,9 +19,8 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.log_cleaner_manager import LogCleanerManager
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import decode_records, iter_batches
-
-from .compacted import SMALL
-from .helpers import T0, Clock, append, batch, present
+from tests.storage.compacted import SMALL
+from tests.storage.helpers import T0, Clock, append, batch, present
 
 LEADER = TopicPartition("led", 0)
 FOLLOWER = TopicPartition("copied", 0)

@@ -12,9 +12,8 @@ from kafka_zk.storage.files.findings import Finding
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.log_manager import LogManager
-
-from .compacted import SMALL
-from .helpers import T0, Clock, append, batch, present
+from tests.storage.compacted import SMALL
+from tests.storage.helpers import T0, Clock, append, batch, present
 
 TP = TopicPartition("events", 0)
 CHECKPOINT = "cleaner-offset-checkpoint"

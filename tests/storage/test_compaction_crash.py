@@ -16,9 +16,8 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.recovery_work import run_here
 from kafka_zk.storage.manager.log_loader import load_log_steps
 from tests.soak.power import JournaledDisk, Killed
-
-from .compacted import History, check
-from .helpers import TP
+from tests.storage.compacted import History, check
+from tests.storage.helpers import TP
 
 pytestmark = pytest.mark.slow
 

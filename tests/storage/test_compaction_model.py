@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.storage.cleaner.cleaner import CleanerConfig
-
-from .compacted import SMALL, History, check
-from .helpers import reopen
+from tests.storage.compacted import SMALL, History, check
+from tests.storage.helpers import reopen
 
 
 def run_history(path: Path, seed: int, steps: int = 120) -> History:

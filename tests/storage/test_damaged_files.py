@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from .damaged_files import OURS, Damage, Results, complaints, damages, run_here, stored
-from .damaged_files_page import DOCUMENT, document
-from .made_directory import Made, make
+from tests.storage.damaged_files import OURS, Damage, Results, complaints, damages, run_here, stored
+from tests.storage.damaged_files_page import DOCUMENT, document
+from tests.storage.made_directory import Made, make
 
 _DAMAGES = pytest.mark.parametrize("damage", list(damages()), ids=lambda damage: damage.name)
 

@@ -9,8 +9,7 @@ from kafka_zk.sim.disk import SimDisk
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.manager.log_manager import LogManager
-
-from .helpers import TP, Clock, append, batch
+from tests.storage.helpers import TP, Clock, append, batch
 
 
 def manager(path: Path) -> LogManager:

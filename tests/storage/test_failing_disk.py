@@ -8,10 +8,9 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.log_manager import LogManager
-
-from .faults import NO_SPACE, FaultyFiles
-from .helpers import T0, Clock, append, batch, present, read_values
-from .test_log_manager import manager
+from tests.storage.faults import NO_SPACE, FaultyFiles
+from tests.storage.helpers import T0, Clock, append, batch, present, read_values
+from tests.storage.manager.test_log_manager import manager
 
 
 class Disks:

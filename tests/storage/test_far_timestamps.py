@@ -11,8 +11,7 @@ from kafka_zk.storage.files.errors import InvalidTimestamp
 from kafka_zk.storage.records.conversion import down_convert, up_convert
 from kafka_zk.storage.records.legacy_message_set import encode_message, read_message_set
 from kafka_zk.storage.records.log_validator import validate_batch
-
-from .helpers import T0, append, batch, new_log, offset_for_timestamp, read_offsets
+from tests.storage.helpers import T0, append, batch, new_log, offset_for_timestamp, read_offsets
 
 _TIMESTAMPS = struct.Struct(">qq")
 LAST = 2**63 - 1

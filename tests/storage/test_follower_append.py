@@ -6,8 +6,7 @@ import pytest
 
 from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord
 from kafka_zk.storage.log.log import Log
-
-from .helpers import T0, append, batch, new_log, present, read_offsets
+from tests.storage.helpers import T0, append, batch, new_log, present, read_offsets
 
 
 def copied(tmp_path: Path) -> tuple[Log, bytes, Log]:

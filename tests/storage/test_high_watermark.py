@@ -11,9 +11,8 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.log_validator import validate_batch
 from kafka_zk.storage.segments.segment import Segment
 from kafka_zk.storage.segments.segment_scan import BatchSpan
-
-from .helpers import T0, TP, append, batch, new_log, present, reopen
-from .test_log_manager import crash, manager
+from tests.storage.helpers import T0, TP, append, batch, new_log, present, reopen
+from tests.storage.manager.test_log_manager import crash, manager
 
 HIGH_WATERMARK, TXN_COMMITTED = FetchIsolation.HIGH_WATERMARK, FetchIsolation.TXN_COMMITTED
 

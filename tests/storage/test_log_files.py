@@ -11,9 +11,8 @@ from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.record_batch import iter_batches
 from kafka_zk.storage.segments import log_segments
-
-from .faults import NO_SPACE, FaultyFiles
-from .helpers import T0, append, batch, new_log, present, read_offsets, read_values, reopen
+from tests.storage.faults import NO_SPACE, FaultyFiles
+from tests.storage.helpers import T0, append, batch, new_log, present, read_offsets, read_values, reopen
 
 
 def filled(tmp_path: Path, count: int = 12, **config: Any) -> Log:

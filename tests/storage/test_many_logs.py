@@ -14,9 +14,8 @@ from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.manager.log_dir import LOGS_AT_ONCE, Works, close_logs_steps
 from kafka_zk.storage.manager.log_loader import create_log
 from kafka_zk.storage.manager.log_manager import LogManager
+from tests.storage.faults import FaultyFiles
 from tests.storage.helpers import TP, Clock, append, batch, max_timestamp_offset, offset_for_timestamp, present, reopen
-
-from .faults import FaultyFiles
 
 COUNTED = ("sync", "sync_data", "rename", "make_directory", "open")
 

@@ -21,10 +21,9 @@ from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.manager.log_start import StartReport
 from kafka_zk.storage.segments.log_segments import LogSegments
 from tests.soak.power import JournaledDisk
-
-from .compacted import SMALL
-from .helpers import T0, Clock, append, batch, new_log, present, read_offsets, reopen
-from .power_history import LEADER, Lives
+from tests.storage.compacted import SMALL
+from tests.storage.helpers import T0, Clock, append, batch, new_log, present, read_offsets, reopen
+from tests.storage.power_history import LEADER, Lives
 
 SEEDS = 60
 

@@ -34,9 +34,8 @@ from kafka_zk.storage.segments.transaction_index import (
     encode_transaction_index,
     transaction_index_problem,
 )
-
-from .faults import FaultyFiles
-from .helpers import T0, append, batch, new_log, reopen
+from tests.storage.faults import FaultyFiles
+from tests.storage.helpers import T0, append, batch, new_log, reopen
 
 ENTRIES = [
     AbortedTransaction(0, 7, 0, 10, 5),  # another began at 5 and is open still

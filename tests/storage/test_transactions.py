@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .transaction_model import run_history
+from tests.storage.transaction_model import run_history
 
 
 @pytest.mark.parametrize("seed", range(60))

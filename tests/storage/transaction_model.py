@@ -14,8 +14,7 @@ from kafka_zk.storage.records.end_transaction_marker import marker_batch
 from kafka_zk.storage.records.log_validator import validate_batch
 from kafka_zk.storage.records.record_batch import decode_records, iter_batches
 from kafka_zk.storage.segments.transaction_index import ENTRY_SIZE, AbortedTransaction, decode_transaction_index
-
-from .helpers import T0, batch, new_log, reopen
+from tests.storage.helpers import T0, batch, new_log, reopen
 
 PRODUCERS = range(1, 5)
 PLAIN = -1

@@ -7,8 +7,7 @@ import pytest
 from twisted.internet.defer import CancelledError
 
 from kafka_zk.network.readable import when_readable
-
-from .harness import LocalReactor
+from tests.kafka_zk.network.harness import LocalReactor
 
 
 @pytest.fixture

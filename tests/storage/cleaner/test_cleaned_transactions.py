@@ -13,9 +13,8 @@ from kafka_zk.storage.segments.transaction_index import (
     decode_transaction_index,
     encode_transaction_index,
 )
-
-from .compacted import SMALL, batches, records
-from .helpers import T0, append, new_log
+from tests.storage.compacted import SMALL, batches, records
+from tests.storage.helpers import T0, append, new_log
 
 RETENTION_MS = 1_000
 LATER = T0 + RETENTION_MS

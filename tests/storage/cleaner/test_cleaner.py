@@ -14,9 +14,8 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.compression import Compression
 from kafka_zk.storage.records.legacy_message_set import LegacyMessage, read_message_set, write_message_set
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder, assemble_batch, encode_record
-
-from .compacted import SMALL, batches, records
-from .helpers import T0, append, batch, new_log, read_offsets, reopen
+from tests.storage.compacted import SMALL, batches, records
+from tests.storage.helpers import T0, append, batch, new_log, read_offsets, reopen
 
 MOST = (1 << 31) - 1
 

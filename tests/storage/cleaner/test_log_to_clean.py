@@ -11,9 +11,8 @@ from kafka_zk.storage.cleaner.log_to_clean import Cleaning, clean_here, look_at
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
-
-from .compacted import SMALL, records
-from .helpers import T0, append, batch, new_log, read_offsets, reopen
+from tests.storage.compacted import SMALL, records
+from tests.storage.helpers import T0, append, batch, new_log, read_offsets, reopen
 
 LAG_MS = 60_000
 

@@ -28,8 +28,7 @@ from kafka_zk.storage.records.record_batch import (
     set_crc,
 )
 from kafka_zk.storage.segments.segment_scan import BatchSpan
-
-from .helpers import T0
+from tests.storage.helpers import T0
 
 DAY_MS = 86_400_000
 NO_TRANSACTIONS = CleanedTransactions(TransactionEnds(lambda ends: iter(())))

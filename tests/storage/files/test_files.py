@@ -7,10 +7,9 @@ import pytest
 
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.log_config import LogConfig
-
-from .faults import IO_ERROR, NO_SPACE, FaultyFiles
-from .helpers import T0, TP, append, batch, new_log, read_offsets, reopen
-from .test_log_manager import manager
+from tests.storage.faults import IO_ERROR, NO_SPACE, FaultyFiles
+from tests.storage.helpers import T0, TP, append, batch, new_log, read_offsets, reopen
+from tests.storage.manager.test_log_manager import manager
 
 
 def test_everything_goes_through_the_file_system_in_use(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from kafka_zk.storage.files.checkpoints import format_checkpoint, write_offsets
 from kafka_zk.storage.files.findings import Finding, discard, free_path
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.manager.log_manager import LogManager
-
-from .helpers import T0, TP, Clock, append, batch, offset_for_timestamp, present, read_offsets, read_values
+from tests.storage.helpers import T0, TP, Clock, append, batch, offset_for_timestamp, present, read_offsets, read_values
 
 START_OFFSETS = "log-start-offset-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"

@@ -19,8 +19,7 @@ from kafka_zk.storage.records.conversion import down_convert, up_convert
 from kafka_zk.storage.records.legacy_message_set import LegacyMessage, write_message_set
 from kafka_zk.storage.records.record_batch import MAX_UNCOMPRESSED_BYTES
 from kafka_zk.storage.segments.timestamp_search import SearchWork
-
-from .helpers import T0, append, batch, new_log
+from tests.storage.helpers import T0, append, batch, new_log
 
 DEADLINE_S = 30
 

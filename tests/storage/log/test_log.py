@@ -19,8 +19,7 @@ from kafka_zk.storage.files.errors import (
 )
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.record_batch import BatchHeader, check_crc, decode_records, iter_batches, read_header
-
-from .helpers import (
+from tests.storage.helpers import (
     T0,
     append,
     batch,

@@ -12,8 +12,7 @@ from kafka_zk.storage.log.marker_appends import append_markers
 from kafka_zk.storage.records.end_transaction_marker import MarkerBatch, marker_batch, plain_marker
 from kafka_zk.storage.records.log_validator import validate_batch
 from kafka_zk.storage.records.record_batch import read_header
-
-from .helpers import T0, append, batch, new_log, read_offsets, reopen
+from tests.storage.helpers import T0, append, batch, new_log, read_offsets, reopen
 
 PRODUCERS = range(7, 27)
 

@@ -8,8 +8,7 @@ from kafka_zk.storage.files.errors import RecordBatchTooLarge, RecordTooLarge
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.own_appends import append_record
 from kafka_zk.storage.records.log_validator import validate_batch
-
-from .helpers import T0, batch, new_log, read_offsets, reopen
+from tests.storage.helpers import T0, batch, new_log, read_offsets, reopen
 
 
 def looked_at(log: Log, data: bytearray, leader_epoch: int, now_ms: int) -> object:

@@ -19,9 +19,8 @@ from kafka_zk.storage.log.producer_snapshot import ProducerEntry, encode_snapsho
 from kafka_zk.storage.log.producer_state import ProducerState
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import read_header
-
-from .faults import FaultyFiles
-from .helpers import T0, Clock, append, batch, reopen
+from tests.storage.faults import FaultyFiles
+from tests.storage.helpers import T0, Clock, append, batch, reopen
 
 TP = TopicPartition("events", 0)
 PRODUCERS = 5

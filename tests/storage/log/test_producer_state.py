@@ -34,8 +34,7 @@ from kafka_zk.storage.records.end_transaction_marker import (
 )
 from kafka_zk.storage.records.record_batch import BatchHeader, read_header
 from kafka_zk.storage.segments.segment import Segment
-
-from .helpers import T0, append, batch, new_log, reopen
+from tests.storage.helpers import T0, append, batch, new_log, reopen
 
 
 def header(sequence: int, count: int = 1, epoch: int = 0, producer_id: int = 1, attributes: int = 0) -> BatchHeader:

@@ -17,8 +17,7 @@ from kafka_zk.storage.log.recovery_work import run_here
 from kafka_zk.storage.manager.log_loader import load_log_steps
 from kafka_zk.storage.records.record_batch import BatchHeader, iter_batches, read_header
 from tests.soak.power import JournaledDisk
-
-from .helpers import T0, append, batch, new_log, present, read_offsets, read_values, reopen
+from tests.storage.helpers import T0, append, batch, new_log, present, read_offsets, read_values, reopen
 
 
 def filled(tmp_path: Path, count: int = 8, **config: Any) -> tuple[Log, list[LogAppendInfo]]:

@@ -11,8 +11,7 @@ from kafka_zk.storage.manager.dump import Row, dump_file
 from kafka_zk.storage.records.legacy_message_set import encode_message
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from kafka_zk.storage.segments.transaction_index import AbortedTransaction, encode_transaction_index
-
-from .helpers import T0, append, batch, new_log
+from tests.storage.helpers import T0, append, batch, new_log
 
 
 @pytest.fixture

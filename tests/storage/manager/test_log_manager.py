@@ -16,9 +16,8 @@ from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.manager.meta_properties import MetaProperties, read_meta_properties
-
-from .faults import FaultyFiles
-from .helpers import T0, Clock, append, batch, present, read_offsets
+from tests.storage.faults import FaultyFiles
+from tests.storage.helpers import T0, Clock, append, batch, present, read_offsets
 
 
 def manager(*paths: Path | str, clock: Clock | None = None, **arguments: Any) -> LogManager:

@@ -13,8 +13,7 @@ from kafka_zk.storage.files.findings import Finding
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.manager.meta_properties import MetaProperties, check_meta_properties, read_meta_properties
-
-from .helpers import TP, Clock, append, batch, present, read_offsets
+from tests.storage.helpers import TP, Clock, append, batch, present, read_offsets
 
 OURS = MetaProperties(3, "cluster")
 

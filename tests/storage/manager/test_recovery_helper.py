@@ -16,8 +16,7 @@ from kafka_zk.storage.log.recovery_work import ScanWork, Work
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.manager.log_start import DirectoryOpening, StartProgress
 from kafka_zk.storage.manager.recovery_helper import HelperPool
-
-from .helpers import Clock, append, batch, present, read_values
+from tests.storage.helpers import Clock, append, batch, present, read_values
 
 BIG = TopicPartition("big", 0)
 SMALL = TopicPartition("small", 0)

@@ -13,8 +13,7 @@ from kafka_zk.storage.records.compression import Compression, compress, decompre
 from kafka_zk.storage.records.log_validator import conform
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder, decode_records, encode_record, read_header
 from kafka_zk.storage.records.stream_compressor import WHOLE_BYTES, StreamCompressor
-
-from .helpers import T0, batch
+from tests.storage.helpers import T0, batch
 
 CODECS = list(Compression)
 PIECES = st.lists(st.binary(max_size=300), max_size=20)

@@ -25,8 +25,7 @@ from kafka_zk.storage.records.legacy_message_set import (
     write_message_set,
 )
 from kafka_zk.storage.records.record_batch import check_crc, decode_records, read_header
-
-from .helpers import T0, batch
+from tests.storage.helpers import T0, batch
 
 CODECS = st.sampled_from([Compression.none, Compression.gzip, Compression.snappy, Compression.lz4])
 FIELD = st.none() | st.binary(max_size=100)

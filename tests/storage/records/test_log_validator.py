@@ -22,8 +22,7 @@ from kafka_zk.storage.records.record_batch import (
     set_crc,
 )
 from kafka_zk.storage.segments.retention import count_deletable
-
-from .helpers import T0, append, batch, max_timestamp_offset, new_log, offset_for_timestamp, present
+from tests.storage.helpers import T0, append, batch, max_timestamp_offset, new_log, offset_for_timestamp, present
 
 _LONG = Struct(">q")
 _SHORT = Struct(">h")

@@ -23,8 +23,7 @@ from kafka_zk.storage.records.record_batch import (
     read_header,
 )
 from kafka_zk.storage.records.varint import encode_varint, read_varint
-
-from .helpers import batch
+from tests.storage.helpers import batch
 
 OPTIONAL_BYTES = st.none() | st.binary(max_size=300)
 HEADERS = st.lists(st.tuples(st.text(max_size=20), OPTIONAL_BYTES), max_size=4)

@@ -16,8 +16,7 @@ from kafka_zk.storage.records.record_batch import (
 )
 from kafka_zk.storage.records.record_check import check_batch, check_records
 from kafka_zk.storage.records.varint import encode_varint
-
-from .test_record_stream import RECORDS, Records
+from tests.storage.records.test_record_stream import RECORDS, Records
 
 LIMIT_BYTES = 1 << 20
 LONG_MAX = 2**63 - 1

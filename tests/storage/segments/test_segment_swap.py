@@ -7,9 +7,8 @@ import pytest
 
 from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
 from kafka_zk.storage.log.log import Log
-
-from .compacted import SMALL
-from .helpers import T0, append, batch, new_log, read_offsets, reopen
+from tests.storage.compacted import SMALL
+from tests.storage.helpers import T0, append, batch, new_log, read_offsets, reopen
 
 FILES = ("log", "index", "timeindex")
 OLD = [0, 1, 2, 3, 4, 5, 6]

@@ -9,8 +9,7 @@ from kafka_zk.storage.files.filenames import offset_file
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.record_batch import decode_records, iter_batches
 from kafka_zk.storage.segments.set_aside import TAIL_SUFFIX, set_aside
-
-from .helpers import append, batch, new_log, present, read_offsets, reopen
+from tests.storage.helpers import append, batch, new_log, present, read_offsets, reopen
 
 
 def filled(path: Path, count: int = 10) -> Log:

@@ -18,8 +18,7 @@ from kafka_zk.storage.segments.timestamp_search import (
     SearchWork,
     search_here,
 )
-
-from .helpers import T0, append, batch, new_log, offset_for_timestamp, present, store
+from tests.storage.helpers import T0, append, batch, new_log, offset_for_timestamp, present, store
 
 
 def lying(count: int, **content: Any) -> bytearray:

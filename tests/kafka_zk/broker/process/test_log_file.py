@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[4]
 PROGRAM = """
 import logging, os, sys
 from pathlib import Path
-from kafka_zk.broker import logs
+from kafka_zk.broker.process import logs
 from kafka_zk.broker.process.log_file import LogFile
 logs.configure(log_file=LogFile(Path(sys.argv[1]), 1000, 3))
 print("plain", flush=True)

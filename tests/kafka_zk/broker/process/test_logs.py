@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[4]
 PROGRAM = """
 import logging, sys
-from kafka_zk.broker import logs
+from kafka_zk.broker.process import logs
 logs.configure(level="info", as_json={as_json})
 from twisted.logger import Logger
 logging.getLogger("kafka_zk.x").info("registered", extra={{"broker_id": 1, "where": "a b"}})
