@@ -17,6 +17,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kafka_zk.base.clock import Clock
+from kafka_zk.base.events import EventSource, Observe, harmless, ignore
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import effects, events, inputs
 from kafka_zk.rebalance.config import GroupConfig
@@ -32,7 +33,6 @@ from kafka_zk.registry.client.client import EventType, RegistryClient, SessionSt
 from kafka_zk.registry.client.errors import BadVersion, ConnectionLoss, RegistryError, RequestTooLarge, SessionLost
 from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.consumers import ConsumerRegistry
-from kafka_zk.registry.events import EventSource, Observe, harmless, ignore
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.offsets import Refused
 from kafka_zk.registry.owners import Claimed

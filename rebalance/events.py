@@ -9,8 +9,8 @@ the zxid of the change behind it (0 where there is none or it is not known). In 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.registry.events import Event
 
 
 @dataclass(frozen=True, slots=True)

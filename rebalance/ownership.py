@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Mapping
 
 from twisted.internet.defer import DeferredLock
 
+from kafka_zk.base.events import EventSource
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.client import EventType, RegistryClient
 from kafka_zk.registry.client.errors import SessionLost
-from kafka_zk.registry.events import EventSource
 from kafka_zk.registry.offsets import NOT_THE_OWNER, Commit, OffsetRegistry, Refused
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Clock
+from kafka_zk.base.events import EventSource
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import (
     ClaimOverdue,
@@ -17,7 +18,6 @@ from kafka_zk.rebalance.events import (
     SettingsDoubtful,
     StrategyChosen,
 )
-from kafka_zk.registry.events import EventSource
 from kafka_zk.registry.offsets import Refused
 
 _log = Logger()

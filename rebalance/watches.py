@@ -7,13 +7,13 @@ All reads of a start are sent together. Each change is told as an input of ``Gro
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from kafka_zk.base.events import EventSource
 from kafka_zk.base.integers import INT32
 from kafka_zk.rebalance.inputs import AssignmentRead, BrokersRead, Input, MembersRead, PartitionsRead, TopicsSeen
 from kafka_zk.rebalance.topics_wanted import NOTHING_WANTED, TopicsWanted
 from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.watches import ChildrenWatcher, Watcher
 from kafka_zk.registry.consumers import ConsumerRegistry
-from kafka_zk.registry.events import EventSource
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.topics import UNKNOWN_CZXID, TopicRegistry
 from kafka_zk.registry.znodes.brokers import BROKER_IDS

@@ -13,11 +13,11 @@ from functools import partial
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Timers
+from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.registry.client.client import Create, Operation, RegistryClient, SetData, ZnodeStat
 from kafka_zk.registry.client.errors import DuplicateBrokerId, InvalidZnode, NoAuth, NoNode
 from kafka_zk.registry.client.pipeline import readable
 from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher
-from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.registration import Holder, outwait_ghost, remove_own, take
 from kafka_zk.registry.unclean_starts import announcement
 from kafka_zk.registry.znodes import brokers as znodes

@@ -12,13 +12,13 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.registry.client.client import Create, RegistryClient, SessionState, ZnodeStat
 from kafka_zk.registry.client.errors import ConnectionLoss, InvalidZnode, NoAuth, NodeExists, NoNode, SessionLost
 from kafka_zk.registry.client.pipeline import create_with_parents, outcomes, read_all, readable
 from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.client.watches import ChildrenWatcher
-from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.faults import ZnodeFaults
 from kafka_zk.registry.znodes import config as znodes
 from kafka_zk.registry.znodes.config import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ConfigChange

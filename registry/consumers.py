@@ -15,12 +15,12 @@ from typing import NamedTuple
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Timers
+from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.base.integers import INT64
 from kafka_zk.registry.client.client import Create, Delete, Operation, RegistryClient, SetData, WatchedEvent, ZnodeStat
 from kafka_zk.registry.client.errors import DuplicateConsumerId, FencedInstanceId, InvalidZnode, NoAuth, NoNode
 from kafka_zk.registry.client.pipeline import Found, ensure_paths, readable
 from kafka_zk.registry.client.watches import Rereader, Watcher, Zxids, read_or_watch_creation
-from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.registration import Holder, outwait_ghost, remove_own, take
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import wall_ms
+from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.registry.client.client import (
     Check,
     Create,
@@ -38,7 +39,6 @@ from kafka_zk.registry.client.errors import (
 )
 from kafka_zk.registry.client.pipeline import outcomes
 from kafka_zk.registry.client.watches import DataWatcher
-from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.znodes import controller as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, EPOCHS, ControllerClaim
 

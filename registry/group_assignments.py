@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from twisted.logger import Logger
 
+from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.registry.client.client import Create, RegistryClient, ZnodeStat
 from kafka_zk.registry.client.errors import BadVersion, ConnectionLoss, InvalidZnode, NodeExists, NoNode
 from kafka_zk.registry.client.pipeline import create_with_parents
 from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.client.watches import DataWatcher, Watcher
-from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.znodes import group_assignment as znodes
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment
 

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.client import (
     Check,
@@ -36,9 +37,9 @@ from kafka_zk.registry.client.errors import (
     RegistryError,
     SessionLost,
 )
+from kafka_zk.registry.client.events import WatchArmed, WatchFired
 from kafka_zk.registry.client.multis import settle
 from kafka_zk.registry.client.pipeline import ensure_paths, found
-from kafka_zk.registry.events import SILENT, EventSource, WatchArmed, WatchFired
 from kafka_zk.registry.group_topics import GroupTopic, GroupTopicRegistry
 from kafka_zk.registry.offsets import OffsetRegistry, StoredOffset, listed_partitions
 from kafka_zk.registry.znodes import consumers as znodes

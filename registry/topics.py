@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 from twisted.logger import Logger
 
+from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.client import Create, RegistryClient, SetData, ZnodeStat
 from kafka_zk.registry.client.errors import BadVersion, ConnectionLoss, InvalidZnode, MultiFailed, NodeExists, NoNode
 from kafka_zk.registry.client.pipeline import create_with_parents, ensure_paths, found, results
 from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher
-from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.znodes import admin, config
 from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, TopicAssignment

@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred
 
+from kafka_zk.base.client_gone import ClientGone
 from kafka_zk.base.clock import Timers
-from kafka_zk.protocol.errors import ClientGone
 
 T = TypeVar("T")
 

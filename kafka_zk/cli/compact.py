@@ -104,7 +104,7 @@ def command(
 
 def _brokers(zookeeper: str) -> str:
     """The addresses of the live brokers. Raises: CommandFailed, RegistryError."""
-    from kafka_zk.cli.zk import zookeeper_client
+    from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
     from kafka_zk.registry.brokers import BrokerRegistry
     from kafka_zk.registry.client.kazoo_blocking import run_blocking
 
@@ -118,7 +118,7 @@ def _brokers(zookeeper: str) -> str:
 
 def _checked(admin: "BlockingAdmin", topic: str, partition: int | None) -> tuple[list[Replica], float]:
     """The replicas to be cleaned, and how long they must be quiet. Raises: CommandFailed, KafkaError."""
-    from kafka_zk.cli.brokers import check_topics
+    from kafka_zk.cli.terminal.brokers import check_topics
 
     check_topics(admin, [topic])
     policy = {entry.name: entry.value for entry in admin.describe_topic_configs([topic])[topic]}["cleanup.policy"]

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import click
 from kafka_zk.base.integers import NATURAL_INT64, decimal_integer
 from kafka_zk.cli.groups.group_type import group_type_option, is_of_broker
 from kafka_zk.cli.terminal import line_format
+from kafka_zk.cli.terminal.durations import parse_time_ms
 from kafka_zk.cli.terminal.options import PARTITION, bootstrap_option, zookeeper_option
 from kafka_zk.cli.terminal.output import note
 from kafka_zk.cli.terminal.properties import KEY_VALUE
@@ -179,8 +179,8 @@ def _of_partitions(
     **others: Any,
 ) -> int:
     from kafka_zk.base.types import TopicPartition
-    from kafka_zk.cli.brokers import find_topic
     from kafka_zk.cli.reading import check_start, end_offsets, limited
+    from kafka_zk.cli.terminal.brokers import find_topic
     from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 
     for name, option in _ONLY_IN_A_GROUP.items():
@@ -225,14 +225,3 @@ def _start(offset: str | None, from_beginning: bool, from_timestamp: str | None)
     if number is None:
         raise click.UsageError(f"--offset {offset!r} is not earliest, latest or an offset")
     return number
-
-
-def parse_time_ms(text: str) -> int:
-    """Milliseconds since the epoch of such a number, or of an ISO 8601 time (local without a zone)."""
-    number = decimal_integer(text, NATURAL_INT64)
-    if number is not None:
-        return number
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        raise click.UsageError(f"{text!r} is neither milliseconds nor a time like 2026-11-21T06:00Z") from None

@@ -29,7 +29,7 @@ def command(topic: str | None, partitions: tuple[int, ...], unclean: bool, boots
     kafka-zk elect-leaders --topic t --partition 0 --unclean
     """
     from kafka_zk.base.types import TopicPartition
-    from kafka_zk.cli.brokers import check_topics
+    from kafka_zk.cli.terminal.brokers import check_topics
     from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
     from kafka_zk.protocol.errors import ErrorCode
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_zk.cli.consume import parse_time_ms
+from kafka_zk.cli.terminal.durations import parse_time_ms
 from kafka_zk.cli.terminal.options import PARTITION, bootstrap_option, json_option
 from kafka_zk.cli.terminal.output import print_rows
 
@@ -29,7 +29,7 @@ def command(wanted: tuple[str, ...], numbers: tuple[int, ...], time: str | None,
     kafka-zk offsets --topic t --time 2026-11-21T06:00Z
     """
     from kafka_zk.base.types import TopicPartition
-    from kafka_zk.cli.brokers import broker_admin, check_topics
+    from kafka_zk.cli.terminal.brokers import broker_admin, check_topics
     from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 
     with broker_admin(bootstrap) as admin:

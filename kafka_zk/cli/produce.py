@@ -76,7 +76,7 @@ def command(
     kafka-zk produce --topic t --file events.jsonl --compression-codec lz4 --acks 1
     kafka-zk produce --topic t --rate 10
     """
-    from kafka_zk.cli.brokers import check_may_produce
+    from kafka_zk.cli.terminal.brokers import check_may_produce
     from kafka_zk.clients.connection.config import format_bootstrap_servers
     from kafka_zk.clients.producer.blocking import BlockingProducer
 

@@ -115,7 +115,7 @@ def _spread(admin: "BlockingAdmin", topics: Sequence[str], racks: Mapping[int, s
     """Every topic over these brokers, with as many replicas as it has. Raises: CommandFailed."""
     from kafka_zk.base.types import TopicPartition
     from kafka_zk.broker.metadata import replica_assignment
-    from kafka_zk.cli.brokers import check_topics
+    from kafka_zk.cli.terminal.brokers import check_topics
 
     check_topics(admin, list(topics))
     moves: Moves = {}

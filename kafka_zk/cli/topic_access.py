@@ -69,7 +69,7 @@ class TopicAccess(Protocol):
 @contextlib.contextmanager
 def through_broker(bootstrap: str) -> Iterator[TopicAccess]:
     """Raises: KafkaError."""
-    from kafka_zk.cli.brokers import broker_admin
+    from kafka_zk.cli.terminal.brokers import broker_admin
 
     with broker_admin(bootstrap) as admin:
         yield _BrokerTopics(admin)
@@ -78,7 +78,7 @@ def through_broker(bootstrap: str) -> Iterator[TopicAccess]:
 @contextlib.contextmanager
 def through_zookeeper(servers: str) -> Iterator[TopicAccess]:
     """Raises: CommandFailed, RegistryError."""
-    from kafka_zk.cli.zk import zookeeper_client
+    from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
 
     with zookeeper_client(servers) as client:
         yield _ZooKeeperTopics(client)
@@ -119,7 +119,7 @@ class _BrokerTopics:
             raise
 
     def describe(self, names: Sequence[str]) -> list[TopicDescription]:
-        from kafka_zk.cli.brokers import check_topics
+        from kafka_zk.cli.terminal.brokers import check_topics
         from kafka_zk.protocol import uuids
 
         check_topics(self._admin, names)
@@ -181,7 +181,7 @@ class _BrokerTopics:
         }
 
     def delete(self, names: Sequence[str]) -> None:
-        from kafka_zk.cli.brokers import check_topics
+        from kafka_zk.cli.terminal.brokers import check_topics
 
         check_topics(self._admin, names)
         self._admin.delete_topics(names)

@@ -15,7 +15,7 @@ from kafka_zk.cli.terminal.output import note
 
 if TYPE_CHECKING:
     from kafka_zk.cli.groups.watched_group import WatchedGroup
-    from kafka_zk.cli.terminal.watch_show import Show
+    from kafka_zk.cli.watch_show import Show
 
 POLL_MS = 100
 
@@ -86,7 +86,7 @@ def command(
     interrupt_at_the_end()
     timeout_s = float("inf") if timeout_ms is None else timeout_ms / 1000
     if group is None:
-        from kafka_zk.cli.watch_cluster import watch_cluster
+        from kafka_zk.cli.cluster.watch_cluster import watch_cluster
 
         watch_cluster(zookeeper, trace, timeout_s, verbose=verbose, as_json=as_json)
         return
@@ -123,7 +123,7 @@ def _watch_group(
 
 
 def _show(group: str, seen: "WatchedGroup", *, verbose: bool, as_json: bool) -> "Show":
-    from kafka_zk.cli.terminal.watch_show import JsonLines, LiveScreen, TextLines
+    from kafka_zk.cli.watch_show import JsonLines, LiveScreen, TextLines
 
     if as_json:
         return JsonLines(seen.timeline)

@@ -41,7 +41,7 @@ def command(path: str, zookeeper: str | None, depth: int | None, as_json: bool) 
     kafka-zk znodes /brokers/ids
     kafka-zk znodes --zookeeper zk1:2181/kafka --depth 1
     """
-    from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_client
+    from kafka_zk.cli.terminal.zookeeper_client import DEFAULT_ZOOKEEPER, zookeeper_client
     from kafka_zk.registry import znode_tree
     from kafka_zk.registry.client import connect_string
     from kafka_zk.registry.client.kazoo_blocking import run_blocking

@@ -22,6 +22,7 @@ from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from kafka_zk.base.client_gone import ClientGone
 from kafka_zk.base.clock import Timers
 from kafka_zk.network.copying_writer import CopyingFrameWriter
 from kafka_zk.network.foreign_peers import ForeignPeers
@@ -31,7 +32,7 @@ from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.network.transport import QUEUE_FULL_BYTES
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.api_versions import unsupported_version_response
-from kafka_zk.protocol.errors import ClientGone, OtherProtocol, ProtocolError
+from kafka_zk.protocol.errors import OtherProtocol, ProtocolError
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.frame import FrameDecoder
 from kafka_zk.protocol.request import RequestContext, RequestHeader, parse_request_header

@@ -23,7 +23,8 @@ from collections.abc import Callable
 
 from twisted.internet.defer import Deferred, succeed
 
-from kafka_zk.protocol.errors import ClientGone, ProtocolError
+from kafka_zk.base.client_gone import ClientGone
+from kafka_zk.protocol.errors import ProtocolError
 
 DEFAULT_LIMIT_BYTES = 96 * 1024 * 1024
 """For queued.max.request.bytes=-1, which Kafka takes for no limit. With the overdraft for one frame of

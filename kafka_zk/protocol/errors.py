@@ -197,10 +197,6 @@ class OtherProtocol(ProtocolError):
     """The peer does not speak Kafka's protocol here; the message says what it looks like."""
 
 
-class ClientGone(Exception):
-    """The connection of the request is over: what is done for it, and only for it, stops here."""
-
-
 class ApiError(Exception):
     """An outcome with a Kafka error code, to be put into the response.
 

@@ -13,12 +13,12 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.consumer.reader import Reader
 from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.watches import DataWatcher
-from kafka_zk.registry.events import Event
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.sim import broker_group, judges

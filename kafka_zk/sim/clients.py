@@ -11,6 +11,7 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred, succeed
 from twisted.python.failure import Failure
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.admin.admin import Admin
 from kafka_zk.clients.connection.errors import ClientClosed, KafkaError, NoBrokersAvailable
@@ -22,7 +23,6 @@ from kafka_zk.clients.consumer.zookeeper_consumer import ZookeeperConsumer
 from kafka_zk.clients.producer.future import RecordMetadata
 from kafka_zk.clients.producer.producer import Producer
 from kafka_zk.registry.client.errors import RegistryError
-from kafka_zk.registry.events import Event
 from kafka_zk.sim.history import Acked, Committed, HandedOut, History, Lifted, Refused, Sent
 from kafka_zk.sim.process import Process
 from kafka_zk.sim.world import SESSION_TIMEOUT_MS, World

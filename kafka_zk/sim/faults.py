@@ -13,10 +13,10 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_zk.base.clock import Clock
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.transaction.events import TransactionChanged
 from kafka_zk.broker.transaction.states import TransactionState
-from kafka_zk.registry.events import Event
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.registry.znodes.controller import decode as decode_controller

@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.registry.events import Event
 
 
 class Sent(NamedTuple):

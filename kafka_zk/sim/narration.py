@@ -8,13 +8,14 @@ import re
 from functools import singledispatch
 from typing import NamedTuple
 
+from kafka_zk.base.events import Event
 from kafka_zk.broker.controller import events as controller
 from kafka_zk.broker.group import events as coordinator
 from kafka_zk.broker.replica import events as replica
 from kafka_zk.rebalance import events as group
 from kafka_zk.recorder.timeline.narrator import Narrator
 from kafka_zk.registry.client.client import EventType
-from kafka_zk.registry.events import Event, Reread, WatchArmed, WatchFired
+from kafka_zk.registry.client.events import Reread, WatchArmed, WatchFired
 from kafka_zk.sim.clients import BROKER_GROUP, GROUP
 from kafka_zk.sim.history import Acked, Chosen, Committed, Fact, HandedOut, Happened, Lifted, Refused, Sent, Stored
 

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kafka_zk.base.events import Event
 from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, Step, encode
 from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Deleted, SessionClosed, Transaction
 from kafka_zk.recorder.zookeeper_files.transaction_log import Operation as Written
 from kafka_zk.registry.client.client import Create, EventType, Operation, SetData, WatchedEvent
 from kafka_zk.registry.client.client import Delete as DeleteOperation
-from kafka_zk.registry.events import Event, SessionChanged
+from kafka_zk.registry.client.events import SessionChanged
 from kafka_zk.sim.history import Lifted
 from kafka_zk.sim.replay import COMMAND, FACT, Line, Played, replay
 from kafka_zk.sim.scenario import PLAYS, Scenario

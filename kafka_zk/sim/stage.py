@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.consumer.reader import Reader
 from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.watches import DataWatcher
-from kafka_zk.registry.events import Event
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.topics import TOPICS
 from kafka_zk.sim import broker_group, judges

@@ -17,10 +17,10 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
+from kafka_zk.base.events import Event
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.process.broker import Broker
 from kafka_zk.network.client import Connect, connect
-from kafka_zk.registry.events import Event
 from kafka_zk.sim.disk import SimDisk
 from kafka_zk.sim.helpers import SimHelpers
 from kafka_zk.sim.network import SimNetwork

@@ -14,9 +14,10 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.registry.client.client import EventType, RegistryClient, SessionState, Watch, WatchedEvent, ZnodeStat
 from kafka_zk.registry.client.errors import ConnectionLoss, NoAuth, NoNode, RegistryError, SessionLost
-from kafka_zk.registry.events import SILENT, EventSource, Reread, WatchArmed, WatchFired
+from kafka_zk.registry.client.events import Reread, WatchArmed, WatchFired
 
 _log = Logger()
 

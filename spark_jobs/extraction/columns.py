@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kafka_zk.base.randomness import SYSTEM_RANDOM, random_uuid
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.source.schema import CREATE_TIME, LOG_APPEND_TIME
 
 HEADERS, TIMESTAMP_TYPE = "headers", "timestamp_type"

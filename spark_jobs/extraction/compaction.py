@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction import inventory as inventories
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.inventory import Inventory
 from kafka_zk.spark_jobs.extraction.manifest import STAGING_FOLDER, Manifest, planned
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders

@@ -7,8 +7,8 @@ from kafka_zk.base.clock import monotonic_s, wall_ms
 from kafka_zk.base.randomness import SYSTEM_RANDOM, random_uuid
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.registration import ghost_life_ms
+from kafka_zk.spark_jobs.errors import ExtractionFailed, GroupBusy
 from kafka_zk.spark_jobs.extraction.compaction import Compacted, compact
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, GroupBusy
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
+from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 from kafka_zk.storage.records.record_batch import Header
 

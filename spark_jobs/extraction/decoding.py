@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kafka_zk.spark_jobs.errors import reason_only
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
-from kafka_zk.spark_jobs.extraction.json_round_trip import TO_JSON, ChangedFields
+from kafka_zk.spark_jobs.errors import WronglyAsked, reason_only
 from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
 from kafka_zk.spark_jobs.source.schema import COLUMNS
 from kafka_zk.spark_jobs.values.avro_types import decode_avro, parse_avro_schema
 from kafka_zk.spark_jobs.values.framing import ValueUndecodable
+from kafka_zk.spark_jobs.values.json_round_trip import TO_JSON, ChangedFields
 from kafka_zk.spark_jobs.values.value_decoder import ValueDecoder
 
 DECODINGS = ("json", "avro", "string")

@@ -16,8 +16,8 @@ from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
 from kafka_zk.registry.znodes import consumers
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.spark_jobs.errors import ForeignCommit, GroupBusy
 from kafka_zk.spark_jobs.extraction import manifest as manifests
-from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 
 ABSENT = -1  # the version of a manifest that is not there

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
+from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 FILE_NAME = "_kafka_zk_range.json"

@@ -20,12 +20,8 @@ from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.errors import ConnectionLoss, ConnectionTimeout, SessionLost
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.registration import ghost_life_ms
-from kafka_zk.spark_jobs.errors import DataLoss
-from kafka_zk.spark_jobs.extraction import dead_letters, decoding, file_sizes, partitioning
-from kafka_zk.spark_jobs.extraction import manifest as manifests
-from kafka_zk.spark_jobs.extraction.connections import Connections
-from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
-from kafka_zk.spark_jobs.extraction.errors import (
+from kafka_zk.spark_jobs.errors import (
+    DataLoss,
     ExtractionFailed,
     ForeignCommit,
     GroupBusy,
@@ -34,6 +30,10 @@ from kafka_zk.spark_jobs.extraction.errors import (
     WronglyAsked,
     ZooKeeperLost,
 )
+from kafka_zk.spark_jobs.extraction import dead_letters, decoding, file_sizes, partitioning
+from kafka_zk.spark_jobs.extraction import manifest as manifests
+from kafka_zk.spark_jobs.extraction.connections import Connections
+from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report

@@ -8,9 +8,9 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
+from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction import file_sizes, partitioning
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction

@@ -10,9 +10,8 @@ from typing import Any, Protocol
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.znodes.consumers import group_id_fault
-from kafka_zk.spark_jobs.errors import DataLoss
+from kafka_zk.spark_jobs.errors import DataLoss, WronglyAsked
 from kafka_zk.spark_jobs.extraction.columns import check_included
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.steps import Leftover
 from kafka_zk.spark_jobs.extraction.undecodable import FAIL, NOTHING_STAGED, Staged
 from kafka_zk.spark_jobs.source import offset_ranges

@@ -5,7 +5,7 @@ Tests: tests/integration/test_lake.py.
 
 from typing import Any
 
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
+from kafka_zk.spark_jobs.errors import ExtractionFailed
 
 _PLACE = ("topic", "partition", "offset")
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"

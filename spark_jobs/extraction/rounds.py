@@ -18,10 +18,9 @@ from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.spark_jobs.errors import DataLoss, SourceError
+from kafka_zk.spark_jobs.errors import DataLoss, JavaDied, SourceError, Undecodable, WronglyAsked
 from kafka_zk.spark_jobs.extraction import job
 from kafka_zk.spark_jobs.extraction.connections import Connections
-from kafka_zk.spark_jobs.extraction.errors import JavaDied, Undecodable, WronglyAsked
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.job import Observe
 from kafka_zk.spark_jobs.extraction.planning import Extraction, PartitionReport, Report

@@ -7,7 +7,7 @@ import enum
 import re
 from urllib.parse import urlsplit
 
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import WronglyAsked
 
 _RENAMING = frozenset({"file", "hdfs", "viewfs", "webhdfs", "swebhdfs"})
 _MODULES = {"s3a": "hadoop-aws", "abfs": "hadoop-azure", "abfss": "hadoop-azure"}

@@ -1,6 +1,6 @@
 """The table formats: their own commit shows the records, and the group's offsets follow it (``steps.py``)."""
 
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import WronglyAsked
 
 DELTA, ICEBERG = "delta", "iceberg"
 TABLE_FORMATS = (DELTA, ICEBERG)

@@ -20,8 +20,8 @@ from typing import Any, Protocol
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from kafka_zk.spark_jobs.errors import ExtractionFailed, WronglyAsked
 from kafka_zk.spark_jobs.extraction import partitioning
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, WronglyAsked
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.lake import SparkLake
 from kafka_zk.spark_jobs.extraction.manifest import Manifest

@@ -12,7 +12,7 @@ import fastavro
 from fastavro import _read_py
 from fastavro.schema import SchemaParseException, expand_schema
 
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.values.avro_defaults import set_defaults
 from kafka_zk.spark_jobs.values.avro_limits import contains_itself, needs_no_bytes_in_array
 from kafka_zk.spark_jobs.values.avro_logical_types import conversion, converted

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import WronglyAsked
 
 MALFORMED = (EOFError, ValueError, LookupError, TypeError, ArithmeticError, struct.error)
 """What fastavro raises for bytes that are no record of their schema."""

@@ -16,9 +16,9 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT7
 
 from kafka_zk.base.integers import INT64
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
-from kafka_zk.spark_jobs.extraction.json_round_trip import same_float
+from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.values.framing import ValueUndecodable
+from kafka_zk.spark_jobs.values.json_round_trip import same_float
 from kafka_zk.spark_jobs.values.schema_registry import Schema
 
 _DEPTH_MAX = 32

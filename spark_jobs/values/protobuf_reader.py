@@ -27,7 +27,7 @@ from google.protobuf import (  # noqa: F401 - these are in the default pool then
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
 
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.values.framing import ValueUndecodable, read_message_path
 from kafka_zk.spark_jobs.values.schema_registry import Schema
 

@@ -9,7 +9,7 @@ Tests: tests/spark_jobs/wire/test_value_decoder.py, tests/integration/test_wire_
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.values.framing import ValueUndecodable, read_frame
 from kafka_zk.spark_jobs.values.schema_registry import Schema, SchemaRegistry
 

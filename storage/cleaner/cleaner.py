@@ -40,10 +40,10 @@ from kafka_zk.storage.files.filenames import (
     offset_file,
 )
 from kafka_zk.storage.files.log_config import LogConfig
-from kafka_zk.storage.log.recovery import IndexBuilder
 from kafka_zk.storage.records.legacy_message_set import read_message_set
 from kafka_zk.storage.records.record_batch import CONTROL_FLAG, check_crc, read_header
 from kafka_zk.storage.segments.offset_index import OffsetIndex, serialize_offset_index
+from kafka_zk.storage.segments.recovery import IndexBuilder
 from kafka_zk.storage.segments.segment_scan import BatchSpan, iter_batches_at, iter_spans, read_range
 from kafka_zk.storage.segments.segment_swap import remove_cleaned
 from kafka_zk.storage.segments.transaction_index import decode_transaction_index, encode_transaction_index

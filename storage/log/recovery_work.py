@@ -12,7 +12,7 @@ from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.producer_snapshot import ProducerEntry
 from kafka_zk.storage.log.producer_state import ProducerState, Replayed
-from kafka_zk.storage.log.recovery import SegmentScan, scan_segment
+from kafka_zk.storage.segments.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.segments.segment import open_segment
 
 Report = Callable[[int], None]

@@ -1,7 +1,7 @@
 """Opening the log of a partition's directory: create, load after a clean shutdown, recover after any other.
 
 What a crash left half done among the files is finished first, and strangers go aside.
-Source: LogLoader.scala@3.9. Tests: tests/storage/log/test_recovery.py, tests/storage/files/test_findings.py.
+Source: LogLoader.scala@3.9. Tests: tests/storage/segments/test_recovery.py, tests/storage/files/test_findings.py.
 """
 
 from array import array
@@ -36,10 +36,10 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.partition_metadata import read_topic_id
 from kafka_zk.storage.log.producer_snapshot import snapshot_offsets
 from kafka_zk.storage.log.producer_state import ProducerState
-from kafka_zk.storage.log.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.log.recovery_work import ScanWork, Steps
 from kafka_zk.storage.records.record_batch import HEADER_SIZE
 from kafka_zk.storage.segments.log_segments import LogSegments
+from kafka_zk.storage.segments.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.segments.segment import MAX_RELATIVE_OFFSET, Segment, open_segment
 from kafka_zk.storage.segments.segment_swap import INDEX_SUFFIXES, finish_interrupted
 from kafka_zk.storage.segments.set_aside import set_aside

@@ -27,7 +27,6 @@ from kafka_zk.storage.log.large_snapshots import LargeSnapshots
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_id_budget import ProducerIdBudget
 from kafka_zk.storage.log.producer_state import DEFAULT_EXPIRATION_MS
-from kafka_zk.storage.log.recovery import scan_segment
 from kafka_zk.storage.manager.log_dir import LogDir, Works, remove_trees
 from kafka_zk.storage.manager.log_loader import Scanner, create_log
 from kafka_zk.storage.manager.log_start import (
@@ -40,6 +39,7 @@ from kafka_zk.storage.manager.log_start import (
     open_directory,
     refuse_second_homes,
 )
+from kafka_zk.storage.segments.recovery import scan_segment
 
 
 class LogManager:

@@ -29,8 +29,8 @@ from kafka_zk.storage.files.filenames import (
 )
 from kafka_zk.storage.files.files import remove_file, sync_path
 from kafka_zk.storage.files.findings import Observe, discard, ignore
-from kafka_zk.storage.log.recovery import scan_segment
 from kafka_zk.storage.segments.offset_index import OffsetIndex
+from kafka_zk.storage.segments.recovery import scan_segment
 from kafka_zk.storage.segments.segment_scan import iter_spans
 
 INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)

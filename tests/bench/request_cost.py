@@ -36,6 +36,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
 from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.broker.process.transaction_verifications import verify_transactions
@@ -50,7 +51,6 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.produce import PartitionData, ProduceRequest, TopicData, write_produce_request
 from kafka_zk.protocol.request import request_header
-from kafka_zk.registry.events import SILENT, EventSource
 from tests.bench.group_wire import Member
 from tests.bench.partition_wire import Wire
 from tests.bench.transaction_wire import TransactionalProducer, init_body

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.base.events import EventSource, harmless
 from kafka_zk.recorder.timeline.trace_file import TraceWriter
-from kafka_zk.registry.events import EventSource, harmless
 from tests.bench import request_cost
 from tests.bench.request_cost import KINDS, Cost, OneBroker, complaints
 

@@ -13,9 +13,9 @@ import signal
 import sys
 import time
 
+from kafka_zk.base.events import Event
 from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
 from kafka_zk.rebalance.driver import GroupDriver
-from kafka_zk.registry.events import Event
 from kafka_zk.sim.zookeeper_group import Fact, Kind, facts_of
 
 SESSION_TIMEOUT_MS = 4000

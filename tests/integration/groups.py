@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.rebalance.events import MemberRegistered
-from kafka_zk.registry.events import Event
 from tests.integration.processes import wait_for
 
 SESSION_TIMEOUT_MS = 4_000

@@ -20,8 +20,7 @@ from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.znodes import consumers
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.topics import topic_path
-from kafka_zk.spark_jobs.errors import DataLoss
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy, Undecodable
+from kafka_zk.spark_jobs.errors import DataLoss, ExtractionFailed, ForeignCommit, GroupBusy, Undecodable
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.job import ExtractionRun, Note
 from kafka_zk.spark_jobs.extraction.manifest import Manifest

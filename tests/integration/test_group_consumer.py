@@ -18,8 +18,8 @@ from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.rebalance.events import OffsetsOutdated
 from kafka_zk.registry.client.client import ZnodeStat
 from kafka_zk.registry.client.errors import FencedInstanceId, NoNode
+from kafka_zk.registry.client.events import Reread
 from kafka_zk.registry.client.kazoo_blocking import run_blocking
-from kafka_zk.registry.events import Reread
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.topics import topic_path
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient

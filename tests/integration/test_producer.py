@@ -14,7 +14,8 @@ from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.clients.producer.partitioners import partition_for_key
-from kafka_zk.clients.producer.producer import Producer, ProducerRecord
+from kafka_zk.clients.producer.producer import Producer
+from kafka_zk.clients.producer.producer_record import ProducerRecord
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic
 

@@ -18,8 +18,8 @@ import pytest
 
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.spark_jobs.errors import Undecodable, WronglyAsked
 from kafka_zk.spark_jobs.extraction import decoding
-from kafka_zk.spark_jobs.extraction.errors import Undecodable, WronglyAsked
 from kafka_zk.spark_jobs.extraction.job import extract, plan
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step

@@ -19,8 +19,8 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.spark_jobs.errors import Undecodable, WronglyAsked
 from kafka_zk.spark_jobs.extraction.dead_letters import OFFSET, PARTITION, REASON, TOPIC
-from kafka_zk.spark_jobs.extraction.errors import Undecodable, WronglyAsked
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.job import extract
 from kafka_zk.spark_jobs.extraction.planning import Extraction

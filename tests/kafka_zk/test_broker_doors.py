@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.base.clock import SystemClock
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.controller.events import ControllerElected, LeadersElected
@@ -17,7 +18,7 @@ from kafka_zk.broker.process.broker import Broker
 from kafka_zk.broker.replica.events import RoleChanged
 from kafka_zk.broker.replica.partition import Role
 from kafka_zk.recorder.timeline.event_codec import decode, encode
-from kafka_zk.registry.events import Event, SessionChanged, WatchFired
+from kafka_zk.registry.client.events import SessionChanged, WatchFired
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.sim.zookeeper import SimZooKeeper
 from tests.kafka_zk.network.harness import LocalReactor

@@ -10,7 +10,7 @@ from kafka_zk.recorder.timeline.event_codec import encode
 from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Transaction
 from kafka_zk.registry.client.client import EventType
-from kafka_zk.registry.events import WatchFired
+from kafka_zk.registry.client.events import WatchFired
 from tests.kafka_zk.recorder.web.large_cluster import VICTIM, large_cluster
 from tests.peers.web_browser import Page, page_of, until
 

@@ -22,7 +22,7 @@ from kafka_zk.recorder.timeline.trace_file import TraceFollower
 from kafka_zk.recorder.web.recording import CHANGES, Entry, Recording
 from kafka_zk.recorder.web.znode_tree import Znode
 from kafka_zk.registry.client.client import EventType
-from kafka_zk.registry.events import WatchFired
+from kafka_zk.registry.client.events import WatchFired
 from tests.peers.java import SOURCES
 from tests.peers.processes import tied
 from tests.peers.web_browser import TIMEOUT_S, UpCluster, cluster_with_page, until

@@ -22,12 +22,13 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+from kafka_zk.base.events import Event, EventSource, harmless
 from kafka_zk.recorder.timeline.trace_file import TraceWriter
 from kafka_zk.recorder.web.api import RecordingApi
 from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Transaction
 from kafka_zk.registry.client.client import EventType
-from kafka_zk.registry.events import Event, EventSource, WatchFired, harmless
+from kafka_zk.registry.client.events import WatchFired
 from tests.bench.request_cost import KINDS, OneBroker
 from tests.kafka_zk.recorder.web.large_cluster import large_cluster
 from tests.peers.web_browser import page_of, until

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
+from kafka_zk.base.events import Event
 from kafka_zk.rebalance import events
 from kafka_zk.rebalance.config import GroupConfig
-from kafka_zk.registry.events import Event
 from kafka_zk.registry.znodes import consumers as znodes
 from tests.rebalance.world import Group, Process
 

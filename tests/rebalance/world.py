@@ -11,6 +11,7 @@ from twisted.internet.base import DelayedCall
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.config import GroupConfig
 from kafka_zk.rebalance.delivery import Start
@@ -18,7 +19,6 @@ from kafka_zk.rebalance.driver import GroupDriver
 from kafka_zk.rebalance.events import RebalanceEvent
 from kafka_zk.registry.client.client import Create, Delete, Operation
 from kafka_zk.registry.client.watches import DataWatcher
-from kafka_zk.registry.events import Event
 from kafka_zk.registry.offsets import Refused
 from kafka_zk.registry.paths import ensure_persistent_paths
 from kafka_zk.registry.topics import TopicRegistry

@@ -2,10 +2,11 @@
 
 import pytest
 
+from kafka_zk.base.events import EventSource
 from kafka_zk.registry.client.client import Create, Delete, SessionState
 from kafka_zk.registry.client.errors import DuplicateConsumerId, FencedInstanceId, RegistryError
+from kafka_zk.registry.client.events import RegistryEvent, Reread, WatchArmed, WatchFired
 from kafka_zk.registry.consumers import ConsumerRegistry, Members
-from kafka_zk.registry.events import EventSource, RegistryEvent, Reread, WatchArmed, WatchFired
 from kafka_zk.registry.registration import ghost_life_ms
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration

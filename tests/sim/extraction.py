@@ -25,8 +25,8 @@ from kafka_zk.sim.scheduler import Stuck
 from kafka_zk.sim.world import SESSION_TIMEOUT_MS, World
 from kafka_zk.sim.zookeeper import SimZooKeeper
 from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.spark_jobs.errors import ForeignCommit, GroupBusy
 from kafka_zk.spark_jobs.extraction import manifest as manifests
-from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy
 from kafka_zk.spark_jobs.extraction.job import ExtractionRun
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step

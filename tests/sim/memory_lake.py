@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction import inventory as inventories
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.manifest import STAGING_FOLDER, Manifest
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks

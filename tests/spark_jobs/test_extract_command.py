@@ -7,8 +7,7 @@ import pytest
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from kafka_zk.cli.main import run
-from kafka_zk.spark_jobs.errors import SourceError
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy
+from kafka_zk.spark_jobs.errors import ExtractionFailed, ForeignCommit, GroupBusy, SourceError
 from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
 
 ARGUMENTS = ["extract", "--zookeeper", "127.0.0.1:1", "--group", "g", "--topic", "t", "--to", "lake"]

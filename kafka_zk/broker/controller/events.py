@@ -6,11 +6,11 @@ and the zxid of the change behind it (0 where there is none or it is not known).
 
 from dataclasses import dataclass
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.context import LeadershipInfo, Replica
 from kafka_zk.broker.controller.effects import Refused
 from kafka_zk.broker.controller.states import PartitionState, ReplicaState
-from kafka_zk.registry.events import Event
 
 
 @dataclass(frozen=True, slots=True)

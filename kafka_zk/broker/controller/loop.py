@@ -28,6 +28,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger, LogLevel
 
 from kafka_zk.base.clock import Clock
+from kafka_zk.base.events import EventSource, Observe, harmless, ignore
 from kafka_zk.base.randomness import SYSTEM_RANDOM
 from kafka_zk.base.turns import Turns
 from kafka_zk.base.types import TopicPartition
@@ -54,7 +55,6 @@ from kafka_zk.registry.client.errors import (
     SessionLost,
 )
 from kafka_zk.registry.controller import ControllerRegistry, ControllerWatcher, Elected
-from kafka_zk.registry.events import EventSource, Observe, harmless, ignore
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH
 
 __all__ = ["Controller", "ControllerConfig"]

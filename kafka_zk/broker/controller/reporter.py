@@ -5,6 +5,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
+from kafka_zk.base.events import EventSource
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import events
 from kafka_zk.broker.controller.context import LeadershipInfo, Replica
@@ -14,7 +15,6 @@ from kafka_zk.broker.controller.events import ControllerEvent
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
 from kafka_zk.broker.controller.states import PartitionState, ReplicaState
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.events import EventSource
 
 _log = Logger("kafka_zk.broker.controller")
 

@@ -9,9 +9,9 @@ Committed offsets are no events: they come all the time.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.requests import Departure
-from kafka_zk.registry.events import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kafka_zk.base.events import EventSource
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group import events
 from kafka_zk.broker.group.requests import (
@@ -18,7 +19,6 @@ from kafka_zk.broker.group.requests import (
 )
 from kafka_zk.protocol.consumer_protocol import read_assignment, read_subscription
 from kafka_zk.protocol.errors import ProtocolError
-from kafka_zk.registry.events import EventSource
 
 
 class GroupReporter:

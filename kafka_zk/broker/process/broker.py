@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Clock, SystemClock, end_of_turn
+from kafka_zk.base.events import EventSource, Observe, harmless, ignore
 from kafka_zk.base.randomness import SYSTEM_RANDOM
 from kafka_zk.base.threads import ReactorThreads, RunInThread
 from kafka_zk.base.turns import after, in_slices
@@ -69,10 +70,10 @@ from kafka_zk.registry import isr, producer_ids
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.client.events import observe_session
 from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.config import ConfigChangeWatcher, ConfigRegistry
 from kafka_zk.registry.controller_epoch import ControllerEpochs
-from kafka_zk.registry.events import EventSource, Observe, harmless, ignore, observe_session
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint

@@ -12,6 +12,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger, LogLevel
 
+from kafka_zk.base.events import Observe, ignore
 from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.metrics.watchdog import Watchdog
@@ -23,7 +24,6 @@ from kafka_zk.registry import cluster_id
 from kafka_zk.registry.client.errors import ConnectionLoss, RegistryError, SessionLost
 from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
 from kafka_zk.registry.client.session_pipe import SessionPipe
-from kafka_zk.registry.events import Observe, ignore
 from kafka_zk.registry.znodes.cluster_id import CLUSTER_ID
 from kafka_zk.storage.files.errors import StorageError
 from kafka_zk.storage.files.helper_process import Helper

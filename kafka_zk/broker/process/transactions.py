@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from kafka_zk.base.clock import AtEndOfTurn, Clock
+from kafka_zk.base.events import EventSource
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.handlers.transactions.write_txn_markers import write
@@ -16,7 +17,6 @@ from kafka_zk.broker.transaction.marker_channels import FindMissing, TxnMarker, 
 from kafka_zk.broker.transaction.marker_client import MarkerClient
 from kafka_zk.broker.transaction.producer_ids import ProducerIdManager
 from kafka_zk.network.client import KafkaConnection
-from kafka_zk.registry.events import EventSource
 
 
 class BrokerTransactions:

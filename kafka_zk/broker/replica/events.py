@@ -6,10 +6,10 @@ words; no zxid, as all of it comes from the controller or the disk.
 
 from dataclasses import dataclass
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.replica.partition import Role
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.events import Event
 
 
 @dataclass(frozen=True, slots=True)

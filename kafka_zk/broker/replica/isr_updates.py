@@ -14,13 +14,13 @@ from typing import NamedTuple
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Timers
+from kafka_zk.base.events import EventSource
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.replica.alter_partition_manager import AlterPartitions, Answer, Answered, IsrChange
 from kafka_zk.broker.replica.events import IsrChanged
 from kafka_zk.broker.replica.isr_state import Committed, Ending, Pending, WrittenIsr, ending_of
 from kafka_zk.broker.replica.partition import Partition, Role
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.events import EventSource
 from kafka_zk.storage.log.log import Log
 
 _log = Logger()

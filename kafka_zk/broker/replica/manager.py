@@ -14,6 +14,7 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Clock
+from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.base.threads import RunInThread
 from kafka_zk.base.turns import Turns
 from kafka_zk.base.types import FetchIsolation, LogAppendInfo, TopicPartition
@@ -34,7 +35,6 @@ from kafka_zk.broker.replica.topic_ids import TopicIds
 from kafka_zk.broker.replica.transaction_verification import TransactionVerification
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.storage.files.config_table import LONG_MAX
 from kafka_zk.storage.files.errors import InvalidConfig

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from kafka_zk.base.events import Event, EventSource
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.transaction.states import TransactionState
 from kafka_zk.broker.transaction.transaction import Transaction
-from kafka_zk.registry.events import Event, EventSource
 
 _CAUSES = {
     TransactionState.EMPTY: "InitProducerId",

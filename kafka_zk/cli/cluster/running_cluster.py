@@ -7,7 +7,7 @@ from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.cli.cluster.cluster_actions import DESCRIBE, TOLD
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import zookeeper_properties
-from kafka_zk.cli.zk import zookeeper_client
+from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
 from kafka_zk.embedded import control_socket
 from kafka_zk.embedded.control_socket import NotReached
 from kafka_zk.registry.client import connect_string

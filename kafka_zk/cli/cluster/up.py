@@ -290,7 +290,7 @@ def _complaint(cluster: "EmbeddedCluster") -> str:
 
 def _found_by_default(cluster: "EmbeddedCluster") -> bool:
     """Whether a command without options that is typed in the same environment comes to this cluster."""
-    from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER
+    from kafka_zk.cli.terminal.zookeeper_client import DEFAULT_ZOOKEEPER
     from kafka_zk.clients.connection.config import parse_bootstrap_servers
     from kafka_zk.clients.connection.errors import ConfigError
 

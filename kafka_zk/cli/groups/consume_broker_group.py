@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_zk.broker.process.signals import interrupt_at_the_end
-from kafka_zk.cli.brokers import broker_admin, check_topics
 from kafka_zk.cli.groups.group_records import FLUSH_MS, group_records
+from kafka_zk.cli.terminal.brokers import broker_admin, check_topics
 from kafka_zk.cli.terminal.waiting import shortened_list, waiting
 from kafka_zk.clients.connection.config import format_bootstrap_servers
 from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer

@@ -14,7 +14,7 @@ from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.nearest import missing
 from kafka_zk.cli.terminal.options import zookeeper_properties
 from kafka_zk.cli.terminal.waiting import shortened_list, waiting
-from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, connected
+from kafka_zk.cli.terminal.zookeeper_client import DEFAULT_ZOOKEEPER, connected
 from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
 from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.clients.consumer.zookeeper_config import ZookeeperConsumerConfig

@@ -18,7 +18,7 @@ from kafka_zk.cli.groups.groups_of_brokers import GroupsOfBrokers
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.nearest import did_you_mean
 from kafka_zk.cli.terminal.output import note
-from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_client
+from kafka_zk.cli.terminal.zookeeper_client import DEFAULT_ZOOKEEPER, zookeeper_client
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.registry.znodes.consumers import is_znode_name
 

@@ -15,7 +15,7 @@ from kafka_zk.cli.groups.groups_in_zookeeper import GroupsInZookeeper, registere
 from kafka_zk.cli.groups.groups_of_brokers import GroupsOfBrokers
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.nearest import did_you_mean
-from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_client
+from kafka_zk.cli.terminal.zookeeper_client import DEFAULT_ZOOKEEPER, zookeeper_client
 from kafka_zk.registry.offsets import NO_VERSION, StoredOffset
 
 COPIED = "copied"

@@ -42,7 +42,7 @@ def chosen_partitions(
 
     Raises: CommandFailed, KafkaError.
     """
-    from kafka_zk.cli.brokers import check_topics
+    from kafka_zk.cli.terminal.brokers import check_topics
 
     meant = current if planned is None else planned
     names = {text.partition(":")[0] for text in topics} or {tp.topic for tp in meant}

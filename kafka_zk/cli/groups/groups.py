@@ -242,10 +242,9 @@ def _target(
 ) -> "Target":
     import time
 
-    from kafka_zk.cli.consume import parse_time_ms
     from kafka_zk.cli.groups import reset_plan
     from kafka_zk.cli.groups.group_reset import Target
-    from kafka_zk.cli.terminal.durations import parse_duration_ms
+    from kafka_zk.cli.terminal.durations import parse_duration_ms, parse_time_ms
 
     time_ms = parse_time_ms(to_datetime) if to_datetime is not None else None
     if by_duration is not None and time_ms is None:

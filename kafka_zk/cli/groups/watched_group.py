@@ -8,7 +8,7 @@ import click
 
 from kafka_zk.cli.groups.group_lag import BrokerLagMeter, LagMeter, ZookeeperLagMeter
 from kafka_zk.cli.terminal.output import note
-from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_session
+from kafka_zk.cli.terminal.zookeeper_client import DEFAULT_ZOOKEEPER, zookeeper_session
 from kafka_zk.recorder.timeline.broker_group_observer import BrokerGroupObserver
 from kafka_zk.recorder.timeline.broker_timeline import BrokerTimeline
 from kafka_zk.recorder.timeline.group_observer import GroupObserver

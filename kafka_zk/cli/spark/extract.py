@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafka_zk.base.clock import monotonic_s
-from kafka_zk.cli.consume import parse_time_ms
 from kafka_zk.cli.spark.sink_options import sink_options, with_packages
 from kafka_zk.cli.spark.value_options import every_option, metrics_option, value_options
+from kafka_zk.cli.terminal.durations import parse_time_ms
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import json_option
 from kafka_zk.cli.terminal.output import note, print_json, print_table
 from kafka_zk.cli.terminal.properties import KEY_VALUE
 from kafka_zk.cli.terminal.waiting import waiting
 from kafka_zk.embedded.spark_packages import absent_packages
+from kafka_zk.spark_jobs.errors import ForeignCommit, GroupBusy, WronglyAsked
 from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_schema
-from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
 from kafka_zk.spark_jobs.extraction.table_formats import TABLE_FORMATS
 from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
 

@@ -15,7 +15,7 @@ from kafka_zk.cli.terminal.output import note, print_json
 from kafka_zk.cli.terminal.properties import KEY_VALUE
 from kafka_zk.cli.terminal.waiting import waiting
 from kafka_zk.embedded.spark_packages import absent_packages
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.table_formats import TABLE_FORMATS, check_table, is_table
 
 if TYPE_CHECKING:

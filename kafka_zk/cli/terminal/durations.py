@@ -1,8 +1,11 @@
-"""Durations as Kafka's tools take them: ISO 8601, ``P1DT2H30M``, ``PT0.5S``."""
+"""Durations and times as Kafka's tools take them: ISO 8601, ``P1DT2H30M``, ``PT0.5S``, ``2026-11-21T06:00Z``."""
 
 import re
+from datetime import datetime
 
 import click
+
+from kafka_zk.base.integers import NATURAL_INT64, decimal_integer
 
 _DURATION = re.compile(
     r"P(?:(?P<days>[0-9]{1,6})D)?"
@@ -19,3 +22,14 @@ def parse_duration_ms(text: str) -> int:
     if not given:
         raise click.UsageError(f"{text!r} is no duration like P1D, PT2H30M or PT0.5S")
     return round(sum(float(value) * _MS[unit] for unit, value in given.items()))
+
+
+def parse_time_ms(text: str) -> int:
+    """Milliseconds since the epoch of such a number, or of an ISO 8601 time (local without a zone)."""
+    number = decimal_integer(text, NATURAL_INT64)
+    if number is not None:
+        return number
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise click.UsageError(f"{text!r} is neither milliseconds nor a time like 2026-11-21T06:00Z") from None

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from kafka_zk.base.clock import monotonic_s
+from kafka_zk.base.events import Observe, ignore
 from kafka_zk.base.threads import ReactorThreads
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.errors import ClientClosed, KafkaError
@@ -20,7 +21,6 @@ from kafka_zk.clients.consumer.starts import Start
 from kafka_zk.clients.consumer.stream import Stream
 from kafka_zk.clients.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.clients.consumer.zookeeper_consumer import ZookeeperConsumer
-from kafka_zk.registry.events import Observe, ignore
 
 P = ParamSpec("P")
 T = TypeVar("T")

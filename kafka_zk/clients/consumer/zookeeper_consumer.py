@@ -13,6 +13,7 @@ from typing import Any, Self
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Clock, SystemClock
+from kafka_zk.base.events import Observe, ignore
 from kafka_zk.base.randomness import SYSTEM_RANDOM
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.cluster import Cluster
@@ -37,7 +38,6 @@ from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
 from kafka_zk.registry.client.session import fires_within
-from kafka_zk.registry.events import Observe, ignore
 from kafka_zk.registry.znodes.consumers import MOST_STREAMS, STATIC, ConsumerRegistration
 
 _log = Logger()

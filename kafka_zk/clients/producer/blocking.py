@@ -15,7 +15,8 @@ from kafka_zk.clients.producer.config import ProducerConfig
 from kafka_zk.clients.producer.future import RecordFuture
 from kafka_zk.clients.producer.intake import Missing
 from kafka_zk.clients.producer.prepared_transaction import PreparedTransaction
-from kafka_zk.clients.producer.producer import Producer, ProducerRecord
+from kafka_zk.clients.producer.producer import Producer
+from kafka_zk.clients.producer.producer_record import ProducerRecord
 from kafka_zk.clients.producer.transaction_scope import BlockingTransactionScope
 from kafka_zk.storage.records.record_batch import Header
 

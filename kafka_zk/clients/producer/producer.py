@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 from twisted.internet.defer import Deferred, fail
 
@@ -20,6 +20,7 @@ from kafka_zk.clients.producer.errors import IllegalTransactionState, Transactio
 from kafka_zk.clients.producer.future import RecordFuture, RecordMetadata
 from kafka_zk.clients.producer.intake import Missing, RecordIntake
 from kafka_zk.clients.producer.prepared_transaction import PreparedTransaction
+from kafka_zk.clients.producer.producer_record import ProducerRecord
 from kafka_zk.clients.producer.record_accumulator import RecordAccumulator
 from kafka_zk.clients.producer.sender import Sender
 from kafka_zk.clients.producer.transaction_manager import Batches, TransactionManager
@@ -31,16 +32,6 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.records.record_batch import Header
 
 _TURN_S = 0.01  # how long send_all keeps the reactor to itself
-
-
-class ProducerRecord(NamedTuple):
-    """One record for ``send_all``; the partitioner chooses a missing ``partition``, ``timestamp_ms`` None is now."""
-
-    value: Any
-    key: Any = None
-    partition: int | None = None
-    timestamp_ms: int | None = None
-    headers: Sequence[Header] = ()
 
 
 class Producer:

@@ -10,7 +10,7 @@ tests/kafka_zk/clients/producer/test_waiting_records.py.
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from twisted.internet.defer import Deferred
 
@@ -19,9 +19,7 @@ from kafka_zk.clients.connection.errors import KafkaTimeoutError
 from kafka_zk.clients.connection.waiting import Reactor, Signal, run, sleep
 from kafka_zk.clients.producer.future import RecordMetadata
 from kafka_zk.clients.producer.intake import Missing
-
-if TYPE_CHECKING:
-    from kafka_zk.clients.producer.producer import ProducerRecord
+from kafka_zk.clients.producer.producer_record import ProducerRecord
 
 _FOR_EVER = float("inf")
 
@@ -30,7 +28,7 @@ class _Waiting(NamedTuple):
     """``number`` counts the calls, so that these sort in their order."""
 
     number: int
-    record: "ProducerRecord"
+    record: ProducerRecord
     deadline_s: float
     result: "Deferred[RecordMetadata]"
 
@@ -73,7 +71,7 @@ class WaitingRecords:
         """Whether a record of the topic, for a partition that is there, has to wait behind others."""
         return topic in self._topics
 
-    def add(self, topic: str, record: "ProducerRecord") -> "Deferred[RecordMetadata]":
+    def add(self, topic: str, record: ProducerRecord) -> "Deferred[RecordMetadata]":
         """Let a record wait. Fails with what ``wait_for`` raises, or ``take`` refuses it with."""
         self._count += 1
         result: Deferred[RecordMetadata] = Deferred()

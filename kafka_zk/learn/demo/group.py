@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.embedded.process import ChildProcess, python_command
 from kafka_zk.embedded.supervisor import Supervisor
@@ -19,7 +20,6 @@ from kafka_zk.recorder.timeline.summary import Summaries
 from kafka_zk.recorder.timeline.timeline import Timeline
 from kafka_zk.recorder.timeline.trace_file import Traced, TraceFollower
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
-from kafka_zk.registry.events import Event
 from kafka_zk.registry.znodes.consumers import consumer_of
 
 GROUP = "counters"

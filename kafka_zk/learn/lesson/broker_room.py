@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.events import ControllerEvent
 from kafka_zk.broker.replica.events import ReplicaEvent
@@ -24,9 +25,9 @@ from kafka_zk.recorder.timeline.trace_file import TraceFollower
 from kafka_zk.registry.client import connect_string
 from kafka_zk.registry.client.client import ZnodeStat
 from kafka_zk.registry.client.errors import NoNode
+from kafka_zk.registry.client.events import RegistryEvent
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.controller import ControllerRegistry
-from kafka_zk.registry.events import Event, RegistryEvent
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, decode_state, state_path
 from kafka_zk.testing.sessions import SessionUnknown, expire_session

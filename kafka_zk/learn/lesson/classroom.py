@@ -24,7 +24,7 @@ from kafka_zk.recorder.timeline.rebalances import GroupRebalance
 from kafka_zk.recorder.timeline.summary import Summaries
 from kafka_zk.recorder.timeline.timeline import Timeline
 from kafka_zk.recorder.timeline.trace_file import Traced, TraceFollower
-from kafka_zk.registry.events import Reread, WatchArmed, WatchFired
+from kafka_zk.registry.client.events import Reread, WatchArmed, WatchFired
 
 PATIENCE_S = 60
 _TICK_TIME_MS = 500

@@ -13,11 +13,11 @@ from typing import NamedTuple, TypeVar
 from twisted.internet.defer import Deferred
 
 from kafka_zk.base.clock import Timers
+from kafka_zk.base.events import Observe, ignore
 from kafka_zk.clients.connection.waiting import run
 from kafka_zk.learn.lesson.clock import LessonClock
 from kafka_zk.registry.client.client import EventType, Operation, RegistryClient, Watch, WatchedEvent, ZnodeStat
 from kafka_zk.registry.client.counted_client import CountedClient
-from kafka_zk.registry.events import Observe, ignore
 
 T = TypeVar("T")
 

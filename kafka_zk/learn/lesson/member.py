@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.errors import ClientClosed
 from kafka_zk.clients.connection.reactor_thread import ReactorThread
@@ -16,7 +17,6 @@ from kafka_zk.learn.lesson.gate import Gate, GatedClient
 from kafka_zk.recorder.timeline.trace_file import Traced
 from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
-from kafka_zk.registry.events import Event
 
 COMMIT_INTERVAL_MS = 250  # Kafka's default was a minute: a killed member's last minute would be delivered twice
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kafka_zk.base.clock import wall_ms
+from kafka_zk.base.events import Event
 from kafka_zk.clients.connection.reactor_thread import reactor_thread
 from kafka_zk.learn.lesson import course
 from kafka_zk.learn.lesson.course import Chapter
@@ -16,7 +17,6 @@ from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.service import Cluster, WebService
 from kafka_zk.recorder.web.sources import LogSource, TraceSource
 from kafka_zk.recorder.zookeeper_files.transaction_log import Deleted, Transaction
-from kafka_zk.registry.events import Event
 
 
 class LessonPage:

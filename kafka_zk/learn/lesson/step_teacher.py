@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from kafka_zk.base.events import Event
 from kafka_zk.learn.lesson.teacher import Teacher, meaning_of
 from kafka_zk.recorder.web.lesson_steps import NOTE, TOLD, Lesson, Step
-from kafka_zk.registry.events import Event, WatchFired
+from kafka_zk.registry.client.events import WatchFired
 
 TITLE = "How groups and replicas work"
 SAID = (

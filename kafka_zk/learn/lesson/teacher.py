@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
+from kafka_zk.base.events import Event
 from kafka_zk.learn.lesson.clock import LessonClock
 from kafka_zk.learn.lesson.errors import ChapterLeft
 from kafka_zk.learn.lesson.gate import Fire
 from kafka_zk.learn.lesson.keys import Ask, Key, ask
 from kafka_zk.registry.client.client import EventType
-from kafka_zk.registry.events import Event
 
 _INDENT = "   "
 _MAX_WIDTH = 100

@@ -11,6 +11,7 @@ rebalance was seen. Pure. Tests: tests/kafka_zk/recorder/timeline/test_broker_gr
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.events import (
     AssignmentCompleted,
@@ -29,7 +30,6 @@ from kafka_zk.broker.group.states import GroupState
 from kafka_zk.rebalance.events import DeliveryStarted, DeliveryStopped
 from kafka_zk.recorder.timeline.events import FIRST_LOOK, GenerationSeen, SeenMember, StateSeen
 from kafka_zk.recorder.timeline.rebalances import CoordinatedBy, GroupRebalance, Rebalances
-from kafka_zk.registry.events import Event
 
 RECORD_MS = 2_000
 """How long after a group was found to be stable again the record of its generation is awaited."""

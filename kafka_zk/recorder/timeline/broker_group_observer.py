@@ -8,6 +8,7 @@ coordinator knows (its broker's trace says). Source of the records: GroupMetadat
 from typing import Any
 
 from kafka_zk.base.clock import monotonic_s, wall_ms
+from kafka_zk.base.events import EventSource, Observe
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.coordinator.keys import partition_for
 from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
@@ -20,7 +21,6 @@ from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.recorder.timeline.events import FIRST_LOOK, OBSERVER, GenerationSeen, SeenMember, StateSeen
-from kafka_zk.registry.events import EventSource, Observe
 
 _TIMEOUT_MS = 2_000
 _FIRST_LOOK_S = 20.0

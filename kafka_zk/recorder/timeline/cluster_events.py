@@ -5,8 +5,8 @@ The brokers' own events are those of ``registry.events``, ``controller.events`` 
 
 from dataclasses import dataclass
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.registry.events import Event
 
 
 @dataclass(frozen=True, slots=True)

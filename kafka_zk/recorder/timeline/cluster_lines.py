@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.events import IsrsChanged, LeadersElected
 from kafka_zk.recorder.timeline.cluster_events import LeadershipSeen
 from kafka_zk.recorder.timeline.cluster_narrator import ClusterNarrator
-from kafka_zk.registry.events import Event
 
 HOLD_BACK_MS = 400
 TOGETHER_MS = 100

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from functools import singledispatchmethod
 from typing import NamedTuple
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import events as controller
 from kafka_zk.broker.controller.context import LeadershipInfo
@@ -14,7 +15,7 @@ from kafka_zk.broker.transaction.states import TransactionState
 from kafka_zk.recorder.timeline import cluster_events as seen
 from kafka_zk.recorder.timeline.events import OBSERVER
 from kafka_zk.registry.client.client import EventType
-from kafka_zk.registry.events import Event, Reread, SessionChanged, WatchArmed, WatchFired
+from kafka_zk.registry.client.events import Reread, SessionChanged, WatchArmed, WatchFired
 
 STARTED = "started"
 """The cause of a watcher's first read."""

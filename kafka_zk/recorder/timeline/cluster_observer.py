@@ -6,6 +6,7 @@ seen as one, as with every watch.
 
 from functools import partial
 
+from kafka_zk.base.events import EventSource, Observe
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.recorder.timeline.cluster_events import BrokerGone, BrokerSeen, ControllerSeen, LeadershipSeen
 from kafka_zk.recorder.timeline.events import FIRST_LOOK, OBSERVER
@@ -14,7 +15,6 @@ from kafka_zk.registry.client.client import RegistryClient, ZnodeStat
 from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.client.watches import DataWatcher, Watcher
 from kafka_zk.registry.controller import ControllerRegistry
-from kafka_zk.registry.events import EventSource, Observe
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.registry.znodes.topics import TopicAssignment

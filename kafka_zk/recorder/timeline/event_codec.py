@@ -11,6 +11,7 @@ from enum import Enum
 from types import ModuleType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import events as controller_events
 from kafka_zk.broker.group import events as coordinator_events
@@ -19,8 +20,7 @@ from kafka_zk.broker.transaction import events as transaction_events
 from kafka_zk.rebalance import events as group_events
 from kafka_zk.recorder.timeline import cluster_events
 from kafka_zk.recorder.timeline import events as seen_events
-from kafka_zk.registry import events as registry_events
-from kafka_zk.registry.events import Event
+from kafka_zk.registry.client import events as registry_events
 
 _MODULES = (
     registry_events, group_events, controller_events, replica_events, coordinator_events, transaction_events,

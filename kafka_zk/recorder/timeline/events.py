@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.registry.events import Event, RegistryEvent
+from kafka_zk.registry.client.events import RegistryEvent
 
 OBSERVER = "observer"
 """The actor of these events."""

@@ -9,6 +9,7 @@ from functools import partial
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from kafka_zk.base.events import Event, EventSource, Observe
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.recorder.timeline.events import (
     FIRST_LOOK,
@@ -22,10 +23,10 @@ from kafka_zk.recorder.timeline.events import (
 )
 from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.errors import ConnectionLoss, InvalidZnode, SessionLost
+from kafka_zk.registry.client.events import Reread
 from kafka_zk.registry.client.pipeline import readable
 from kafka_zk.registry.client.watches import ChildrenWatcher, Watcher
 from kafka_zk.registry.consumers import ConsumerRegistry, Members
-from kafka_zk.registry.events import Event, EventSource, Observe, Reread
 from kafka_zk.registry.faults import ZnodeFaults
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.offsets import OffsetRegistry

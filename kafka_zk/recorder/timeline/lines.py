@@ -6,6 +6,7 @@ Tests: tests/kafka_zk/recorder/timeline/test_lines.py.
 import time
 from collections.abc import Iterator
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import (
     ClaimOverdue,
@@ -20,7 +21,6 @@ from kafka_zk.recorder.timeline.narrator import Narrator, listed
 from kafka_zk.recorder.timeline.rebalances import GroupRebalance
 from kafka_zk.recorder.timeline.summary import Summaries, enumerated
 from kafka_zk.recorder.timeline.timeline import Timeline, Told
-from kafka_zk.registry.events import Event
 from kafka_zk.registry.znodes.consumers import consumer_of
 
 _WARNINGS = (ClaimOverdue, GroupNotUnderstood, OffsetsOutdated, PlaceNotKept, SettingsDoubtful)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from kafka_zk.base.events import Event
 from kafka_zk.broker.group.events import CoordinatorEvent, MemberDeparted, StaticMemberReturned
 from kafka_zk.recorder.timeline.events import GenerationSeen
-from kafka_zk.registry.events import Event
 
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _MEMBER_ID = re.compile(rf"(?P<name>[^\s:]+)-(?P<uuid>{_UUID})")

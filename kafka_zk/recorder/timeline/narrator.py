@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import singledispatchmethod
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group import events as coordinator
 from kafka_zk.rebalance import events as group
 from kafka_zk.recorder.timeline import events as seen
 from kafka_zk.registry.client.client import EventType
-from kafka_zk.registry.events import Event, Reread, SessionChanged, WatchArmed, WatchFired
+from kafka_zk.registry.client.events import Reread, SessionChanged, WatchArmed, WatchFired
 from kafka_zk.registry.znodes.consumers import consumer_of
 
 _GENERATED_ID = re.compile(r".*-[0-9]{13}-([0-9a-f]{8})")

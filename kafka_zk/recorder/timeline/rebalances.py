@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import (
     DeliveryStarted,
@@ -37,7 +38,7 @@ from kafka_zk.recorder.timeline.events import (
     OwnersSeen,
 )
 from kafka_zk.registry.client.client import EventType
-from kafka_zk.registry.events import Event, WatchFired
+from kafka_zk.registry.client.events import WatchFired
 from kafka_zk.registry.znodes.consumers import consumer_of
 
 QUIET_MS = 300

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
+from kafka_zk.base.events import Event
 from kafka_zk.rebalance.events import GenerationWritten, RebalanceStarted
 from kafka_zk.recorder.timeline.event_codec import encode
 from kafka_zk.recorder.timeline.events import MemberGone
 from kafka_zk.recorder.timeline.rebalances import GroupRebalance, Rebalances
 from kafka_zk.recorder.timeline.trace_file import Traced
-from kafka_zk.registry.events import Event, Reread
+from kafka_zk.registry.client.events import Reread
 
 HOLD_BACK_MS = 250
 

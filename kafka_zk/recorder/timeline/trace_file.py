@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from kafka_zk.base.events import Event
 from kafka_zk.recorder.timeline.event_codec import UnknownEvent, decode, encode
-from kafka_zk.registry.events import Event
 
 SUFFIX = ".jsonl"
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kafka_zk.base.clock import wall_ms
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.events import AssignmentCompleted
 from kafka_zk.clients.admin.group_admin import DEAD, EMPTY, STABLE, GroupDescription, ListedGroup
 from kafka_zk.clients.connection.errors import KafkaError
-from kafka_zk.registry.events import Event
 
 ACTOR = "page"
 """Who tells what was asked for."""

@@ -24,7 +24,7 @@ _CLIENT = "core/src/main/scala/kafka/zookeeper/ZooKeeperClient.scala"
 _ZOOKEEPER = "zookeeper-server/src/main/java/org/apache/zookeeper/server"
 
 _BY_MODULE = {
-    "kafka_zk.registry.events": ("registry/client/watches.py", _CLIENT),
+    "kafka_zk.registry.client.events": ("registry/client/watches.py", _CLIENT),
     "kafka_zk.rebalance.events": ("rebalance/member.py", _CONNECTOR),
     "kafka_zk.broker.controller.events": ("kafka_zk/broker/controller/active.py", _CONTROLLER),
     "kafka_zk.broker.replica.events": ("kafka_zk/broker/replica/partition.py", _PARTITION),

@@ -8,11 +8,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from kafka_zk.base.events import Event
 from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.sources import Source, Traces
 from kafka_zk.recorder.zookeeper_files.transaction_log import Transaction
 from kafka_zk.registry.client.errors import RegistryError
-from kafka_zk.registry.events import Event
 
 INTERVAL_S = 0.1
 RETRY_POLLS = 10

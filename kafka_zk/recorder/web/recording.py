@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kafka_zk.base.events import Event
 from kafka_zk.broker.group.events import AssignmentCompleted, MemberDeparted
 from kafka_zk.recorder.timeline.event_codec import encode
 from kafka_zk.recorder.web import documents
@@ -28,7 +29,7 @@ from kafka_zk.recorder.web.spans import assigned, assigned_lanes, hold
 from kafka_zk.recorder.web.watchers import Lifetime, SetWatch, standing
 from kafka_zk.recorder.web.znode_tree import Change, Znode, ZnodeTree
 from kafka_zk.recorder.zookeeper_files.transaction_log import SessionClosed, SessionCreated, Transaction
-from kafka_zk.registry.events import Event, SessionChanged
+from kafka_zk.registry.client.events import SessionChanged
 
 VERSION = 1
 CREATED, CHANGED, DELETED = "created", "changed", "deleted"

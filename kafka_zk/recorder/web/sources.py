@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from kafka_zk.base.events import Event
 from kafka_zk.recorder.timeline.trace_file import TraceFollower
 from kafka_zk.recorder.zookeeper_files.snapshot import oldest_snapshot
 from kafka_zk.recorder.zookeeper_files.transaction_log import (
@@ -19,7 +20,6 @@ from kafka_zk.recorder.zookeeper_files.tree_watcher import TreeWatcher
 from kafka_zk.registry.client import connect_string
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 from kafka_zk.registry.client.security import NO_SECURITY, Security
-from kafka_zk.registry.events import Event
 from kafka_zk.registry.znodes.secrets import masked
 
 SESSION_TIMEOUT_MS = 10_000

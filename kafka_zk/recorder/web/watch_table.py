@@ -7,11 +7,11 @@ Source: ZooKeeper Administrator's Guide 3.9; DataTree.java: dumpWatches.
 from collections.abc import Callable, Iterable, Iterator
 
 from kafka_zk.base.clock import wall_ms
+from kafka_zk.base.events import Event
 from kafka_zk.embedded.health import NoAnswer, NotAllowed, ask
 from kafka_zk.embedded.ports import AnswerTooLong
 from kafka_zk.recorder.timeline.cluster_events import WatchGone, WatchSeen
 from kafka_zk.registry.client import connect_string
-from kafka_zk.registry.events import Event
 
 WORD = "wchc"
 CAUSE = "ZooKeeper was asked who watches what"

@@ -21,8 +21,7 @@ from kafka_zk.clients.connection.config import ClientConfig, parse_bootstrap_ser
 from kafka_zk.clients.connection.errors import ConfigError
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.znodes.json_codec import number_of
-from kafka_zk.spark_jobs.errors import OptionError
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import OptionError, WronglyAsked
 from kafka_zk.spark_jobs.extraction.preflight import check_master
 from kafka_zk.spark_jobs.source import offset_specs, options
 from kafka_zk.storage.files import checkpoints

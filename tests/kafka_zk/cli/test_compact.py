@@ -6,8 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.cli import brokers, compact
+from kafka_zk.cli import compact
 from kafka_zk.cli.compact import Replica, Settling
+from kafka_zk.cli.terminal import brokers
 from kafka_zk.clients.admin import blocking_admin
 from kafka_zk.clients.admin.admin import ConfigEntry
 from kafka_zk.clients.connection.metadata import PartitionMetadata, TopicMetadata

@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 from twisted.internet.defer import Deferred
 
+from kafka_zk.base.client_gone import ClientGone
 from kafka_zk.network.memory_pool import FREE_BYTES, SMALL_BYTES, MemoryAccount, MemoryPool
-from kafka_zk.protocol.errors import ClientGone
 
 MB = 1024 * 1024
 LIMIT = 96 * MB

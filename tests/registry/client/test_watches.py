@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.events import EventSource
 from kafka_zk.registry.client.client import SessionState
 from kafka_zk.registry.client.errors import NoAuth, RegistryError
-from kafka_zk.registry.client.watches import FIRST_RETRY_S, LONGEST_RETRY_S, ChildrenWatcher, DataWatcher
-from kafka_zk.registry.events import (
-    EventSource,
+from kafka_zk.registry.client.events import (
     RegistryEvent,
     Reread,
     SessionChanged,
@@ -19,6 +18,7 @@ from kafka_zk.registry.events import (
     WatchFired,
     observe_session,
 )
+from kafka_zk.registry.client.watches import FIRST_RETRY_S, LONGEST_RETRY_S, ChildrenWatcher, DataWatcher
 from kafka_zk.sim.zookeeper_client import SimClient
 from tests.registry.world import World
 

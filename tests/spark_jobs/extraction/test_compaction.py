@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction import inventory as inventories
 from kafka_zk.spark_jobs.extraction.compaction import Compacted, compact, current_folders, merged
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.manifest import planned
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange

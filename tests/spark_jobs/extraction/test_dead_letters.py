@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter, send_undone
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
 
 T0 = TopicPartition("t", 0)
 

@@ -19,8 +19,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction import decoding
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.values import avro_types
 
 fastavro = pytest.importorskip("fastavro")

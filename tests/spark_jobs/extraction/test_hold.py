@@ -12,7 +12,7 @@ from kafka_zk.registry.client.errors import ConnectionLoss, ConnectionTimeout, R
 from kafka_zk.registry.groups import delete_tree
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.znodes import consumers
-from kafka_zk.spark_jobs.extraction.errors import ForeignCommit
+from kafka_zk.spark_jobs.errors import ForeignCommit
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State, planned
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction import inventory as inventories
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.inventory import Inventory, is_data
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 

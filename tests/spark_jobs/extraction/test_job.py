@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kafka_zk.registry.client.errors import ConnectionLoss, ConnectionTimeout, RegistryError, SessionLost
+from kafka_zk.spark_jobs.errors import ZooKeeperLost
 from kafka_zk.spark_jobs.extraction import job
-from kafka_zk.spark_jobs.extraction.errors import ZooKeeperLost
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 
 

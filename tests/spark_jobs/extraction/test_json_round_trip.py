@@ -5,7 +5,7 @@ import pickle
 import pytest
 from pyspark.sql import types as t
 
-from kafka_zk.spark_jobs.extraction.json_round_trip import ChangedFields
+from kafka_zk.spark_jobs.values.json_round_trip import ChangedFields
 
 DECIMAL = t.DecimalType(9, 2)
 SAME = [

@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
+from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction import partitioning
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 
 COLUMNS = StructType([StructField("carrier", StringType()), StructField("timestamp", TimestampType())])
 

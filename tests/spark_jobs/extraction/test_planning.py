@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.spark_jobs.errors import DataLoss
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import DataLoss, WronglyAsked
 from kafka_zk.spark_jobs.extraction.planning import Extraction, PartitionReport, Planning
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange

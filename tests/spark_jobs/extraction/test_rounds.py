@@ -10,9 +10,8 @@ import pytest
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.errors import SessionLost
-from kafka_zk.spark_jobs.errors import FetchFailed
+from kafka_zk.spark_jobs.errors import FetchFailed, Undecodable
 from kafka_zk.spark_jobs.extraction import rounds as module
-from kafka_zk.spark_jobs.extraction.errors import Undecodable
 from kafka_zk.spark_jobs.extraction.planning import Extraction, PartitionReport, Report
 from kafka_zk.spark_jobs.extraction.round_metrics import RoundMetrics
 from kafka_zk.spark_jobs.extraction.rounds import Round, Rounds

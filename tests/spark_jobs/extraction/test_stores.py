@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.stores import Publication, check_store, missing_module, publication
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.table_formats import check_table
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.values.avro_reader import AvroReader
 from kafka_zk.spark_jobs.values.avro_types import decode_avro, parse_avro_schema
 from kafka_zk.spark_jobs.values.framing import ValueUndecodable

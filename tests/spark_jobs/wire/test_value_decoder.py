@@ -15,7 +15,7 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import message_factory
 
-from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import WronglyAsked
 from kafka_zk.spark_jobs.values import protobuf_reader
 from kafka_zk.spark_jobs.values.framing import ValueUndecodable
 from kafka_zk.spark_jobs.values.schema_registry import RegistryFailed, Schema, SchemaRegistry

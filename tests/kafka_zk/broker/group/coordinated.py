@@ -7,6 +7,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 
+from kafka_zk.base.events import Event, EventSource
 from kafka_zk.base.types import LogAppendInfo, TopicPartition
 from kafka_zk.broker.group.config import CoordinatorConfig, GroupConfig
 from kafka_zk.broker.group.coordinator import GroupCoordinator
@@ -20,7 +21,6 @@ from kafka_zk.broker.replica.manager import LeaderState, ReplicaManager
 from kafka_zk.broker.replica.partition import LeaderAndIsrPartitionState
 from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.events import Event, EventSource
 from kafka_zk.sim.scheduler import VirtualClock
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.client_gone import ClientGone
 from kafka_zk.broker.group.config import CoordinatorConfig, GroupConfig
 from kafka_zk.broker.group.coordinator import MemberIdentity
 from kafka_zk.broker.group.memory import held_bytes
@@ -21,7 +22,7 @@ from kafka_zk.broker.group.records import (
     encode_group_value,
 )
 from kafka_zk.broker.group.subscription import MAX_TOPICS, subscribed_topics
-from kafka_zk.protocol.errors import ApiError, ClientGone, ErrorCode
+from kafka_zk.protocol.errors import ApiError, ErrorCode
 from tests.kafka_zk.broker.group.coordinated import NO_DELAY, SESSION_MS, World, done, now
 
 

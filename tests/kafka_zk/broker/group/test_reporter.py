@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.events import EventSource
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.coordinator import MemberIdentity
 from kafka_zk.broker.group.events import (
@@ -23,7 +24,6 @@ from kafka_zk.broker.group.reporter import GroupReporter
 from kafka_zk.broker.group.requests import AssignmentDone, Departure, JoinResult
 from kafka_zk.protocol.consumer_protocol import Subscription, write_assignment, write_subscription
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.events import EventSource
 from tests.kafka_zk.broker.group.coordinated import EPOCH_MS, SESSION_MS, World, now
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.task import Clock
 
 from kafka_zk.base.clock import wall_ms
+from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.broker.config.kafka_config import KafkaConfig
@@ -45,7 +46,6 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader, response_body_position
 from kafka_zk.registry.client.errors import NoAuth, RegistryError
-from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.offsets import StoredOffset
 from kafka_zk.registry.znodes.topics import TopicAssignment
 from kafka_zk.storage.manager.log_manager import LogManager

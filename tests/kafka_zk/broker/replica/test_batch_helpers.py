@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
+from kafka_zk.base.client_gone import ClientGone
 from kafka_zk.base.turns import TURN_COST, Turns
 from kafka_zk.base.types import TimestampOffset
 from kafka_zk.broker.replica import batch_helpers
 from kafka_zk.broker.replica.batch_helpers import IDLE_S, BatchHelpers
-from kafka_zk.protocol.errors import ApiError, ClientGone, ErrorCode
+from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.sim.scheduler import VirtualClock as Clock
 from kafka_zk.storage.files.errors import InvalidRecord
 from kafka_zk.storage.files.helper_process import Helper

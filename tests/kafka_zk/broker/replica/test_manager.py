@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
+from kafka_zk.base.events import Event, EventSource
 from kafka_zk.base.types import FetchIsolation, LogAppendInfo, TopicPartition
 from kafka_zk.broker.metadata.cache import MetadataCache
 from kafka_zk.broker.replica.batch_helpers import BatchHelpers
@@ -21,7 +22,6 @@ from kafka_zk.broker.replica.partition import LeaderAndIsrPartitionState, Partit
 from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.events import Event, EventSource
 from kafka_zk.sim.scheduler import VirtualClock
 from kafka_zk.storage.files.errors import InvalidRecord
 from kafka_zk.storage.files.log_config import LogConfig

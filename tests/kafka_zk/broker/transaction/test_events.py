@@ -1,10 +1,10 @@
 """What observers are told of transactions."""
 
+from kafka_zk.base.events import Event, EventSource, ignore
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.transaction.events import TransactionChanged, TransactionReporter
 from kafka_zk.broker.transaction.states import TransactionState
 from kafka_zk.broker.transaction.transaction import Transaction
-from kafka_zk.registry.events import Event, EventSource, ignore
 
 NOW_MS = 1_700_000_000_000
 

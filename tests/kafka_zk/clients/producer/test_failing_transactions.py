@@ -13,7 +13,8 @@ from kafka_zk.clients.connection.waiting import run
 from kafka_zk.clients.producer import prepared_transaction, transaction_manager
 from kafka_zk.clients.producer.config import ProducerConfig
 from kafka_zk.clients.producer.errors import IllegalTransactionState, TransactionAbortable, TransactionAborted
-from kafka_zk.clients.producer.producer import Producer, ProducerRecord
+from kafka_zk.clients.producer.producer import Producer
+from kafka_zk.clients.producer.producer_record import ProducerRecord
 from kafka_zk.clients.producer.transaction_state import Outcome, State, outcome_of
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode

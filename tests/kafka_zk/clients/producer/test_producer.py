@@ -18,7 +18,8 @@ from kafka_zk.clients.connection.errors import (
 )
 from kafka_zk.clients.connection.waiting import run
 from kafka_zk.clients.producer.future import RecordFuture
-from kafka_zk.clients.producer.producer import Producer, ProducerRecord
+from kafka_zk.clients.producer.producer import Producer
+from kafka_zk.clients.producer.producer_record import ProducerRecord
 from kafka_zk.clients.serdes import SerializationError
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode

@@ -19,7 +19,8 @@ from kafka_zk.clients.connection.errors import (
 from kafka_zk.clients.connection.waiting import run, sleep
 from kafka_zk.clients.producer import transaction_manager
 from kafka_zk.clients.producer.errors import IllegalTransactionState, TransactionAbortable, TransactionAborted
-from kafka_zk.clients.producer.producer import Producer, ProducerRecord
+from kafka_zk.clients.producer.producer import Producer
+from kafka_zk.clients.producer.producer_record import ProducerRecord
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster, advance, finish

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from kafka_zk.base.events import Event
 from kafka_zk.learn.lesson.step_teacher import StepTeacher
 from kafka_zk.recorder.web.lesson_steps import Lesson, decode, encode
 from kafka_zk.registry.client.client import EventType
-from kafka_zk.registry.events import Event, WatchFired
+from kafka_zk.registry.client.events import WatchFired
 
 
 class Listener:

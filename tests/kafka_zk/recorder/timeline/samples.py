@@ -10,8 +10,8 @@ from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import kafka_zk
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.registry.events import Event
 
 _PLAIN: dict[Any, Any] = {int: 7, bool: True, str: "text", TopicPartition: TopicPartition("a-b", 3)}
 

@@ -1,5 +1,6 @@
 """From the coordinator's events, and from what is seen from outside, to rebalances of a broker's group."""
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.events import (
     AssignmentCompleted,
@@ -19,7 +20,6 @@ from kafka_zk.recorder.timeline.deliveries import Silence
 from kafka_zk.recorder.timeline.events import FIRST_LOOK, GenerationSeen, SeenMember, StateSeen
 from kafka_zk.recorder.timeline.rebalances import QUIET_MS, CoordinatedBy, GroupRebalance
 from kafka_zk.recorder.timeline.summary import Summaries
-from kafka_zk.registry.events import Event
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 Assigned = dict[str, tuple[TopicPartition, ...]]

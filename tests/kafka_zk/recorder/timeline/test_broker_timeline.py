@@ -1,5 +1,6 @@
 """What gets into the timeline of a broker's group."""
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.events import MemberJoined, MemberToldToRejoin
 from kafka_zk.rebalance.events import DeliveryStarted
@@ -10,7 +11,7 @@ from kafka_zk.recorder.timeline.members_now import MembersNow
 from kafka_zk.recorder.timeline.timeline import Timeline
 from kafka_zk.recorder.timeline.trace_file import Traced
 from kafka_zk.registry.client.client import EventType
-from kafka_zk.registry.events import Event, WatchFired
+from kafka_zk.registry.client.events import WatchFired
 from tests.kafka_zk.recorder.timeline.test_broker_group import assigned, completed, joins, prepared, seen, synced, told
 from tests.kafka_zk.recorder.timeline.test_member_names import ANNA
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.context import LeadershipInfo
 from kafka_zk.broker.controller.events import (
@@ -24,7 +25,7 @@ from kafka_zk.recorder.timeline.cluster_lines import HOLD_BACK_MS, ClusterEvents
 from kafka_zk.recorder.timeline.cluster_narrator import ClusterNarrator
 from kafka_zk.recorder.timeline.events import OBSERVER
 from kafka_zk.registry.client.client import EventType
-from kafka_zk.registry.events import Event, Reread, WatchArmed, WatchFired
+from kafka_zk.registry.client.events import Reread, WatchArmed, WatchFired
 from tests.kafka_zk.recorder.timeline.samples import every_event
 
 T = [TopicPartition("t", number) for number in range(9)]

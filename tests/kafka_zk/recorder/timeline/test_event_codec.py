@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import Claimed
 from kafka_zk.recorder.timeline.event_codec import EVENT_TYPES, UnknownEvent, decode, encode
-from kafka_zk.registry.events import Event
 from tests.kafka_zk.recorder.timeline.samples import every_event, kinds
 
 

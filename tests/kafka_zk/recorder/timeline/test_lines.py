@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import (
     DeliveryStarted,
@@ -18,7 +19,6 @@ from kafka_zk.recorder.timeline.lines import RebalanceLines, StepLines
 from kafka_zk.recorder.timeline.picture import letters, picture
 from kafka_zk.recorder.timeline.timeline import Timeline
 from kafka_zk.recorder.timeline.trace_file import Traced
-from kafka_zk.registry.events import Event
 
 T = [TopicPartition("t", number) for number in range(30)]
 ANNA, BEN = "g_anna", "g_ben"

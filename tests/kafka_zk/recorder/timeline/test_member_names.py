@@ -1,5 +1,6 @@
 """Short names in the place of member ids."""
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.events import (
     AssignmentCompleted,
@@ -13,7 +14,6 @@ from kafka_zk.broker.group.requests import Departure
 from kafka_zk.rebalance.events import DeliveryStopped
 from kafka_zk.recorder.timeline.events import FIRST_LOOK, GenerationSeen, SeenMember
 from kafka_zk.recorder.timeline.member_names import MemberNames
-from kafka_zk.registry.events import Event
 
 T0 = TopicPartition("t", 0)
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import ClaimWaits
 from kafka_zk.recorder.timeline.narrator import Narrator, listed, short_name
-from kafka_zk.registry.events import Event
 from tests.kafka_zk.recorder.timeline.samples import every_event
 
 _OF_BROKERS = (

@@ -1,5 +1,6 @@
 """From the members' events to rebalances of the group."""
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.events import (
     DeliveryStarted,
@@ -16,7 +17,7 @@ from kafka_zk.recorder.timeline.deliveries import Silence
 from kafka_zk.recorder.timeline.events import FIRST_LOOK, FirstLook, MemberGone, MemberSeen, OwnersGone, OwnersSeen
 from kafka_zk.recorder.timeline.rebalances import QUIET_MS, STUCK_MS, UNANSWERED_MS, GroupRebalance, Rebalances
 from kafka_zk.registry.client.client import EventType
-from kafka_zk.registry.events import Event, WatchFired
+from kafka_zk.registry.client.events import WatchFired
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 A, B, C = "g_a", "g_b", "g_c"

@@ -12,7 +12,7 @@ from kafka_zk.recorder.timeline.events import MemberGone, MemberSeen
 from kafka_zk.recorder.timeline.rebalances import QUIET_MS, GroupRebalance
 from kafka_zk.recorder.timeline.timeline import HOLD_BACK_MS, Timeline, document
 from kafka_zk.recorder.timeline.trace_file import Traced
-from kafka_zk.registry.events import Reread
+from kafka_zk.registry.client.events import Reread
 
 A, B = "g_a", "g_b"
 

@@ -11,7 +11,7 @@ from kafka_zk.recorder.web import api as module
 from kafka_zk.recorder.web.api import BadRequest, RecordingApi
 from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, SessionCreated, Transaction
-from kafka_zk.registry.events import WatchArmed
+from kafka_zk.registry.client.events import WatchArmed
 
 TOPIC = b'{"version":3,"partitions":{"0":[0,1]},"adding_replicas":{},"removing_replicas":{}}'
 STATE = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":4,"isr":[1]}'

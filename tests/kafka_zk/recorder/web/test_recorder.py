@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
+from kafka_zk.base.events import Event
 from kafka_zk.recorder.web import recorder as module
 from kafka_zk.recorder.web.recorder import INTERVAL_S, RETRY_POLLS, Recorder
 from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.sources import TraceSource
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
 from kafka_zk.registry.client.client import EventType
-from kafka_zk.registry.events import Event, WatchFired
+from kafka_zk.registry.client.events import WatchFired
 
 
 class Source:

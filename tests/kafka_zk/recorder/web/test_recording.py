@@ -18,7 +18,7 @@ from kafka_zk.recorder.web.errors import NoRecording
 from kafka_zk.recorder.web.recording import CREATED, DELETED, SESSION_ENDED, Recording
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, SessionClosed, SessionCreated, Transaction
 from kafka_zk.registry.client.client import EventType, SessionState
-from kafka_zk.registry.events import Reread, SessionChanged, WatchArmed, WatchFired
+from kafka_zk.registry.client.events import Reread, SessionChanged, WatchArmed, WatchFired
 from tests.kafka_zk.recorder.web.histories import Znodes, history
 
 STATE = b'{"controller_epoch":1,"leader":%d,"version":1,"leader_epoch":0,"isr":[0,1]}'

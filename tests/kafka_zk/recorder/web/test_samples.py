@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
+from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.events import AssignmentCompleted
 from kafka_zk.clients.admin.group_admin import GroupDescription, GroupMember, ListedGroup
@@ -22,7 +23,6 @@ from kafka_zk.recorder.web.sampled import to_ask
 from kafka_zk.recorder.web.sampler import Sampler, Wanted, series
 from kafka_zk.recorder.web.samples import Samples
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
-from kafka_zk.registry.events import Event
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BROKER = b'{"version":4,"host":"h","port":%d,"endpoints":["PLAINTEXT://h:%d"],"timestamp":"1","jmx_port":-1,'

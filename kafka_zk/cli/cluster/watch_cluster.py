@@ -8,17 +8,18 @@ from pathlib import Path
 
 import click
 
+from kafka_zk.base.events import Event
 from kafka_zk.broker.controller.events import ControllerEvent
 from kafka_zk.broker.replica.events import ReplicaEvent
 from kafka_zk.cli.cluster.running_cluster import find_cluster
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.output import note
-from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_session
+from kafka_zk.cli.terminal.zookeeper_client import DEFAULT_ZOOKEEPER, zookeeper_session
 from kafka_zk.recorder.timeline.cluster_lines import ClusterEvents, ClusterLines
 from kafka_zk.recorder.timeline.cluster_observer import ClusterObserver
 from kafka_zk.recorder.timeline.event_codec import encode
 from kafka_zk.recorder.timeline.trace_file import TraceFollower
-from kafka_zk.registry.events import Event, RegistryEvent
+from kafka_zk.registry.client.events import RegistryEvent
 
 POLL_MS = 100
 _SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent)

@@ -1,7 +1,6 @@
-"""What happened between this process and ZooKeeper, for observers (flight recorder, web page, tests).
+"""Events that a process reports to its observers: the flight recorder, the page and tests.
 
-Every event has the wall-clock time in ms since the epoch, the actor (who observed it, such as ``broker-0``), the cause
-in a few words, and the zxid of the change that it shows (0 where there is none).
+Each part of the system defines its own events as subclasses of `Event`.
 """
 
 from collections.abc import Callable
@@ -11,55 +10,22 @@ from typing import Any
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import wall_ms
-from kafka_zk.registry.client.client import EventType, RegistryClient, SessionState
 
 _log = Logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What all events have, those of groups and controllers too."""
+    """Base of all events.
+
+    ``time_ms``: wall-clock time in ms since the epoch. ``actor``: the observer's name, such as ``broker-0``.
+    ``cause``: the reason in a few words. ``zxid``: the ZooKeeper transaction that the event shows, or 0.
+    """
 
     time_ms: int
     actor: str
     cause: str
     zxid: int
-
-
-@dataclass(frozen=True, slots=True)
-class RegistryEvent(Event):
-    """Base of all here."""
-
-
-@dataclass(frozen=True, slots=True)
-class WatchArmed(RegistryEvent):
-    """A read left a watch at ``path``."""
-
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class WatchFired(RegistryEvent):
-    """The watch at ``path`` fired (``type`` NONE: it was dropped, because the connection or the session ended)."""
-
-    path: str
-    type: EventType
-
-
-@dataclass(frozen=True, slots=True)
-class Reread(RegistryEvent):
-    """``path`` was read again; ``changed`` says whether it differs from what was last seen."""
-
-    path: str
-    changed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SessionChanged(RegistryEvent):
-    """The client's connection or session changed; ``session_id`` is None while there is no session."""
-
-    state: SessionState
-    session_id: int | None
 
 
 Observe = Callable[[Event], None]
@@ -111,12 +77,3 @@ class EventSource:
 
 SILENT = EventSource()
 """The source of what nobody observes."""
-
-
-def observe_session(client: RegistryClient, events: EventSource) -> Callable[[], None]:
-    """Report every change of the client's session; returns a function that stops it."""
-
-    def changed(state: SessionState) -> None:
-        events.emit(SessionChanged, state, client.session_id, cause=f"session {state.value}")
-
-    return client.add_session_listener(changed)

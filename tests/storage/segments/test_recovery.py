@@ -12,10 +12,10 @@ from kafka_zk.base.types import LogAppendInfo
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.log.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.log.recovery_work import run_here
 from kafka_zk.storage.manager.log_loader import load_log_steps
 from kafka_zk.storage.records.record_batch import BatchHeader, iter_batches, read_header
+from kafka_zk.storage.segments.recovery import SegmentScan, scan_segment
 from tests.soak.power import JournaledDisk
 from tests.storage.helpers import T0, append, batch, new_log, present, read_offsets, read_values, reopen
 

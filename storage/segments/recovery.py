@@ -4,7 +4,7 @@ The scan begins at the recovery point – everything before it was fsynced toget
 start of the segment if the index is no help. From the recovery point on every CRC is checked and the first bad batch
 ends the log. Before it nothing is cut: a flipped bit there is the reader's to find. If it hit a header, the scan goes
 on at the next batch that it can find, and where there is none the log goes on in a new segment at the recovery point.
-Pure but for reading the file, so it may run in a helper process. Tests: tests/storage/log/test_recovery.py.
+Pure but for reading the file, so it may run in a helper process. Tests: tests/storage/segments/test_recovery.py.
 """
 
 from array import array

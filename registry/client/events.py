@@ -1,0 +1,52 @@
+"""Events between this process and ZooKeeper: watches, rereads and session changes, for observers (``base.events``)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kafka_zk.base.events import Event, EventSource
+from kafka_zk.registry.client.client import EventType, RegistryClient, SessionState
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryEvent(Event):
+    """Base of all here."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchArmed(RegistryEvent):
+    """A read left a watch at ``path``."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchFired(RegistryEvent):
+    """The watch at ``path`` fired (``type`` NONE: it was dropped, because the connection or the session ended)."""
+
+    path: str
+    type: EventType
+
+
+@dataclass(frozen=True, slots=True)
+class Reread(RegistryEvent):
+    """``path`` was read again; ``changed`` says whether it differs from what was last seen."""
+
+    path: str
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChanged(RegistryEvent):
+    """The client's connection or session changed; ``session_id`` is None while there is no session."""
+
+    state: SessionState
+    session_id: int | None
+
+
+def observe_session(client: RegistryClient, events: EventSource) -> Callable[[], None]:
+    """Report every change of the client's session; returns a function that stops it."""
+
+    def changed(state: SessionState) -> None:
+        events.emit(SessionChanged, state, client.session_id, cause=f"session {state.value}")
+
+    return client.add_session_listener(changed)
