@@ -70,7 +70,7 @@ def submit_extract(
     cluster: EmbeddedCluster, topic: str, target: Path, *more: str
 ) -> "subprocess.CompletedProcess[str]":
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[1]", *conf(),
-               str(ROOT / "spark_jobs" / "extract.py"), "--zookeeper", cluster.zookeeper_connect, "--group", "lake",
+               str(ROOT / "kafka_zk" / "cli" / "spark" / "extract.py"), "--zookeeper", cluster.zookeeper_connect, "--group", "lake",
                "--topic", topic, "--to", str(target), *more]  # fmt: skip
     return _run(command)
 

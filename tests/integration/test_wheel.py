@@ -148,7 +148,7 @@ def page_port(tmp_path: Path, make_environment: MakeEnvironment) -> Iterator[int
 
 
 def test_the_page_is_served_with_all_its_files(page_port: int) -> None:
-    static = ROOT / "kafka_zk" / "web" / "static"
+    static = ROOT / "kafka_zk" / "recorder" / "web" / "static"
     for path, content in served(page_port, ("/", *(f"/{file.name}" for file in static.iterdir()))):
         assert content == (static / (path[1:] or "index.html")).read_bytes(), path
 

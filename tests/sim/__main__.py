@@ -20,13 +20,13 @@ from twisted.logger import globalLogBeginner
 from kafka_zk.sim.campaign import Outcome, play
 from kafka_zk.sim.faults import DRAWN, KINDS, Fault
 from kafka_zk.sim.old_rules import OLD_RULES
-from kafka_zk.sim.replicated import REPLICATION_FAULTS, play_replicated
 from kafka_zk.sim.scenario import of_campaign
-from kafka_zk.sim.transactional import play_transactional
 from tests.sim import played
 from tests.sim.extraction import EXTRACTION_FAULTS, play_extraction
+from tests.sim.replicated import REPLICATION_FAULTS, play_replicated
 from tests.sim.safeguards import SAFEGUARDS
 from tests.sim.shrink import shrunk
+from tests.sim.transactional import play_transactional
 
 SINGLE = "seeds of partitions of one replica"
 REPLICATED = "seeds of replicated partitions"

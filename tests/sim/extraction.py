@@ -117,6 +117,9 @@ class Log:
     def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self.ends[tp] for tp in tps}
 
+    def log_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return self.offsets(wanted)
+
     def partitions(self) -> list[TopicPartition]:
         return sorted(self.ends)
 

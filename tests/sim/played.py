@@ -28,7 +28,7 @@ class Range(NamedTuple):
     failed: int
 
     @property
-    def count(self) -> int:
+    def histories(self) -> int:
         return self.last - self.first + 1
 
 
@@ -94,7 +94,7 @@ def main() -> int:
     by_commit: Counter[tuple[str, str]] = Counter()
     failed: Counter[tuple[str, str]] = Counter()
     for each in recorded():
-        by_commit[each.kind, each.commit] += each.count
+        by_commit[each.kind, each.commit] += each.histories
         failed[each.kind, each.commit] += each.failed
     for (kind, named), count in by_commit.items():
         print(f"{kind}: {count} on {named}, {failed[kind, named]} failed")

@@ -22,13 +22,13 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.controller import ControllerRegistry
 from kafka_zk.sim.campaign import Outcome
-from kafka_zk.sim.replicated import play_replicated
 from kafka_zk.sim.zookeeper_client import SimClient
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_state import ProducerState
 from kafka_zk.storage.manager import log_loader
 from kafka_zk.storage.manager.log_manager import LogManager
 from tests.sim import taken_out
+from tests.sim.replicated import play_replicated
 from tests.sim.taken_out import TakeOut
 
 

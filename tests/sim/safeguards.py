@@ -4,7 +4,7 @@
 table. A safeguard of ZooKeeper groups is taken out as in ``tests/rebalance/test_safeguards.py``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -28,13 +28,13 @@ TakeOut = Callable[[Any], None]
 
 def no_sync_of_files(patch: pytest.MonkeyPatch) -> None:
     """``flush.messages`` acknowledges what only the page cache has."""
-    for module in ("log_segments", "log_loader"):
+    for module in ("segments.log_segments", "manager.log_loader"):
         patch.setattr(f"kafka_zk.storage.{module}.sync_file", lambda descriptor: None)
 
 
 def no_sync_of_directories(patch: pytest.MonkeyPatch) -> None:
     """A new segment is durable, its name is not."""
-    for module in ("log_segments", "log_loader", "log", "log_dir"):
+    for module in ("segments.log_segments", "manager.log_loader", "log.log", "manager.log_dir"):
         patch.setattr(f"kafka_zk.storage.{module}.sync_path", lambda path: None)
 
 
@@ -43,7 +43,7 @@ def acknowledged_before_the_flush(patch: pytest.MonkeyPatch) -> None:
 
     async def at_once(self: ReplicaManager, partition: Any, log: Any, info: Any, acks: int, timeout_ms: int) -> Any:
         partition.flush_ended()
-        self._purgatory.check(partition.tp)
+        self.purgatory.check(partition.tp)
         return info
 
     patch.setattr(ReplicaManager, "_flush_and_commit", at_once)
@@ -113,7 +113,7 @@ def no_groups_loaded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LoadedPartition, "load_steps", lambda self, replicas, tp, buffer_bytes: iter(()))
 
 
-SAFEGUARDS: dict[str, TakeOut] = {
+SAFEGUARDS: Mapping[str, TakeOut] = {
     take_out.__name__: take_out
     for take_out in (
         no_sync_of_files,

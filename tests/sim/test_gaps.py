@@ -7,6 +7,7 @@ same on real brokers.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -134,7 +135,7 @@ def test_a_rolling_restart_leaves_no_gap(cluster: Cluster) -> None:
     for broker in cluster.world.brokers.values():
         cluster.world.run(broker.stop())
         broker.start()
-        cluster.world.until(lambda broker=broker: broker.is_started)
+        cluster.world.until(partial(getattr, broker, "is_started"))
         cluster.until_in_sync()
     assert cluster.gap_s() < MOST_GAP_S
 

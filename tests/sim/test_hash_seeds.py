@@ -17,12 +17,12 @@ _IN_TESTS = "from tests.sim.{module} import {play}; print({play}({arguments}).hi
     [
         pytest.param(_DIGEST.format(module="campaign", play="play", arguments="3"), id="one replica"),
         pytest.param(
-            _DIGEST.format(module="replicated", play="play_replicated", arguments="0"),
+            _IN_TESTS.format(module="replicated", play="play_replicated", arguments="0"),
             id="replicated",
             marks=pytest.mark.long,  # transactions are replicated as well
         ),
         pytest.param(
-            _DIGEST.format(module="transactional", play="play_transactional", arguments="206, faults_ms=3_000"),
+            _IN_TESTS.format(module="transactional", play="play_transactional", arguments="206, faults_ms=3_000"),
             id="transactions",
         ),
         pytest.param(_IN_TESTS.format(module="extraction", play="play_extraction", arguments="1"), id="extraction"),

@@ -1,7 +1,7 @@
 """What the promise of replication allows when machines lose power, on planted histories."""
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.sim.power_losses import KNOWN_TO_CONTROLLERS_MS, PowerLosses
+from tests.sim.power_losses import KNOWN_TO_CONTROLLERS_MS, PowerLosses
 
 TP = TopicPartition("t", 0)
 LOST_MS = 10.0

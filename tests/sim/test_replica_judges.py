@@ -1,16 +1,8 @@
 """The judges of replication find planted violations, and accept sound samples."""
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.sim import replica_judges
-from kafka_zk.sim.replica_judges import (
-    EndSeen,
-    KeyedLog,
-    LoggedBatch,
-    ReplicaLog,
-    ReplicaSample,
-    StateSample,
-    StateWrite,
-)
+from tests.sim import replica_judges
+from tests.sim.replica_judges import EndSeen, KeyedLog, LoggedBatch, ReplicaLog, ReplicaSample, StateSample, StateWrite
 
 TP = TopicPartition("t", 0)
 STATE = StateSample(1.0, TP, 1, 4, 2, (1, 2), 7)

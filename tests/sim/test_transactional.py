@@ -4,9 +4,9 @@ from functools import partial
 
 import pytest
 
-from kafka_zk.sim.transactional import play_transactional
 from tests.sim.taken_out import play_without
 from tests.sim.transaction_safeguards import SAFEGUARDS, play_transactional_without
+from tests.sim.transactional import play_transactional
 
 pytestmark = pytest.mark.integration  # seconds of work, if of no process
 

@@ -1,6 +1,6 @@
 """The in-memory ZooKeeper keeps the promises of the real one (``tests/registry/test_sim_agrees.py`` compares them)."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -261,7 +261,10 @@ def test_only_what_the_leader_answers_renews_the_lease(world: World) -> None:
     assert not client.lease_held()
     scheduler.run(client.sync())
     assert client.lease_held()
-    for write in (lambda: client.create("/p"), lambda: client.set("/p", b""), lambda: client.delete("/p")):
+    writes: list[Callable[[], Deferred[Any]]] = [
+        lambda: client.create("/p"), lambda: client.set("/p", b""), lambda: client.delete("/p"),
+    ]  # fmt: skip
+    for write in writes:
         scheduler.run_for(4100)
         scheduler.run(client.sync())
         scheduler.run_for(3900)

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.sim.transaction_judge import Observed, faults, summary
 from tests.integration.extraction_process import DRIVER
 from tests.integration.killed_extraction import KILL_POINTS, PARTITIONS, Deck, IntoParquet
 from tests.peers.processes import wait_until
+from tests.sim.transaction_judge import Observed, faults, summary
 from tests.soak.readers import OurSource
 from tests.soak.transaction_client import now_ns
 from tests.soak.transaction_programs import (

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.sim.transaction_judge import NEVER, Append, History, Outcome, Poll, Transaction, faults, transactions_of
+from tests.sim.transaction_judge import NEVER, Append, History, Outcome, Poll, Transaction, faults, transactions_of
 from tests.soak import transaction_model
 
 SEEDS = range(40)

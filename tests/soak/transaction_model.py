@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kafka_zk.sim.transaction_judge import NEVER, Append, History, Observed, Outcome, Poll, Transaction
+from tests.sim.transaction_judge import NEVER, Append, History, Observed, Outcome, Poll, Transaction
 
 PARTITIONS = 3
 PRODUCERS = 3

@@ -14,8 +14,8 @@ from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.process import tied
-from kafka_zk.sim.transaction_judge import History, Observed, transactions_of
 from tests.peers.processes import wait_until
+from tests.sim.transaction_judge import History, Observed, transactions_of
 from tests.soak import transaction_client
 from tests.soak.readers import Given, Reader, Source
 from tests.soak.replicated_cluster import START_S

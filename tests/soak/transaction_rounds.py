@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kafka_zk.sim.transaction_judge import faults, summary
 from tests.peers.processes import wait_until
+from tests.sim.transaction_judge import faults, summary
 from tests.soak.readers import LibrdkafkaSource, OurSource
 from tests.soak.replicated_cluster import SESSION_TIMEOUT_S
 from tests.soak.replication_history import election_faults

@@ -1,8 +1,7 @@
-"""One broker: wires its parts and starts and stops them in Kafka's order. No logic of its own.
+"""One broker: creates its parts, and starts and stops them in Kafka's order.
 
 Start: ZooKeeper → cluster id and broker id → logs → bind → register → accept → controller election → config changes.
-Stop: the reverse; the ZooKeeper session ends last, so that nobody takes the broker for gone while its logs are flushed.
-
+Stop: the reverse. The ZooKeeper session ends last, so that the broker stays registered while its logs are flushed.
 Source: KafkaServer.startup and shutdown@3.9.
 """
 

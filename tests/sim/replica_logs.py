@@ -5,9 +5,9 @@ import hashlib
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.replica.partition import Partition
 from kafka_zk.sim.disk import SimDisk
-from kafka_zk.sim.replica_judges import KeyedLog, LoggedBatch, ReplicaLog
 from kafka_zk.storage.files import files
 from kafka_zk.storage.records.record_batch import BatchHeader, decode_records, iter_batches
+from tests.sim.replica_judges import KeyedLog, LoggedBatch, ReplicaLog
 
 _LARGE = 64 * 1024 * 1024
 _Parsed = list[tuple[int, LoggedBatch]]
