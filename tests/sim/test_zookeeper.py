@@ -1,8 +1,10 @@
 """The in-memory ZooKeeper keeps the promises of the real one (``tests/registry/test_sim_agrees.py`` compares them)."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from kafka_zk.registry.client.client import Check, Create, Delete, EventType, SessionState, SetData, WatchedEvent
 from kafka_zk.registry.client.errors import (
