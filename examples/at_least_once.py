@@ -6,8 +6,7 @@ whoever takes over: work that is done twice must do no harm.
 
 import sys
 
-from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
-from kafka_zk.clients.consumer.errors import CommitRefused
+from kafka_zk import BlockingZookeeperConsumer, CommitRefused
 
 
 def main(

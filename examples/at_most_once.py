@@ -6,8 +6,7 @@ worked on twice. A commit that is refused says that another member has the parti
 
 import sys
 
-from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
-from kafka_zk.clients.consumer.errors import CommitRefused
+from kafka_zk import BlockingZookeeperConsumer, CommitRefused
 
 
 def main(

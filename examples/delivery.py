@@ -10,9 +10,7 @@ import sys
 
 from exactly_once import member, next_offsets
 
-from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer
-from kafka_zk.clients.consumer.records import ConsumerRecord
-from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk import BlockingConsumer, BlockingProducer, ConsumerRecord
 
 
 class Copying:

@@ -9,11 +9,13 @@ name ends what the old one left open. Readers of TARGET set isolation.level=read
 
 import sys
 
-from kafka_zk.base.types import TopicPartition
-from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer
-from kafka_zk.clients.consumer.records import ConsumerRecord
-from kafka_zk.clients.producer.blocking import BlockingProducer
-from kafka_zk.clients.producer.errors import TransactionAbortable
+from kafka_zk import (
+    BlockingConsumer,
+    BlockingProducer,
+    ConsumerRecord,
+    TopicPartition,
+    TransactionAbortable,
+)
 
 
 def next_offsets(records: list[ConsumerRecord]) -> dict[TopicPartition, int]:

@@ -10,15 +10,18 @@ commit nothing any more, and then asks for the offset that counts.
 import sys
 from collections.abc import Collection, Mapping
 
-from kafka_zk.base.types import TopicPartition
-from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
-from kafka_zk.clients.connection.errors import KafkaError
-from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
-from kafka_zk.clients.consumer.errors import CommitRefused
-from kafka_zk.clients.consumer.rebalance_listener import RebalanceListener
-from kafka_zk.clients.consumer.records import ConsumerRecord
-from kafka_zk.clients.producer.blocking import BlockingProducer
-from kafka_zk.clients.producer.errors import ProducerFenced, TransactionAbortable
+from kafka_zk import (
+    BlockingAdmin,
+    BlockingProducer,
+    BlockingZookeeperConsumer,
+    CommitRefused,
+    ConsumerRecord,
+    KafkaError,
+    ProducerFenced,
+    RebalanceListener,
+    TopicPartition,
+    TransactionAbortable,
+)
 
 
 class Claims(RebalanceListener):

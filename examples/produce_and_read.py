@@ -2,11 +2,7 @@
 
 import sys
 
-from kafka_zk.base.types import TopicPartition
-from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
-from kafka_zk.clients.consumer.blocking_reader import BlockingReader
-from kafka_zk.clients.consumer.starts import Timestamp
-from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk import BlockingAdmin, BlockingProducer, BlockingReader, Timestamp, TopicPartition
 
 
 def main(bootstrap: str = "127.0.0.1:9092", topic: str = "examples.greetings") -> None:

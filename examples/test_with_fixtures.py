@@ -3,13 +3,9 @@
 import time
 from collections.abc import Callable
 
-from kafka_zk.base.types import TopicPartition
-from kafka_zk.clients.consumer.blocking_reader import BlockingReader
-from kafka_zk.clients.producer.blocking import BlockingProducer
-from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.client.kazoo_blocking import run_blocking
-from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
+from kafka_zk import BlockingProducer, BlockingReader, EmbeddedCluster, TopicPartition
+from kafka_zk.registry import BrokerRegistry, run_blocking
+from kafka_zk.testing import MakeCluster, MakeTopic, MakeZkClient
 
 
 def test_records_come_back(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
-from kafka_zk.clients.producer.producer import Producer
+from kafka_zk import Producer
 
 
 async def produce(reactor: Any, bootstrap: str, topic: str) -> None:

@@ -7,8 +7,7 @@ same call. Start or kill a broker meanwhile.
 import sys
 import time
 
-from kafka_zk.registry.brokers import BrokerRegistry, LiveBrokers
-from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
+from kafka_zk.registry import BrokerRegistry, KazooBlockingClient, LiveBrokers
 
 
 def main(zookeeper: str = "127.0.0.1:2181", seconds: str = "60") -> None:

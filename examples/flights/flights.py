@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from kafka_zk.spark_jobs.session import spark_session
+from kafka_zk.spark_jobs import spark_session
 
 SCHEMA = (
     "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, "

@@ -1,0 +1,29 @@
+"""Real ZooKeepers and brokers for tests: the pytest plugin, clusters, containers and faults."""
+
+from typing import TYPE_CHECKING
+
+from kafka_zk.base.public_names import lazy
+
+if TYPE_CHECKING:
+    from kafka_zk.testing.cluster import Cluster
+    from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
+    from kafka_zk.testing.zookeeper_container import ZooKeeperContainer
+else:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "Cluster": "kafka_zk.testing.cluster",
+            "MakeCluster": "kafka_zk.testing.plugin",
+            "MakeTopic": "kafka_zk.testing.plugin",
+            "MakeZkClient": "kafka_zk.testing.plugin",
+            "ZooKeeperContainer": "kafka_zk.testing.zookeeper_container",
+        },
+    )
+
+__all__ = [
+    "Cluster",
+    "MakeCluster",
+    "MakeTopic",
+    "MakeZkClient",
+    "ZooKeeperContainer",
+]

@@ -70,8 +70,8 @@ def submit_extract(
     cluster: EmbeddedCluster, topic: str, target: Path, *more: str
 ) -> "subprocess.CompletedProcess[str]":
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[1]", *conf(),
-               str(ROOT / "kafka_zk" / "cli" / "spark" / "extract.py"), "--zookeeper", cluster.zookeeper_connect, "--group", "lake",
-               "--topic", topic, "--to", str(target), *more]  # fmt: skip
+               str(ROOT / "kafka_zk" / "cli" / "spark" / "extract.py"), "--zookeeper", cluster.zookeeper_connect,
+               "--group", "lake", "--topic", topic, "--to", str(target), *more]  # fmt: skip
     return _run(command)
 
 

@@ -1,0 +1,20 @@
+"""Public names that a package imports on first use (PEP 562).
+
+``import kafka_zk`` stays cheap, and a Spark executor that needs one module loads neither Twisted nor kazoo.
+Tests: tests/kafka_zk/test_public_names.py.
+"""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of ``package``; ``modules`` maps each public name to the module that defines it."""
+
+    def get(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(modules[name]), name)
+
+    return get
