@@ -154,7 +154,11 @@ def test_an_unknown_version_of_api_versions_gets_error_35_in_version_0(reactor: 
     assert receive_all(reactor, peer, 8) == answer(8)
 
 
-def test_a_connection_lost_while_its_request_waits_drops_the_answer(reactor: LocalReactor, server: Server) -> None:
+def test_a_connection_lost_while_its_request_waits_drops_the_answer(
+    reactor: LocalReactor, make_server: Callable[..., Server], warnings: list[str]
+) -> None:
+    sent: list[Response] = []
+    server = make_server(on_response=lambda context, header, parts: sent.append(parts) or 0)
     waiting: Deferred[Response] = Deferred()
     server.handler = lambda header, body: waiting
     peer = server.connect()
@@ -163,6 +167,7 @@ def test_a_connection_lost_while_its_request_waits_drops_the_answer(reactor: Loc
     peer.close()
     reactor.until(lambda: not server.listener.connections)
     waiting.callback([b"too late"])
+    assert (sent, warnings) == ([], [])
 
 
 def test_the_response_hook_mutes_the_peer(reactor: LocalReactor, make_server: Callable[..., Server]) -> None:

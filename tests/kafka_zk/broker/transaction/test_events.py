@@ -1,5 +1,7 @@
 """What observers are told of transactions."""
 
+from collections.abc import Iterator
+
 from kafka_zk.base.events import Event, EventSource, ignore
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.transaction.events import TransactionChanged, TransactionReporter
@@ -22,6 +24,13 @@ def test_a_change_is_told_with_who_and_where() -> None:
     ]
 
 
-def test_nobody_is_told_without_an_observer() -> None:
-    """And nothing is made for them."""
-    TransactionReporter(EventSource("broker-1", ignore, lambda: NOW_MS)).tell(Transaction.new("x", 7, 1, NOW_MS))
+def test_without_an_observer_no_event_is_built() -> None:
+    """Sorting the partitions of a large transaction costs time."""
+
+    class Unread(frozenset[TopicPartition]):
+        def __iter__(self) -> Iterator[TopicPartition]:
+            raise AssertionError("the partitions were read")
+
+    transaction = Transaction.new("x", 7, 1, NOW_MS)
+    transaction.metadata = transaction.metadata._replace(tps=Unread())
+    TransactionReporter(EventSource("broker-1", ignore, lambda: NOW_MS)).tell(transaction)
