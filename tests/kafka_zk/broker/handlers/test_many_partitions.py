@@ -9,7 +9,8 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from kafka_zk.base.turns import SLICE_S
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.handlers.data import fetch
+from kafka_zk.broker.handlers.data.partition_reads import PartitionReads
+from kafka_zk.broker.handlers.data.requested_partitions import RequestedPartition
 from kafka_zk.broker.handlers.topics.side_by_side import AT_ONCE, side_by_side
 from kafka_zk.broker.metadata.cache import partition_changes
 from kafka_zk.network.connection_quotas import ConnectionQuotas
@@ -290,13 +291,13 @@ def test_a_waiting_fetch_looks_only_at_the_end_that_moved(harness: Make, monkeyp
     broker.lead("t", COUNT)
     waiting = broker.start(ApiKey.FETCH, 11, _fetch_all(COUNT, 1))
     looked_at: list[TopicPartition] = []
-    look = fetch._has_something
+    look = PartitionReads.has_something
 
-    def counting(services: Any, version: int, request: Any, entry: Any, *arguments: Any) -> bool:
+    def counting(self: PartitionReads, entry: RequestedPartition, *arguments: Any) -> bool:
         looked_at.append(entry.tp)
-        return look(services, version, request, entry, *arguments)
+        return look(self, entry, *arguments)
 
-    monkeypatch.setattr(fetch, "_has_something", counting)
+    monkeypatch.setattr(PartitionReads, "has_something", counting)
     replicas = broker.services.replicas
     read: list[TopicPartition] = []
     read_one = replicas.read
