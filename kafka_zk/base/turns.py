@@ -45,12 +45,20 @@ async def in_slices(clock: Timers, steps: Iterable[T]) -> list[T]:
 
 
 class ClientWait(Deferred[T]):
-    """Something that a request waits for. When its client is gone (``abandon``) the request ends without an answer."""
+    """What a request waits for, with what its connection may ask of the wait."""
+
+    @property
+    def kept_bytes(self) -> int | None:
+        """The memory that the request still holds if its connection may begin the next request now, else None."""
+        return None
 
     def abandon(self) -> None:
-        """The connection is lost; see ``BrokerConnection.connectionLost``."""
+        """End the request without a response, because its connection is lost. Raises ClientGone in the handler."""
         if not self.called:
             self.errback(ClientGone())
+
+    def expire_early(self) -> None:
+        """End the wait as its timeout would, because other requests need this request's memory. By default: do not."""
 
 
 def pause(clock: Timers, seconds: float) -> ClientWait[None]:

@@ -24,6 +24,7 @@ from twisted.python.failure import Failure
 
 from kafka_zk.base.client_gone import ClientGone
 from kafka_zk.base.clock import Timers
+from kafka_zk.base.turns import ClientWait
 from kafka_zk.network.copying_writer import CopyingFrameWriter
 from kafka_zk.network.foreign_peers import ForeignPeers
 from kafka_zk.network.in_flight import InFlight, InFlightRequest, Outcome, Response
@@ -110,7 +111,7 @@ class BrokerConnection(TwistedProtocol):
         self._frames: deque[memoryview] = deque()
         self._handshake = settings.handshake() if settings.handshake is not None else None
         self._busy = False  # a request is being answered
-        self._awaited: Any = None  # what its handler waits for
+        self._awaited: object = None  # what its handler waits for
         self._in_flight = InFlight()  # requests before that one, and their answers
         self._muted = 0  # throttled, by so many answers
         self._full = False  # the peer does not take its answers
@@ -120,8 +121,8 @@ class BrokerConnection(TwistedProtocol):
         self._closing = False
         self._lost = False
         self.active = True
-        """Set by what is received and by a full queue that empties, reset by ``got_on``."""
-        # What was seen when ``got_on`` was called last:
+        """Set by what is received and by a full queue that empties, reset by ``made_progress``."""
+        # What was seen when ``made_progress`` was called last:
         self._frame_number = 0
         self._received_bytes = 0  # of that frame
         self._queued_bytes = self._taken_bytes = 0  # of answers
@@ -152,26 +153,26 @@ class BrokerConnection(TwistedProtocol):
         """Whether a request is being answered."""
         return self._busy or bool(self._in_flight)
 
-    def got_on(self, least_bytes: int) -> bool:
-        """Whether it was heard of since the last call: a frame began, ``least_bytes`` came of the one that is being
-        collected, or were taken of the answers that fill the queue."""
+    def made_progress(self, least_bytes: int) -> bool:
+        """True if, since the last call, a frame began, ``least_bytes`` of an incomplete frame arrived, or the peer read
+        ``least_bytes`` of the responses that fill the queue."""
         decoder = self._decoder
         number, received_bytes = self._frame_number, self._received_bytes
         self._frame_number, self._received_bytes = decoder.begun_count, decoder.buffered_size_bytes
         is_slow = (
             self.is_stalled and self._frame_number == number and self._received_bytes - received_bytes < least_bytes
         )
-        got_on = self.active and not is_slow
+        made_progress = self.active and not is_slow
         self.active = False
         queued_bytes, taken_bytes = self._queued_bytes, self._taken_bytes
         self._queued_bytes = self._writer.queued_size_bytes
         if self._queued_bytes:
             self._taken_bytes = self._writer.taken_bytes()
             if queued_bytes:
-                got_on = self._taken_bytes - taken_bytes >= min(least_bytes, queued_bytes)
+                made_progress = self._taken_bytes - taken_bytes >= min(least_bytes, queued_bytes)
         if self._awaited is None and not self._busy and not self._frames:
             self._settle()
-        return self._busy or bool(self._in_flight) or got_on
+        return self._busy or bool(self._in_flight) or made_progress
 
     @property
     def is_stalled(self) -> bool:
@@ -183,12 +184,10 @@ class BrokerConnection(TwistedProtocol):
         """Whether it holds memory for answers that its peer does not take."""
         return self._queued_bytes > 0 and self._memory.size_bytes > 0
 
-    def hurry(self) -> None:
-        """Others wait for memory: if the request in work holds some and waits for something to happen, it shall be
-        answered with what there is."""
-        hurry = getattr(self._awaited, "hurry", None)
-        if hurry is not None and self._memory.size_bytes:
-            hurry()
+    def expire_request_early(self) -> None:
+        """Other requests wait for memory: if the request in progress holds some, end its wait (``ClientWait``)."""
+        if isinstance(self._awaited, ClientWait) and self._memory.size_bytes:
+            self._awaited.expire_early()
 
     def give_up_request(self, waited_s: float) -> None:
         """Close the connection: the request that is being collected does not come."""
@@ -411,7 +410,7 @@ class BrokerConnection(TwistedProtocol):
         awaited: "Deferred[Any]",
     ) -> None:
         """Go on with the request when what its handler awaits has a result."""
-        kept_bytes = None if self._lost else getattr(awaited, "kept_bytes", None)
+        kept_bytes = awaited.kept_bytes if isinstance(awaited, ClientWait) and not self._lost else None
         if passed is None and kept_bytes is not None:
             passed = self._in_flight.begin(header, kept_bytes)
             self._memory.take(kept_bytes)
@@ -578,8 +577,7 @@ class BrokerConnection(TwistedProtocol):
         self._transport.abortConnection()
 
     def connectionLost(self, reason: Any = None) -> None:
-        """A request that is being answered goes on; its answer is dropped. One that only waits for something to tell
-        (it awaits something with ``abandon``) is told to wait no longer: a client that is gone must not be kept.
+        """Drop the responses of requests in progress, and abandon those that await a ``ClientWait``.
 
         Frames are freed here, not when the collector finds this connection."""
         self._closing = self._lost = True
@@ -592,8 +590,6 @@ class BrokerConnection(TwistedProtocol):
         self._on_lost(self)
 
 
-def _abandon(awaited: Any) -> None:
-    """The client is gone: tell what is awaited, if it is for nobody else, that it is awaited no longer."""
-    abandon = getattr(awaited, "abandon", None)
-    if abandon is not None:
-        abandon()
+def _abandon(awaited: object) -> None:
+    if isinstance(awaited, ClientWait):
+        awaited.abandon()

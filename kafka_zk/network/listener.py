@@ -202,8 +202,8 @@ class Listener:
         least_bytes = int(SLOW_BYTES_PER_S * self._check_interval_s) if is_waited_for else 1
         for connection, checks in list(self._quiet_checks.items()):
             if is_waited_for:
-                connection.hurry()
-            if connection.got_on(least_bytes):
+                connection.expire_request_early()
+            if connection.made_progress(least_bytes):
                 self._quiet_checks[connection] = 0
                 continue
             self._quiet_checks[connection] = checks + 1

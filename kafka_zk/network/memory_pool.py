@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 from twisted.internet.defer import Deferred, succeed
 
-from kafka_zk.base.client_gone import ClientGone
+from kafka_zk.base.turns import ClientWait
 from kafka_zk.protocol.errors import ProtocolError
 
 DEFAULT_LIMIT_BYTES = 96 * 1024 * 1024
@@ -179,7 +179,7 @@ UNBOUNDED = MemoryPool(2**62)
 """For clients, who take what they asked for."""
 
 
-class Reservation(Deferred[None]):
+class Reservation(ClientWait[None]):
     """Memory that a request waits for."""
 
     def __init__(self, account: "MemoryAccount", size_bytes: int) -> None:
@@ -191,9 +191,8 @@ class Reservation(Deferred[None]):
         self.callback(None)
 
     def abandon(self) -> None:
-        """The connection is over: whoever waits goes no further."""
         self._account.withdraw()
-        self.errback(ClientGone())
+        super().abandon()
 
 
 class MemoryAccount:

@@ -90,8 +90,8 @@ class DelayedProduce:
 class ReplicationWait(Wait):
     """The wait of a Produce request: ends when it is decided or times out."""
 
-    def hurry(self) -> None:
-        """Nothing: the followers decide."""
+    def expire_early(self) -> None:
+        """Do nothing: the followers decide."""
 
 
 class PassedWait(ReplicationWait):

@@ -8,15 +8,15 @@ so that it reads top to bottom and nothing calls upwards.)
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import AtEndOfTurn, Timers, at_once
+from kafka_zk.base.turns import ClientWait
 
 _log = Logger()
 
 
-class Wait(Deferred[bool]):
+class Wait(ClientWait[bool]):
     """One waiting request; fires with True for its condition, with False for its timeout."""
 
     def __init__(
@@ -37,8 +37,7 @@ class Wait(Deferred[bool]):
         """The client is gone: end the wait as the timeout would."""
         self._purgatory._complete(self, False)
 
-    def hurry(self) -> None:
-        """Others need the memory that the request holds: end the wait likewise. See ``BrokerConnection.hurry``."""
+    def expire_early(self) -> None:
         self._purgatory._complete(self, False)
 
 

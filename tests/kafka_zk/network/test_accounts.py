@@ -163,8 +163,8 @@ class World:
         elif what < 0.84:
             wire.lose()
         elif what < 0.9:
-            wire.connection.hurry()
-            wire.connection.got_on(random.choice([1, 300_000]))
+            wire.connection.expire_request_early()
+            wire.connection.made_progress(random.choice([1, 300_000]))
         elif what < 0.94:
             random.choice([wire.connection.close, wire.connection.abort])()
         self.clock.advance(random.choice([0, 0.001, 0.02]))

@@ -8,6 +8,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from kafka_zk.base.turns import ClientWait
 from kafka_zk.broker.replica.purgatory import Purgatory, Wait
 from kafka_zk.network.connection import BrokerConnection, ConnectionSettings
 from kafka_zk.network.in_flight import MAX_REQUESTS, Response
@@ -22,11 +23,14 @@ from tests.kafka_zk.network.server import Server, answer, request
 KEPT_BYTES = 5000
 
 
-class Replication(Deferred[Response]):
+class Replication(ClientWait[Response]):
     """What a Produce request waits for when it is appended."""
 
-    kept_bytes = KEPT_BYTES
     is_abandoned = False
+
+    @property
+    def kept_bytes(self) -> int:
+        return KEPT_BYTES
 
     def abandon(self) -> None:
         self.is_abandoned = True
@@ -224,11 +228,11 @@ def test_requests_in_flight_hold_no_frames(world: World) -> None:
 
 def test_a_connection_with_requests_in_flight_is_not_idle(world: World) -> None:
     world.send(1)
-    world.connection.got_on(1)
-    assert world.connection.got_on(1) and world.connection.is_busy
+    world.connection.made_progress(1)
+    assert world.connection.made_progress(1) and world.connection.is_busy
     world.finish(1)
-    world.connection.got_on(1)
-    assert not world.connection.got_on(1)
+    world.connection.made_progress(1)
+    assert not world.connection.made_progress(1)
 
 
 def test_a_client_that_reads_nothing_does_not_begin_more(world: World) -> None:

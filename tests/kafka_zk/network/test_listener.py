@@ -134,11 +134,11 @@ def test_a_request_that_has_only_begun_is_not_stalled_yet(
     peer.sendall(struct.pack(">i", 5000))
     reactor.until(lambda: [each for each in server.listener.connections if each.is_stalled])
     (connection,) = server.listener.connections
-    assert connection.got_on(least_bytes=1)
-    assert not connection.got_on(least_bytes=1)
+    assert connection.made_progress(least_bytes=1)
+    assert not connection.made_progress(least_bytes=1)
     peer.sendall(b"x")
     reactor.until(lambda: connection.active)
-    assert connection.got_on(least_bytes=1)
+    assert connection.made_progress(least_bytes=1)
 
 
 def test_a_slow_request_is_given_up_when_others_need_its_memory(

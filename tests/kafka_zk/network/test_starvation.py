@@ -237,13 +237,13 @@ def test_requests_that_come_one_after_the_other_are_not_slow(
     (connection,) = server.listener.connections
     peer.sendall(data[:10_000])
     reactor.until(lambda: connection.is_stalled)
-    connection.got_on(least_bytes=300_000)
+    connection.made_progress(least_bytes=300_000)
     for count in (10_100, 10_200, 10_300):
         peer.sendall(data[count - 100 :])
         assert receive_all(reactor, peer, 8) == answer(1)
         peer.sendall(data[:count])
         reactor.until(lambda: connection.is_stalled)
-        assert connection.got_on(least_bytes=300_000)
+        assert connection.made_progress(least_bytes=300_000)
 
 
 def test_a_handler_whose_client_went_meanwhile_waits_for_nothing_more(

@@ -256,7 +256,7 @@ def test_others_that_need_memory_do_not_hurry_a_request(make: Make) -> None:
     """It would be answered with a timeout."""
     client = make()
     client.send_batch()
-    client.connection.hurry()
+    client.connection.expire_request_early()
     assert client.codes == []
 
 
