@@ -51,7 +51,7 @@ class GroupDriver:
         consumer_id: the name under ``ids``; thread n of this member is ``<consumer_id>-<n>``.
         registration: with the strategies announced and, for a static member, its instance id.
         delivery: the consumer that hands out records.
-        observe: called with every event of ``rebalance.events`` and ``registry.events``; what it raises is logged.
+        observe: called with every event of ``rebalance.events`` and ``registry.client.events``. Its errors are logged.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ SAYS_S = (0.001, 0.2)
 
 
 class SimHelper:
-    """As ``storage.helper_process.Helper``; it is its own process and its own connection."""
+    """As ``storage.files.helper_process.Helper``; it is its own process and its own connection."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

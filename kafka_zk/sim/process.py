@@ -3,7 +3,7 @@
 A process is killed or paused between two of its steps. Nothing reaches a paused one: what comes meanwhile waits, and
 when it goes on its own timers come first, so that a zombie acts before it is told that its session is over. Its clock
 may run fast or slow, and its wall clock may be set. It stands where a Twisted reactor stands (``seconds``,
-``callLater``) and where ``system.clock.Clock`` does. Tests: tests/sim/test_process.py.
+``callLater``) and where ``base.clock.Clock`` does. Tests: tests/sim/test_process.py.
 """
 
 from collections.abc import Callable

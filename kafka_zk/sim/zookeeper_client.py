@@ -1,4 +1,4 @@
-"""The client's half of the in-memory ZooKeeper: implements ``registry.client.RegistryClient`` with Deferreds.
+"""The client's half of the in-memory ZooKeeper: implements ``registry.client.client.RegistryClient`` with Deferreds.
 
 Besides the protocol it has the faults that hit one process: ``disconnect``, ``cut``/``heal``, ``pause``/``resume`` and
 ``lose_request``.

@@ -163,7 +163,7 @@ def make_zookeeper(
 @pytest.fixture
 def make_zk_client(zookeeper: "Chroot") -> Iterator[MakeZkClient]:
     """``make_zk_client(connect_string=None, session_timeout_ms=4000)``: a blocking registry client, by default on the
-    test's chroot. Its operations are awaitables for ``registry.kazoo_blocking.run_blocking``."""
+    test's chroot. Its operations are awaitables for ``kafka_zk.registry.run_blocking``."""
     from kafka_zk.testing.clients import blocking_client
 
     with ExitStack() as clients:

@@ -8,7 +8,7 @@ Source: ZooKeeperServer#processConnectRequest, NIOServerCnxn#readConnectRequest@
 read once the session is resumed. Tests: tests/registry/client/test_close_session.py.
 """
 
-from __future__ import annotations  # a process without TLS never loads ssl, see kafka_zk/broker/lean_imports.py
+from __future__ import annotations  # a process without TLS never loads ssl, see kafka_zk/broker/process/lean_imports.py
 
 import socket
 import struct

@@ -17,7 +17,7 @@ kazoo is used as a connection only: no recipe, no retry of commands, no chroot, 
 - Its own TLS wrapping knows neither versions nor a trust store without the system's, so connections are wrapped here.
 """
 
-from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/broker/lean_imports.py
+from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/broker/process/lean_imports.py
 
 import logging
 import socket

@@ -1,6 +1,6 @@
 """How kazoo waits and connects, on its connection thread: poll, sockets that read ahead, TLS of our own settings."""
 
-from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/broker/lean_imports.py
+from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/broker/process/lean_imports.py
 
 import select
 import socket

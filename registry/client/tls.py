@@ -1,6 +1,6 @@
 """TLS contexts for ZooKeeper connections, and what a failed handshake means to a person."""
 
-from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/broker/lean_imports.py
+from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/broker/process/lean_imports.py
 
 import ssl
 

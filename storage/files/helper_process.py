@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from kafka_zk.storage.files.errors import InvalidRecord, StorageError
 
-_IMPORT_ROOT = str(Path(__file__).parents[2])  # not resolved: in the source tree kafka_zk/storage is a link
+_IMPORT_ROOT = str(Path(__file__).parents[3])  # not resolved: in the source tree kafka_zk/storage is a link
 PROGRESS, DONE, FAILED = range(3)
 
 

@@ -86,7 +86,7 @@ class Controller:
     Args:
         client: its session must hold the broker's registration.
         connect: opens a connection to a broker (``KafkaConnection``), negotiated versions included.
-        observe: called with every event of ``controller.events`` and ``registry.events``; what it raises is logged.
+        observe: called with every event of ``controller.events`` and ``registry.client.events``. Its errors are logged.
         known_epoch: the greatest controller epoch that this broker has heard of.
         on_kraft: told when a KRaft controller has taken ``/controller``; the broker should stop.
     """

@@ -2,7 +2,7 @@
 
 Every method takes an event, with the time where it matters, and returns the effects: answers to send, a record to
 store, and what happened for those who watch. Deadlines are kept here; ``tick`` acts on those that have passed, and
-``earliest_deadline_ms`` says when the next may pass. Tests: tests/kafka_zk/group.
+``earliest_deadline_ms`` says when the next may pass. Tests: tests/kafka_zk/broker/group.
 
 Source: GroupCoordinator.scala, DelayedJoin.scala, GroupMetadata.scala@3.9; KIP-62, KIP-134 (initial delay), KIP-345
 (static members), KIP-394 (member ids), KIP-814 (a static leader skips the assignment).

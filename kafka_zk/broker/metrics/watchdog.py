@@ -5,7 +5,7 @@ runs; a thread beside it looks, a few times a second, how long ago that was. Whe
 reactor's stack and finds the request on it, so that requests themselves note nothing and cost nothing. The timer
 counts: it is exact however busy the machine is, and sees also what kept every thread of the process from running.
 
-Losing the ZooKeeper session of a process that stays frozen is not done here, see ``registry.pulse``.
+Losing the ZooKeeper session of a process that stays frozen is not done here, see ``registry.client.pulse``.
 Tests: tests/kafka_zk/broker/metrics/test_watchdog.py, tests/integration/test_frozen_broker.py.
 """
 

@@ -95,7 +95,7 @@ class Broker:
         client: a started ZooKeeper client; the broker closes it at the end.
         on_fatal: told in one sentence why the broker cannot go on (no log directory left, its id was taken).
         stats: counts requests, if somebody wants to know.
-        observe: called with every event of ``registry.events``, ``controller.events``, ``replica.events`` and
+        observe: called with every event of ``registry.client.events``, ``controller.events``, ``replica.events`` and
             ``group.events``; what it raises is logged.
         clock, random, run_in_thread, connect, open_port, when_readable, start_helper: the machine's, and the reactor's
             threads and sockets, unless a simulated world has others.

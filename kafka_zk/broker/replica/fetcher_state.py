@@ -43,7 +43,7 @@ class EpochTable(Protocol):
 
 
 class FollowerLog(Protocol):
-    """What is read of a log (``storage.log.Log``)."""
+    """What is read of a log (``storage.log.log.Log``)."""
 
     @property
     def log_start_offset(self) -> int: ...

@@ -2,7 +2,7 @@
 
 Every method takes an event, with the time where it matters, and returns the effects. At most one change is under way:
 until ``appended`` tells that it is in the log, everybody else is answered CONCURRENT_TRANSACTIONS. What is legal says
-the table in ``states``. Tests: tests/kafka_zk/transaction.
+the table in ``states``. Tests: tests/kafka_zk/broker/transaction.
 
 Source: TransactionCoordinator.scala, TransactionMetadata.scala@3.9; KIP-98, KIP-360 (epochs bumped by the producer),
 KIP-447, KIP-890 part 1 (verification).

@@ -31,7 +31,7 @@ class ConsumerConfig(ReaderConfig):
     and ``cooperative-sticky`` (or Java's class names), with commas or as a sequence. A group needs one that all its
     members have.
     ``consumer_timeout_ms``: iterators end when no record came for that long; -1: never.
-    ``key_deserializer``, ``value_deserializer``: a name of ``serialization.serdes.SERDES``, an object with
+    ``key_deserializer``, ``value_deserializer``: a name of ``clients.serdes.SERDES``, an object with
     ``deserialize``, or None for bytes as they are.
 
     Raises: ConfigError naming the key and what is allowed.

@@ -196,7 +196,7 @@ class Fetcher:
         return read_fetch_response(version, body), {ids[topic].bytes: topic for topic in by_topic}
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        """One offset per partition, see ``client.list_offsets``."""
+        """One offset per partition, see ``clients.connection.list_offsets``."""
         return await list_offsets(
             self._reactor,
             self._cluster,

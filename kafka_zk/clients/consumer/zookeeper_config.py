@@ -57,7 +57,7 @@ class ZookeeperConsumerConfig(CheckedConfig):
     falls back to them the member's log says so.
     ``offsets_storage``: ``zookeeper``, or ``kafka``: the group's coordinator keeps the offsets. Then
     ``dual_commit_enabled`` (the default there) writes them to ZooKeeper, too, and begins at the larger of the two.
-    ``key_deserializer``, ``value_deserializer``: a name of ``serialization.serdes.SERDES``, an object with
+    ``key_deserializer``, ``value_deserializer``: a name of ``clients.serdes.SERDES``, an object with
     ``deserialize``, or None for bytes as they are.
 
     Raises: ConfigError naming the key and what is allowed.

@@ -19,7 +19,7 @@ class ProducerConfig(ClientConfig):
     """Kafka's producer keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
 
     ``partitioner`` is ``roundrobin`` (default), ``sticky`` or a callable ``(topic, key, value, count) -> partition``.
-    ``key_serializer``, ``value_serializer``: a name of ``serialization.serdes.SERDES``, an object with ``serialize``,
+    ``key_serializer``, ``value_serializer``: a name of ``clients.serdes.SERDES``, an object with ``serialize``,
     or None: bytes are given.
     ``transactional_id`` makes a transactional producer (see ``Producer``); whoever uses the same one later fences this.
     ``transaction_timeout_ms``: the coordinator aborts a transaction that takes longer.

@@ -1,6 +1,6 @@
 """What an outside observer sees of a cluster: brokers, the controller, the state of each partition.
 
-The brokers' own events are those of ``registry.events``, ``controller.events`` and ``replica.events``. Pure.
+The brokers' own events are those of ``registry.client.events``, ``controller.events`` and ``replica.events``. Pure.
 """
 
 from dataclasses import dataclass

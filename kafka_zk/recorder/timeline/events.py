@@ -1,8 +1,8 @@
 """What an outside observer sees of a group, without the members' own reasons.
 
 Of a ZooKeeper group it sees changes of znodes; of a broker's group its state, and each generation's record in
-``__consumer_offsets``. The members' own events are those of ``rebalance.events`` and ``registry.events``, the group
-coordinator's those of ``group.events``. Pure.
+``__consumer_offsets``. The members' own events are those of ``rebalance.events`` and ``registry.client.events``, the
+group coordinator's those of ``group.events``. Pure.
 """
 
 from collections.abc import Mapping

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+import kafka_zk
 from kafka_zk.base.types import TimestampOffset
+from kafka_zk.storage.files import helper_process
 from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord
 from kafka_zk.storage.files.helper_process import DONE, FAILED, Helper
 from kafka_zk.storage.files.log_config import LogConfig
@@ -125,3 +127,8 @@ def test_a_failed_send_leaves_no_view_of_a_bytesio_behind(helper: Helper) -> Non
     values = [value for frame, _ in traceback.walk_tb(lost.tb) for value in frame.f_locals.values()]
     assert "helper_process.py" in str(lost.traceback) and len(values) > 5
     assert [value for value in values if isinstance(value, memoryview) and type(value.obj) is bytesio_buffer] == []
+
+
+def test_a_helper_imports_the_code_of_its_parent() -> None:
+    """Not that of another checkout that happens to be installed."""
+    assert Path(helper_process._IMPORT_ROOT) == Path(kafka_zk.__file__).parents[1]
