@@ -164,7 +164,7 @@ BROKER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
 }
 """Lowest and highest version of each API that this code can read and write; a broker offers those it has a handler for.
 
-Never higher than Kafka 3.9.1 in ZooKeeper mode. Not here: Envelope.
+Never higher than Kafka 3.9.1 in ZooKeeper mode. Of what Kafka offers in ZooKeeper mode only Envelope is missing.
 """
 
 NEVER = 32767

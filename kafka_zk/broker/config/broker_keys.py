@@ -2,7 +2,7 @@
 
 Names, types, defaults and update modes are Kafka's (a broker of 3.9.1 answers them to DescribeConfigs); the
 documentation is ours. ``KafkaConfig``, the configuration APIs and dynamic configuration are derived from the rows: a
-new key is a new row. Where this broker's own default differs, the row says ``here=``.
+new key is a new row, and the place that uses it. Where this broker's own default differs, the row says ``here=``.
 """
 
 from collections.abc import Mapping
