@@ -4,12 +4,13 @@ A ``Process`` is paused and killed as a whole: neither messages nor its own time
 comes when it goes on, its own timers first, so that a zombie acts before it is told that its session is over.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.base import DelayedCall
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 
 from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
@@ -44,7 +45,7 @@ class ProcessClock:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._held_back: list[Callable[[], None]] | None = None
+        self._held_back: list[Callable[[], object]] | None = None
 
     def seconds(self) -> float:
         return self._clock.seconds()
@@ -98,8 +99,8 @@ class Process:
         self.driver = GroupDriver(
             self.client, self.clock, GROUP, consumer_id, registration, self, config, self._observed
         )
-        self.started = ensureDeferred(self.driver.start())
-        self.started.addErrback(lambda failure: self.failed(failure.value))
+        self.started: Deferred[Any] = ensureDeferred(self.driver.start())
+        self.started.addErrback(self._start_failed)
         self.clock.callLater(TICK_S * group.scheduler.random.random(), self._tick)
 
     # Delivery
@@ -132,6 +133,10 @@ class Process:
 
     def resume(self) -> None:
         self.suspended = False
+
+    def _start_failed(self, failure: Failure) -> None:
+        assert failure.value is not None
+        self.failed(failure.value)
 
     def failed(self, error: BaseException) -> None:
         self.failure = error
@@ -265,7 +270,7 @@ class Group:
         self.processes.append(process)
         return process
 
-    def join_all(self, names: str, strategies: Sequence[str] = COOPERATIVE, **options: Any) -> list[Process]:
+    def join_all(self, names: Iterable[str], strategies: Sequence[str] = COOPERATIVE, **options: Any) -> list[Process]:
         """One member per letter, one after the other; returns when all is settled."""
         joined = []
         for name in names:
@@ -341,7 +346,9 @@ class Group:
     def owner(self, tp: TopicPartition) -> str | None:
         """The owner znode as it stands in this instant."""
         path = znodes.owner_path(GROUP, *tp)
-        return None if self.zookeeper.tree.exists(path) is None else self.zookeeper.tree.get(path)[0].decode()
+        if self.zookeeper.tree.exists(path) is None:
+            return None
+        return (self.zookeeper.tree.get(path)[0] or b"").decode()
 
     def owners(self) -> dict[TopicPartition, str | None]:
         """Of every partition, the consumer id."""
@@ -351,7 +358,7 @@ class Group:
     def offset(self, tp: TopicPartition) -> int:
         """The stored one."""
         path = znodes.offset_path(GROUP, *tp)
-        return int(self.zookeeper.tree.get(path)[0]) if self.zookeeper.tree.exists(path) is not None else -1
+        return int(self.zookeeper.tree.get(path)[0] or b"") if self.zookeeper.tree.exists(path) is not None else -1
 
     def assignment(self) -> GroupAssignment | None:
         """What the leader wrote last."""
@@ -367,7 +374,7 @@ class Group:
 
     def is_served(self) -> bool:
         """Every partition is delivered by its owner."""
-        consumers = [*self.live, *(old for old in self.old_consumers if old.alive)]
+        consumers: list[Process | OldConsumer] = [*self.live, *(old for old in self.old_consumers if old.alive)]
         return {tp: consumer.consumer_id for consumer in consumers for tp in consumer.positions} == self.owners()
 
     @property
@@ -399,7 +406,10 @@ class Group:
         for number in numbers:
             tp = TopicPartition(topic, number)
             self.log_ends[tp] = 0
-            DataWatcher(self.tool, znodes.offset_path(GROUP, *tp), lambda data, stat, tp=tp: self._stored(tp, data))
+            DataWatcher(self.tool, znodes.offset_path(GROUP, *tp), self._storing(tp))
+
+    def _storing(self, tp: TopicPartition) -> Callable[[bytes | None, object], None]:
+        return lambda data, stat: self._stored(tp, data)
 
     def _stored(self, tp: TopicPartition, data: bytes | None) -> None:
         if data is not None:
