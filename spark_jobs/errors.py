@@ -52,7 +52,7 @@ class GroupBusy(ExtractionFailed):
 
 
 class ForeignCommit(ExtractionFailed):
-    """Somebody else moved the group's offsets meanwhile: nothing was published, the staging folder is gone."""
+    """Another client changed the offsets meanwhile. Nothing was published, and the staging folder is gone."""
 
 
 @contextmanager

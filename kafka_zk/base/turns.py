@@ -45,7 +45,7 @@ async def in_slices(clock: Timers, steps: Iterable[T]) -> list[T]:
 
 
 class ClientWait(Deferred[T]):
-    """What a request waits for, with what its connection may ask of the wait."""
+    """A Deferred that a request awaits, with the operations that its connection needs while it waits."""
 
     @property
     def kept_bytes(self) -> int | None:
@@ -58,7 +58,7 @@ class ClientWait(Deferred[T]):
             self.errback(ClientGone())
 
     def expire_early(self) -> None:
-        """End the wait as its timeout would, because other requests need this request's memory. By default: do not."""
+        """End the wait as its timeout would, because other requests need this request's memory. Does nothing here."""
 
 
 def pause(clock: Timers, seconds: float) -> ClientWait[None]:

@@ -84,7 +84,7 @@ class Topic:
             result = found.topics[0].partitions[0]
             if result.error_code not in _ELSEWHERE:
                 return Found(result.offset, result.timestamp)
-        raise AssertionError("unreachable")
+        raise AssertionError("_asked raises at its deadline")
 
 
 _ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

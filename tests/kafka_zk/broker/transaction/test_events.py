@@ -1,4 +1,4 @@
-"""What observers are told of transactions."""
+"""Events that observers receive about transactions."""
 
 from collections.abc import Iterator
 
