@@ -23,7 +23,7 @@ from tests.locks import alone
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("kafka_zk", "rebalance", "registry", "spark_jobs", "storage")
-FILES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+FILES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "NOTICE")
 OURS = "kafka-zk"
 TIMEOUT_S = 300
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")

@@ -122,7 +122,7 @@ class KafkaConnection(TwistedProtocol):
         except ApiError as error:
             return fail(error)
         if message is None or isinstance(message, Mapping):
-            message = codec.request(api_key)(version=used_version, **(message or {}), **fields)
+            message = codec.request(api_key)(**(message or {}), **fields)
         return self.request_encoded(
             api_key, used_version, codec.encode_body(message, api_key, used_version), timeout_s=timeout_s
         )
@@ -279,7 +279,7 @@ class KafkaConnection(TwistedProtocol):
 @cache
 def _api_versions_request(version: int) -> bytes:
     message = codec.request(ApiKey.API_VERSIONS)(
-        version=version, client_software_name=_CLIENT_SOFTWARE, client_software_version=__version__
+        client_software_name=_CLIENT_SOFTWARE, client_software_version=__version__
     )
     return bytes(codec.encode_body(message, ApiKey.API_VERSIONS, version))
 

@@ -1,88 +1,39 @@
-"""Every message but the hot path's: bytes to objects and back, on the field tables of kafka-python 3.
-
-This is the only module that touches kafka-python. Its tables and message classes are used (``encode`` too), its decoder
-is not, see ``schema_reader``. Messages that it lacks are tables of our own under ``messages/``, whose facts come from
-Kafka 3.9's message descriptions; ``MetadataResponse`` and the like keep kafka-python's field names.
+"""Every message but the hot path's: bytes to objects and back, by the field tables of ``messages/``.
 
 A message is built from the class that ``request(api_key)`` or ``response(api_key)`` gives, the structs inside it from
-the class's attributes (``MetadataResponse.MetadataResponseTopic``), with ``version=`` or without. Give every array: the
-default of an array field is one list shared by all messages.
+the class's attributes (``MetadataResponse.MetadataResponseTopic``). See ``message``.
 """
 
-import importlib
-import types
 from collections.abc import Generator, Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from kafka_zk.protocol import messages
 from kafka_zk.protocol.api_keys import ApiKey, is_flexible
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
-from kafka_zk.protocol.kafka_python import ApiMessage, EncodeBuffer, without_loader_warnings
+from kafka_zk.protocol.field_table import Table
+from kafka_zk.protocol.message import message_class
 from kafka_zk.protocol.primitives import MALFORMED, Buffer
 from kafka_zk.protocol.request import request_header, response_header
 from kafka_zk.protocol.request_limits import MAX_BODY_BYTES, max_elements
 from kafka_zk.protocol.response_limits import MAX_RESPONSE_ELEMENTS
-from kafka_zk.protocol.schema_reader import Allowance, Reader, StepReader, compile_reader, compile_step_reader
-from kafka_zk.protocol.schema_writer import (
-    Arrays,
-    Packer,
-    arrays_of,
-    is_large,
-    row_packer,
-    write_around,
-    write_in_steps,
-)
+from kafka_zk.protocol.schema_reader import Allowance, Reader, StepReader, struct_reader, struct_step_reader
+from kafka_zk.protocol.schema_writer import struct_writer
+from kafka_zk.protocol.step_writer import Arrays, Packer, arrays_of, is_large, row_packer, write_around, write_in_steps
 
 Message = Any
-"""An instance of one of kafka-python's message classes, or of ours in the same style."""
+"""An instance of one of the message classes; its fields depend on the API."""
 
 _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
-
-_MODULES = ("admin", "consumer", "metadata", "producer", "sasl")
-_OWN_TABLES = (
-    "LeaderAndIsr",
-    "StopReplica",
-    "UpdateMetadata",
-    "ControlledShutdown",
-    "AlterPartition",
-    "AllocateProducerIds",
-    "ConsumerGroupHeartbeat",
-    "ConsumerGroupDescribe",
-    "CreateDelegationToken",
-    "RenewDelegationToken",
-    "ExpireDelegationToken",
-    "DescribeDelegationToken",
-)
-
-
-def _message_classes() -> dict[tuple[int, str], Any]:
-    """Every message class by API key and type ("request" or "response")."""
-    classes: list[Any] = [
-        types.new_class(name + suffix, (ApiMessage,), {"load_json": messages})
-        for name in _OWN_TABLES
-        for suffix in ("Request", "Response")
-    ]
-    for name in _MODULES:
-        importlib.import_module(f"kafka.protocol.{name}")
-    # kafka-python makes a subclass per version that somebody used; those are left out.
-    classes += [cls for cls in ApiMessage.__subclasses__() if cls._class_version is None]
-    # Not by ``cls.type``: in LeaderAndIsrRequest and UpdateMetadataRequest a field of that name hides it.
-    return {(cls._json["apiKey"], cls._json["type"]): cls for cls in classes}
-
-
-with without_loader_warnings():
-    _CLASSES = _message_classes()
 
 
 def request(api_key: int) -> Any:
     """The class of an API's request. Raises KeyError when there is none."""
-    return _CLASSES[api_key, "request"]
+    return message_class(api_key, "request")
 
 
 def response(api_key: int) -> Any:
     """The class of an API's response. Raises KeyError when there is none."""
-    return _CLASSES[api_key, "response"]
+    return message_class(api_key, "response")
 
 
 def decode_request(api_key: int, version: int, body: Buffer) -> Message:
@@ -101,7 +52,6 @@ def decode_request_in_steps(api_key: int, version: int, body: Buffer) -> Generat
         message, _ = yield from reader(body, 0, Allowance(max_elements(api_key)))
     except MALFORMED as error:
         raise _malformed("request", api_key, version, error) from error
-    message._header = message._min_version = message._max_version = None
     return message
 
 
@@ -130,29 +80,24 @@ def encode_response(api_key: int, version: int, correlation_id: int, message: Me
 
 def encode_body(message: Message, api_key: int, version: int) -> bytearray:
     """The body alone. A value that its field cannot hold raises what Python raises: it is our mistake."""
-    flexible = is_flexible(api_key, version)
-    out = EncodeBuffer(512)
-    encode = message._struct.compiled_encode_into(version, compact=flexible, tagged=flexible)
-    encode(message, out)
-    body: bytearray = out.result()
-    return body
+    out = bytearray()
+    struct_writer(message.table, version, is_flexible(api_key, version))(message, out)
+    return out
 
 
 def encode_body_in_steps(message: Message, api_key: int, version: int) -> Generator[int, None, bytearray]:
     """The same bytes as ``encode_body`` gives; yields now and then how many have become of the message since."""
-    flexible = is_flexible(api_key, version)
-    out = EncodeBuffer(512)
-    yield from write_in_steps(message._struct, message, version, flexible, out)
-    body: bytearray = out.result()
-    return body
+    out = bytearray()
+    yield from write_in_steps(message.table, message, version, is_flexible(api_key, version), out)
+    return out
 
 
 @cache
 def response_rows(api_key: int, version: int, *path: str) -> Packer:
     """What encodes an element of the array that the fields ``path`` lead to; it has numbers and arrays of numbers."""
-    table = _message_class(api_key, "response", version)._struct
+    table = _table(api_key, "response", version)
     for name in path:
-        table = table.fields[name].array_of
+        table = _elements_table(table, name)
     packer = row_packer(table, version, is_flexible(api_key, version))
     assert packer is not None, f"{path} of {ApiKey(api_key).name} has other fields, too"
     return packer
@@ -168,7 +113,7 @@ def encode_response_in_steps(
 ) -> Generator[int, None, list[bytes | bytearray]]:
     """The same bytes as ``encode_response`` gives, in parts; yields now and then how many have become of the message
     since."""
-    table = message._struct
+    table = message.table
     parts: list[bytes | bytearray] = [response_header(api_key, version, correlation_id)]
     for part in _parts_in_steps(table, message, version, is_flexible(api_key, version)):
         yield len(part)
@@ -176,13 +121,13 @@ def encode_response_in_steps(
     return parts
 
 
-def _parts_in_steps(table: Any, item: Any, version: int, flexible: bool) -> Iterator[bytearray]:
+def _parts_in_steps(table: Table, item: Any, version: int, flexible: bool) -> Iterator[bytearray]:
     """A struct in parts: one buffer that grows would be copied, and hold up to twice as much."""
-    out = EncodeBuffer(512)
+    out = bytearray()
     for _ in write_in_steps(table, item, version, flexible, out):
-        yield out.result()
-        out.reset()
-    yield out.result()
+        yield out[:]
+        out.clear()
+    yield out
 
 
 class ElementEncoder:
@@ -190,18 +135,17 @@ class ElementEncoder:
 
     def __init__(self, api_key: int, version: int, name: str) -> None:
         self._version, self._flexible = version, is_flexible(api_key, version)
-        self._table = _message_class(api_key, "response", version)._struct.fields[name].array_of
-        self._encode = self._table.compiled_encode_into(version, compact=self._flexible, tagged=self._flexible)
+        self._table = _elements_table(_table(api_key, "response", version), name)
+        self._write = struct_writer(self._table, version, self._flexible)
         self._arrays = arrays_of(self._table, version)
 
     def parts(self, element: Any) -> Iterable[bytes | bytearray]:
         """The bytes of the element, which must not change before all parts are taken."""
         if self._arrays and is_large(self._arrays, element, 0):
             return _parts_in_steps(self._table, element, self._version, self._flexible)
-        out = EncodeBuffer(512)
-        self._encode(element, out)
-        encoded: bytearray = out.result()
-        return (encoded,)
+        out = bytearray()
+        self._write(element, out)
+        return (out,)
 
 
 @cache
@@ -213,31 +157,41 @@ def response_element_encoder(api_key: int, version: int, name: str) -> ElementEn
 def encode_body_around(message: Message, api_key: int, version: int, name: str, count: int) -> tuple[bytes, bytes]:
     """What stands before and after the elements of the array ``name``, which has ``count`` of them and is empty in
     ``message``."""
-    before, after = EncodeBuffer(512), EncodeBuffer(512)
-    write_around(message._struct, message, version, is_flexible(api_key, version), (name, count), before, after)
-    return bytes(before.result()), bytes(after.result())
+    before, after = bytearray(), bytearray()
+    write_around(message.table, message, version, is_flexible(api_key, version), (name, count), before, after)
+    return bytes(before), bytes(after)
 
 
-def _message_class(api_key: int, kind: str, version: int) -> Any:
-    message_class = _CLASSES.get((api_key, kind))
-    if message_class is None or not 0 <= version <= message_class.max_version:
+def _table(api_key: int, kind: str, version: int) -> Table:
+    try:
+        found = message_class(api_key, kind)
+    except KeyError:
+        found = None
+    if found is None or not found.valid_versions.include(version):
         raise ProtocolError(f"API {api_key} has no {kind} of version {version}")
-    return message_class
+    table: Table = found.table
+    return table
+
+
+def _elements_table(table: Table, name: str) -> Table:
+    elements = table.field(name).struct
+    assert elements is not None, f"{name} of {table.name} is no array of structs"
+    return elements
 
 
 @cache
 def _reader(api_key: int, kind: str, version: int) -> Reader:
-    return compile_reader(_message_class(api_key, kind, version), version, is_flexible(api_key, version))
+    return struct_reader(_table(api_key, kind, version), version, is_flexible(api_key, version))
 
 
 @cache
 def _step_reader(api_key: int, version: int) -> StepReader:
-    return compile_step_reader(_message_class(api_key, "request", version), version, is_flexible(api_key, version))
+    return struct_step_reader(_table(api_key, "request", version), version, is_flexible(api_key, version))
 
 
 @cache
 def _response_arrays(api_key: int, version: int) -> Arrays:
-    return arrays_of(_message_class(api_key, "response", version)._struct, version)
+    return arrays_of(_table(api_key, "response", version), version)
 
 
 def _malformed(kind: str, api_key: int, version: int, error: Exception) -> ProtocolError:
@@ -250,5 +204,4 @@ def _decode(api_key: int, kind: str, version: int, body: Buffer, element_count: 
         message, _ = reader(body, 0, Allowance(element_count))
     except MALFORMED as error:
         raise _malformed(kind, api_key, version, error) from error
-    message._header = message._min_version = message._max_version = None
     return message

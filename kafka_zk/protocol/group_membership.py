@@ -1,15 +1,15 @@
-"""JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4, LeaveGroup 0 to 5: requests read and answers written without a
-field table, because every member of every group sends them.
+"""JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4: requests read and responses written without message objects,
+because every member of every group sends them. With them, joins cost a fifth more CPU (``make bench-groups``).
 
-What may have thousands of members is read and written by a generator, which yields the bytes of memory that its next
+A response may have thousands of members. A generator reads and writes them; it yields the bytes of memory that its next
 elements need (or that were written), and 0 now and then: ``whole`` goes through it at once, ``coded_in_turns`` gives
 others their turn. What a version does not have is as if the client had sent none. Readers raise ProtocolError.
 
-Source: JoinGroupRequest.json and the like@3.9. Tests: tests/kafka_zk/protocol/test_group_membership.py.
+Source: JoinGroupRequest.json and the like@3.9.
 """
 
 import struct
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple, TypeVar
 
 from kafka_zk.protocol.api_keys import FLEXIBLE_SINCE, ApiKey
@@ -31,7 +31,6 @@ from kafka_zk.protocol.request_limits import MAX_BODY_BYTES, max_elements
 _JOIN_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.JOIN_GROUP]
 _SYNC_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.SYNC_GROUP]
 _HEARTBEAT_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.HEARTBEAT]
-_LEAVE_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.LEAVE_GROUP]
 _AT_ONCE = 64  # elements
 _BYTES_AT_ONCE = 64 * 1024
 
@@ -77,21 +76,6 @@ class HeartbeatRequest(NamedTuple):
     generation_id: int
     member_id: str
     group_instance_id: str | None
-
-
-class LeavingMember(NamedTuple):
-    """Who leaves."""
-
-    member_id: str
-    group_instance_id: str | None
-    reason: str | None
-
-
-class LeaveGroupRequest(NamedTuple):
-    """Before version 3 there is exactly one member."""
-
-    group_id: str
-    members: list[LeavingMember]
 
 
 def whole(steps: Steps[T]) -> T:
@@ -180,38 +164,6 @@ def read_heartbeat_request(version: int, body: memoryview) -> HeartbeatRequest:
     except MALFORMED as error:
         raise _malformed("Heartbeat", version, error) from error
     return request
-
-
-def read_leave_group_request(version: int, body: memoryview) -> Steps[LeaveGroupRequest]:
-    """The request in ``body`` (the frame without its header)."""
-    try:
-        return (yield from _read_leave(version, body))
-    except MALFORMED as error:
-        raise _malformed("LeaveGroup", version, error) from error
-
-
-def _read_leave(version: int, body: memoryview) -> Steps[LeaveGroupRequest]:
-    flexible = version >= _LEAVE_FLEXIBLE
-    group_id, position = read_name(body, 0, flexible)
-    if version < 3:
-        return LeaveGroupRequest(group_id, [LeavingMember(read_name(body, position, flexible)[0], None, None)])
-    count, position = _read_array(ApiKey.LEAVE_GROUP, body, position, flexible)
-    yield count * OBJECT_BYTES
-    members = []
-    for number in range(count):
-        member_id, position = read_name(body, position, flexible)
-        group_instance_id, position = read_string(body, position, flexible)
-        reason = None
-        if version >= 5:
-            reason, position = read_string(body, position, flexible)
-        if flexible:
-            position = skip_tagged_fields(body, position)
-        members.append(LeavingMember(member_id, group_instance_id, reason))
-        if number % _AT_ONCE == 0:
-            yield 0
-    if flexible:
-        skip_tagged_fields(body, position)
-    return LeaveGroupRequest(group_id, members)
 
 
 def _read_member(version: int, body: memoryview, flexible: bool) -> tuple[HeartbeatRequest, int]:
@@ -313,23 +265,3 @@ def write_heartbeat_response(version: int, correlation_id: int, error: int) -> b
     body = (_NO_THROTTLE if version >= 1 else b"") + _INT16.pack(error)
     header = response_header(ApiKey.HEARTBEAT, version, correlation_id)
     return header + body + b"\0" if version >= _HEARTBEAT_FLEXIBLE else header + body
-
-
-def write_leave_group_response(
-    version: int, correlation_id: int, error: int, members: Iterable[tuple[str, str | None, int]]
-) -> Steps[bytes]:
-    """Header and body, without the size prefix. ``members``: id, group instance id and error code of each; before
-    version 3 there is no room for them."""
-    flexible = version >= _LEAVE_FLEXIBLE
-    parts = [response_header(ApiKey.LEAVE_GROUP, version, correlation_id), _NO_THROTTLE if version >= 1 else b""]
-    parts.append(_INT16.pack(error))
-    tags = b"\0" if flexible else b""
-    if version >= 3:
-        rows = list(members)
-        parts.append(length(len(rows), flexible))
-        for number, (member_id, group_instance_id, code) in enumerate(rows, 1):
-            parts += (string(member_id, flexible), string(group_instance_id, flexible), _INT16.pack(code), tags)
-            if number % _AT_ONCE == 0:
-                yield _AT_ONCE * OBJECT_BYTES
-    parts.append(tags)
-    return b"".join(parts)

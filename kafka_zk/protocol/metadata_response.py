@@ -44,12 +44,11 @@ def encode_topic(topic: Any, partition_count: int, partitions: Iterable[bytes], 
     return (before + _count(partition_count, version), *partitions, after)
 
 
-def with_operations(parts: Sequence[bytes], operations: Iterable[int], version: int) -> Sequence[bytes]:
-    """An encoded topic, now with its authorized operations; ``version`` is ``TOPIC_OPERATIONS_SINCE`` or later."""
+def with_operations(parts: Sequence[bytes], operations: int, version: int) -> Sequence[bytes]:
+    """An encoded topic, now with its authorized operations, a bit for each; since version TOPIC_OPERATIONS_SINCE."""
     *before, last = parts
     end = len(last) - is_flexible(ApiKey.METADATA, version)
-    bits = sum(1 << operation for operation in set(operations))
-    return (*before, last[: end - 4], bits.to_bytes(4, "big", signed=True), last[end:])
+    return (*before, last[: end - 4], operations.to_bytes(4, "big", signed=True), last[end:])
 
 
 def encode_partitions(partitions: Iterable[PartitionRow], version: int) -> bytes:

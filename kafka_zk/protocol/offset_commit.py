@@ -1,4 +1,4 @@
-"""OffsetCommit, versions 0 to 9: the request read and the answer written without an object of kafka-python's for each
+"""OffsetCommit, versions 0 to 9: the request read and the answer written without a message object for each
 partition, of which there may be hundreds in every commit.
 
 Request body: ``group_id``, ``generation_id`` int32 and ``member_id`` (1+), ``group_instance_id`` (7+, nullable),

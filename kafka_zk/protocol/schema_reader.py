@@ -1,10 +1,8 @@
-"""A bounded decoder for messages described by a field table.
+"""Bytes to messages, by their field tables, without trust in the peer.
 
-kafka-python's own decoder trusts its peer: its varints have no end, a length beyond the frame is cut silently and every
-tagged field copies the rest of the frame. This one reads the same field tables into the same message classes, and
-refuses what Kafka refuses: a varint of more than five bytes, a length or count that the frame cannot hold, null where
-the table does not allow it. Time and memory are linear in the size of the frame, and the number of elements that a
-message may have, in all its arrays together, is given: they are counted before they are made.
+It refuses what Kafka refuses: a varint of more than five bytes, a length or count that the frame cannot hold, null
+where the table does not allow it. Time and memory are linear in the size of the frame. The caller says how many
+elements a message may have in all its arrays together; they are counted before they are made.
 
 A table is turned once per version into nested functions ``read(buffer, position, allowance) -> (value, position)``, or
 into generators that do the same in steps, for messages that take long.
@@ -13,10 +11,11 @@ into generators that do the same in steps, for messages that take long.
 import struct
 import sys
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.protocol.field_table import Field, Table
 from kafka_zk.protocol.memory import OBJECT_BYTES, VALUE_BYTES
 from kafka_zk.protocol.primitives import (
     Buffer,
@@ -25,6 +24,7 @@ from kafka_zk.protocol.primitives import (
     read_string,
     tagged_field_spans,
 )
+from kafka_zk.protocol.struct_formats import FIXED_FORMATS
 
 
 class Allowance:
@@ -58,7 +58,6 @@ Steps = Generator[int, None, tuple[Any, int]]
 """Yields the bytes of memory that the next elements will take, before they are made, and 0 now and then."""
 
 StepReader = Callable[[Buffer, int, Allowance], Steps]
-Field = Any  # a field object of kafka-python
 Step = tuple[tuple[str, ...], "struct.Struct | None", Reader | None]
 
 _ELEMENTS_AT_ONCE = 64
@@ -69,43 +68,21 @@ read them."""
 _NUMBERS_OF_MOST = 8
 """Arrays of numbers with fewer have their ``struct`` ready."""
 
-FIXED_FORMATS = {
-    "int8": "b",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "int64": "q",
-    "float64": "d",
-    "bool": "?",
-}
 _NO_UUID = bytes(16)
-_UINT32 = struct.Struct(">I")
 
 
-def compile_reader(message_class: Any, version: int, flexible: bool) -> Reader:
-    """The function that reads a body of ``message_class`` in ``version`` into a new instance of it.
+def struct_reader(table: Table, version: int, flexible: bool, most_numbers: int = sys.maxsize) -> Reader:
+    """The function that reads a struct, or a message's body, into a new instance of the table's class.
 
-    It raises ProtocolError, or one of ``primitives.MALFORMED`` for a body that ends too early.
+    It raises ProtocolError, or one of ``primitives.MALFORMED`` for a body that ends too early. ``most_numbers``: in one
+    array; with more it raises _ManyNumbers.
     """
-    return _struct_reader(message_class._struct, message_class, version, flexible)
-
-
-def compile_step_reader(message_class: Any, version: int, flexible: bool) -> StepReader:
-    """The same, as a generator that rests after every few elements."""
-    return _struct_step_reader(message_class._struct, message_class, version, flexible)
-
-
-def _struct_reader(
-    table: Field, data_class: Any, version: int, flexible: bool, most_numbers: int = sys.maxsize
-) -> Reader:
-    """``most_numbers``: in one array; with more _ManyNumbers is raised."""
-    steps = _steps(table.untagged_fields(version), version, flexible, most_numbers)
+    message_class = table.message_class
+    steps = _steps(table.untagged(version), version, flexible, most_numbers)
     tagged = _tagged_readers(table, version, flexible)
 
     def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[Any, int]:
-        value = object.__new__(data_class)
-        value._version = version
-        value.tags = value.unknown_tags = None
+        value = object.__new__(message_class)
         for names, fixed, read_one in steps:
             if fixed is not None:
                 for name, number in zip(names, fixed.unpack_from(buffer, position), strict=True):
@@ -123,20 +100,18 @@ def _struct_reader(
     return read
 
 
-def _struct_step_reader(table: Field, data_class: Any, version: int, flexible: bool) -> StepReader:
-    """The arrays of the struct are read in steps, everything else at once."""
+def struct_step_reader(table: Table, version: int, flexible: bool) -> StepReader:
+    """The same, as a generator that rests after every few elements: the arrays of the struct are read in steps,
+    everything else at once."""
+    message_class = table.message_class
     fields = [
-        (field.name, _array_step_reader(field, version, flexible))
-        if field.is_array() or field.is_struct_array()
-        else (field.name, _field_reader(field, version, flexible))
-        for field in table.untagged_fields(version)
+        (field.name, (_array_step_reader if field.is_array else _field_reader)(field, version, flexible))
+        for field in table.untagged(version)
     ]
     tagged = _tagged_readers(table, version, flexible)
 
     def read(buffer: Buffer, position: int, allowance: Allowance) -> Steps:
-        value = object.__new__(data_class)
-        value._version = version
-        value.tags = value.unknown_tags = None
+        value = object.__new__(message_class)
         for name, read_field in fields:
             result = read_field(buffer, position, allowance)
             item, position = result if isinstance(result, tuple) else (yield from result)
@@ -149,18 +124,18 @@ def _struct_step_reader(table: Field, data_class: Any, version: int, flexible: b
 
 
 def _array_step_reader(field: Field, version: int, flexible: bool) -> StepReader:
-    name, nullable = field.name, field.nullable_for_version_q(version)
+    name, nullable = field.name, field.nullable_versions.include(version)
     element: Reader | StepReader
-    if not field.is_struct_array():
-        element, element_bytes = _simple_reader(field.array_of, False, flexible), VALUE_BYTES
-    elif any(inner.is_array() or inner.is_struct_array() for inner in field.array_of.untagged_fields(version)):
-        element = _struct_step_reader(field.array_of, field.data_class, version, flexible)
-        if _has_only_arrays_of_numbers(field.array_of, version):
-            at_once = _struct_reader(field.array_of, field.data_class, version, flexible, _NUMBERS_AT_ONCE)
+    if field.struct is None:
+        element, element_bytes = _simple_reader(field, False, flexible), VALUE_BYTES
+    elif any(inner.is_array for inner in field.struct.untagged(version)):
+        element = struct_step_reader(field.struct, version, flexible)
+        if _has_only_arrays_of_numbers(field.struct, version):
+            at_once = struct_reader(field.struct, version, flexible, _NUMBERS_AT_ONCE)
             element = _at_once_or_in_steps(at_once, element)
         element_bytes = OBJECT_BYTES
     else:
-        element, element_bytes = _struct_reader(field.array_of, field.data_class, version, flexible), OBJECT_BYTES
+        element, element_bytes = struct_reader(field.struct, version, flexible), OBJECT_BYTES
 
     def read(buffer: Buffer, position: int, allowance: Allowance) -> Steps:
         count, position = _read_array_length(name, nullable, flexible, buffer, position, allowance)
@@ -181,11 +156,9 @@ def _array_step_reader(field: Field, version: int, flexible: bool) -> StepReader
     return read
 
 
-def _has_only_arrays_of_numbers(table: Field, version: int) -> bool:
-    fields = table.untagged_fields(version)
-    if any(inner.is_struct_array() or inner.is_struct() for inner in fields):
-        return False
-    return all(inner.array_of.type_str in FIXED_FORMATS for inner in fields if inner.is_array())
+def _has_only_arrays_of_numbers(table: Table, version: int) -> bool:
+    fields = table.untagged(version)
+    return all(field.struct is None and (not field.is_array or field.has_fixed_elements) for field in fields)
 
 
 def _at_once_or_in_steps(at_once: Reader, in_steps: StepReader) -> Callable[[Buffer, int, Allowance], Any]:
@@ -202,27 +175,27 @@ def _at_once_or_in_steps(at_once: Reader, in_steps: StepReader) -> Callable[[Buf
     return read
 
 
-def _tagged_readers(table: Field, version: int, flexible: bool) -> dict[int, tuple[str, Reader]]:
+def _tagged_readers(table: Table, version: int, flexible: bool) -> dict[int, tuple[str, Reader]]:
     return {
         field.tag: (field.name, _field_reader(field, version, flexible))
-        for field in table._fields
-        if field.for_version_q(version) and field.tagged_field_q(version)
+        for field in table.tagged(version)
+        if field.tag is not None
     }
 
 
-def _steps(fields: list[Field], version: int, flexible: bool, most_numbers: int) -> list[Step]:
+def _steps(fields: Sequence[Field], version: int, flexible: bool, most_numbers: int) -> list[Step]:
     """Neighbouring fields of fixed size are read by one ``struct``, every other field by its own function."""
     steps: list[Step] = []
     run: list[Field] = []
 
     def end_run() -> None:
         if run:
-            layout = struct.Struct(">" + "".join(FIXED_FORMATS[field.type_str] for field in run))
+            layout = struct.Struct(">" + "".join(FIXED_FORMATS[field.type_name] for field in run))
             steps.append((tuple(field.name for field in run), layout, None))
             run.clear()
 
     for field in fields:
-        if not field.is_array() and not field.is_struct() and field.type_str in FIXED_FORMATS:
+        if field.is_fixed:
             run.append(field)
         else:
             end_run()
@@ -232,18 +205,17 @@ def _steps(fields: list[Field], version: int, flexible: bool, most_numbers: int)
 
 
 def _field_reader(field: Field, version: int, flexible: bool, most_numbers: int = sys.maxsize) -> Reader:
-    nullable = field.nullable_for_version_q(version)
-    if field.is_struct_array():
-        element = _struct_reader(field.array_of, field.data_class, version, flexible)
-        return _array_reader(field.name, element, nullable, flexible)
-    if field.is_array() and field.array_of.type_str in FIXED_FORMATS:
-        return _numbers_reader(field.name, FIXED_FORMATS[field.array_of.type_str], nullable, flexible, most_numbers)
-    if field.is_array():
-        return _array_reader(field.name, _simple_reader(field.array_of, False, flexible), nullable, flexible)
-    if field.is_struct():
-        reader = _struct_reader(field, field.data_class, version, flexible)
-        return _nullable_struct_reader(reader) if nullable else reader
-    return _simple_reader(field, nullable, flexible)
+    nullable = field.nullable_versions.include(version)
+    if field.has_fixed_elements:
+        return _numbers_reader(field.name, FIXED_FORMATS[field.type_name], nullable, flexible, most_numbers)
+    reader = (
+        _simple_reader(field, nullable and not field.is_array, flexible)
+        if field.struct is None
+        else struct_reader(field.struct, version, flexible)
+    )
+    if field.is_array:
+        return _array_reader(field.name, reader, nullable, flexible)
+    return _nullable_struct_reader(reader) if field.struct is not None and nullable else reader
 
 
 def _array_reader(name: str, element: Reader, nullable: bool, flexible: bool) -> Reader:
@@ -306,7 +278,8 @@ def _nullable_struct_reader(reader: Reader) -> Reader:
 
 
 def _simple_reader(field: Field, nullable: bool, flexible: bool) -> Reader:
-    type_name = field.type_str
+    """For a value of the field's primitive type, or for one of its elements."""
+    type_name = field.type_name
     if type_name in FIXED_FORMATS:
         return _fixed_reader(struct.Struct(">" + FIXED_FORMATS[type_name]))
     if type_name == "string":
@@ -315,7 +288,8 @@ def _simple_reader(field: Field, nullable: bool, flexible: bool) -> Reader:
         return lambda buffer, position, _: read_name(buffer, position, flexible)
     if type_name in ("bytes", "records"):
         return _bytes_reader(field.name, nullable, flexible)
-    return {"uuid": _read_uuid, "bitfield": _read_bitfield}[type_name]
+    assert type_name == "uuid", type_name
+    return _read_uuid
 
 
 def _fixed_reader(layout: struct.Struct) -> Reader:
@@ -339,7 +313,7 @@ def _bytes_reader(name: str, nullable: bool, flexible: bool) -> Reader:
 
 
 def _read_uuid(buffer: Buffer, position: int, _allowance: Allowance) -> tuple[uuid.UUID | None, int]:
-    """The zero UUID, Kafka's "no id", is None, as kafka-python has it."""
+    """The zero UUID, Kafka's "no id", is None."""
     end = position + 16
     data = bytes(buffer[position:end])
     if len(data) < 16:
@@ -347,20 +321,10 @@ def _read_uuid(buffer: Buffer, position: int, _allowance: Allowance) -> tuple[uu
     return (None if data == _NO_UUID else uuid.UUID(bytes=data)), end
 
 
-def _read_bitfield(buffer: Buffer, position: int, _allowance: Allowance) -> tuple[set[int] | None, int]:
-    """The numbers of the bits that are set; Integer.MIN_VALUE, Kafka's "not asked for", is None."""
-    (bits,) = _UINT32.unpack_from(buffer, position)
-    if bits == 0x80000000:
-        return None, position + 4
-    return {bit for bit in range(32) if bits >> bit & 1}, position + 4
-
-
 def _read_tagged(
     value: Any, tagged: dict[int, tuple[str, Reader]], buffer: Buffer, position: int, allowance: Allowance
 ) -> int:
-    """Read the tagged fields into ``value``; those that the table does not know are kept as bytes."""
-    known: set[str] = set()
-    unknown: dict[str, bytes] = {}
+    """Read the tagged fields into ``value``; those that the table does not know are skipped."""
     spans = tagged_field_spans(buffer, position)
     allowance.take(len(spans) - 1)
     for tag, start, end in spans:
@@ -369,9 +333,4 @@ def _read_tagged(
             name, reader = tagged[tag]
             item, _ = reader(buffer[:end], start, allowance)
             setattr(value, name, item)
-            known.add(name)
-        elif tag >= 0:
-            unknown[f"_{tag}"] = bytes(buffer[start:end])
-    value.tags = known or None
-    value.unknown_tags = unknown or None
     return position

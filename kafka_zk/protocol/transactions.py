@@ -1,9 +1,8 @@
-"""InitProducerId 0 to 5, AddPartitionsToTxn 0 to 3 and EndTxn 0 to 4, which every transactional producer sends:
-requests read and answers written without a field table. Readers raise ProtocolError. The last two are the same bytes in
-each transaction of a producer with the same partitions: what was read, and what is answered, is remembered.
+"""AddPartitionsToTxn 0 to 3 and EndTxn 0 to 4: requests read and responses written without a message object, because
+every transaction begins with the one and ends with the other. They are the same bytes in each transaction of a producer
+with the same partitions, so what was read, and what is answered, is remembered. Readers raise ProtocolError.
 
-Source: InitProducerIdRequest.json, AddPartitionsToTxnRequest.json, EndTxnRequest.json and their responses@3.9.
-Tests: tests/kafka_zk/protocol/test_transactions.py.
+Source: AddPartitionsToTxnRequest.json, EndTxnRequest.json and their responses@3.9.
 """
 
 import struct
@@ -19,40 +18,26 @@ from kafka_zk.protocol.primitives import (
     length,
     read_count,
     read_name,
-    read_string,
     skip_tagged_fields,
     string,
 )
 from kafka_zk.protocol.request import response_header
 
-_INIT_PRODUCER_ID, _ADD_PARTITIONS, _END_TXN = ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN
-_INIT_FLEXIBLE = FLEXIBLE_SINCE[_INIT_PRODUCER_ID]
-_PRODUCER_SINCE = 3  # in InitProducerId
+_ADD_PARTITIONS, _END_TXN = ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN
 _ADD_FLEXIBLE = FLEXIBLE_SINCE[_ADD_PARTITIONS]
 _END_FLEXIBLE = FLEXIBLE_SINCE[_END_TXN]
 
-_TIMEOUT = struct.Struct(">i")
 _PRODUCER = struct.Struct(">qh")
 _PRODUCER_AND_RESULT = struct.Struct(">qhB")
 _PARTITION = struct.Struct(">i")
 _RESULT = struct.Struct(">ih")
 _FLEXIBLE_RESULT = struct.Struct(">ihx")  # no tagged fields
 _END = struct.Struct(">ih")  # no throttle time, and the error code
-_NEW_PRODUCER = struct.Struct(">ihqh")  # likewise, the producer id and epoch
 _NO_THROTTLE = bytes(4)
 _NO_TAGS = b"\0"
 _MOST_REMEMBERED = 1024
 _LARGEST_REMEMBERED_BYTES = 256
 _MOST_PARTITIONS_REMEMBERED = 16
-
-
-class InitProducerIdRequest(NamedTuple):
-    """``producer_id`` and ``producer_epoch`` are -1 for a producer that begins."""
-
-    transactional_id: str | None
-    timeout_ms: int
-    producer_id: int
-    producer_epoch: int
 
 
 class AddPartitionsToTxnRequest(NamedTuple):
@@ -71,34 +56,6 @@ class EndTxnRequest(NamedTuple):
     producer_id: int
     producer_epoch: int
     committed: bool
-
-
-def read_init_producer_id_request(version: int, body: memoryview) -> InitProducerIdRequest:
-    """The request in ``body`` (the frame without its header)."""
-    producer_id = producer_epoch = -1
-    try:
-        flexible = version >= _INIT_FLEXIBLE
-        transactional_id, position = read_string(body, 0, flexible)
-        (timeout_ms,) = _TIMEOUT.unpack_from(body, position)
-        position += _TIMEOUT.size
-        if version >= _PRODUCER_SINCE:
-            producer_id, producer_epoch = _PRODUCER.unpack_from(body, position)
-            position += _PRODUCER.size
-        if flexible:
-            skip_tagged_fields(body, position)
-    except MALFORMED as error:
-        raise ProtocolError(f"a malformed InitProducerId request of version {version}: {error}") from error
-    return InitProducerIdRequest(transactional_id, timeout_ms, producer_id, producer_epoch)
-
-
-def write_init_producer_id_response(
-    version: int, correlation_id: int, code: ErrorCode, producer_id: int, producer_epoch: int
-) -> bytes:
-    """Header and body, without the size prefix."""
-    body = _NEW_PRODUCER.pack(0, code, producer_id, producer_epoch)
-    if version >= _INIT_FLEXIBLE:
-        body += _NO_TAGS
-    return response_header(_INIT_PRODUCER_ID, version, correlation_id) + body
 
 
 def read_add_partitions_to_txn_request(version: int, body: memoryview) -> AddPartitionsToTxnRequest:

@@ -6,6 +6,7 @@ from typing import Any
 
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import is_flexible
+from kafka_zk.protocol.field_table import Field, Table
 from tests.attack.payloads import frame, unsigned_varint
 
 _SMALLEST = {
@@ -15,7 +16,6 @@ _SMALLEST = {
     "bool": False,
     "float64": 0.0,
     "uuid": uuid.UUID(int=0),
-    "bitfield": set(),
 }
 _WANTED = {"acks": -1}
 """Values that make the broker answer."""
@@ -40,27 +40,26 @@ def long_array(api_key: int, version: int, size_bytes: int) -> bytes | None:
 def _body(api_key: int, version: int, count: int) -> bytes:
     """With ``count`` elements in the first array, and with empty arrays elsewhere."""
     message_class = codec.request(api_key)
-    values = _values(message_class._struct, version)
-    for field in message_class._struct._fields:
-        if field.is_array() and field.name in values and not field.tagged_field_q(version):
+    values = _values(message_class.table, version)
+    for field in message_class.table.fields:
+        if field.is_array and field.name in values and not field.tagged_versions.include(version):
             values[field.name] = [_element(field, version)] * count
             break
-    return bytes(codec.encode_body(message_class(version=version, **values), api_key, version))
+    return bytes(codec.encode_body(message_class(**values), api_key, version))
 
 
-def _values(table: Any, version: int) -> dict[str, Any]:
-    return {field.name: _smallest(field, version) for field in table._fields if field.for_version_q(version)}
+def _values(table: Table, version: int) -> dict[str, Any]:
+    return {field.name: _smallest(field, version) for field in table.fields if field.versions.include(version)}
 
 
-def _smallest(field: Any, version: int) -> Any:
-    if field.is_array():
+def _smallest(field: Field, version: int) -> Any:
+    if field.is_array:
         return []
-    if field.is_struct():
-        return field.data_class(version=version, **_values(field, version))
-    return _WANTED.get(field.name, _SMALLEST.get(field.type_str, 0))
+    return _WANTED[field.name] if field.name in _WANTED else _element(field, version)
 
 
-def _element(array: Any, version: int) -> Any:
-    if array.is_struct_array():
-        return array.array_of.data_class(version=version, **_values(array.array_of, version))
-    return _SMALLEST.get(array.array_of.type_str, 0)
+def _element(field: Field, version: int) -> Any:
+    """The smallest value of a field's type, or of its elements'."""
+    if field.struct is not None:
+        return field.struct.message_class(**_values(field.struct, version))
+    return _SMALLEST.get(field.type_name, 0)

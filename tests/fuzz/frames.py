@@ -13,6 +13,7 @@ from typing import Any
 
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.field_table import Field, Table
 from kafka_zk.protocol.request import request_header
 from kafka_zk.storage.records.compression import Compression
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
@@ -33,7 +34,7 @@ def prefixed(frame: bytes) -> bytes:
 def request(rnd: random.Random, api_key: int, version: int) -> bytes:
     """A well-formed request, header included, size prefix not."""
     cls = codec.request(api_key)
-    message = _message(cls._struct, version, rnd, cls)
+    message = _message(cls.table, version, rnd)
     if api_key == FETCH and rnd.random() < 0.9:
         message.max_wait_ms = rnd.choice((0, 1, 5))
     body = codec.encode_body(message, api_key, version)
@@ -41,21 +42,21 @@ def request(rnd: random.Random, api_key: int, version: int) -> bytes:
     return request_header(api_key, version, rnd.getrandbits(31), client_id) + body
 
 
-def _message(table: Any, version: int, rnd: random.Random, cls: Any = None) -> Any:
-    values = {field.name: _value(field, version, rnd) for field in table._fields if field.for_version_q(version)}
-    return (table.data_class if cls is None else cls)(version=version, **values)
+def _message(table: Table, version: int, rnd: random.Random) -> Any:
+    values = {field.name: _value(field, version, rnd) for field in table.fields if field.versions.include(version)}
+    return table.message_class(**values)
 
 
-def _value(field: Any, version: int, rnd: random.Random) -> Any:
-    if field.nullable_for_version_q(version) and rnd.random() < 0.2:
+def _value(field: Field, version: int, rnd: random.Random) -> Any:
+    if field.nullable_versions.include(version) and rnd.random() < 0.2:
         return None
-    if field.is_struct_array():
-        return [_message(field.array_of, version, rnd) for _ in range(rnd.choice((0, 1, 1, 1, 2, 4)))]
-    if field.is_array():
-        return [_simple(field.array_of.type_str, rnd) for _ in range(rnd.choice((0, 1, 2, 5)))]
-    if field.is_struct():
-        return _message(field, version, rnd)
-    return _simple(field.type_str, rnd)
+    if field.struct is not None and field.is_array:
+        return [_message(field.struct, version, rnd) for _ in range(rnd.choice((0, 1, 1, 1, 2, 4)))]
+    if field.is_array:
+        return [_simple(field.type_name, rnd) for _ in range(rnd.choice((0, 1, 2, 5)))]
+    if field.struct is not None:
+        return _message(field.struct, version, rnd)
+    return _simple(field.type_name, rnd)
 
 
 def _simple(type_name: str, rnd: random.Random) -> Any:
@@ -69,7 +70,6 @@ def _simple(type_name: str, rnd: random.Random) -> Any:
         "bytes": lambda: rnd.randbytes(rnd.choice((0, 1, 9, 300))),
         "records": lambda: _records(rnd),
         "uuid": lambda: uuid.UUID(int=rnd.getrandbits(128)),
-        "bitfield": lambda: {rnd.randint(0, 30)},
     }
     return values[type_name]()
 

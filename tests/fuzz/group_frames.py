@@ -9,6 +9,7 @@ from typing import Any
 from kafka_zk.broker.handlers.table import OFFERED_VERSIONS
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.field_table import Field, Table
 from kafka_zk.protocol.request import request_header
 from tests.fuzz.frames import TOPICS, _simple, prefixed, spoil
 
@@ -41,32 +42,31 @@ class GroupFrameSource:
         if rnd.random() < 0.4:
             known.update(member_id="", generation_id=-1)
         known["generation_id_or_member_epoch"] = known["generation_id"]
-        cls = codec.request(api_key)
-        message = self._message(cls._struct, version, known, cls)
+        message = self._message(codec.request(api_key).table, version, known)
         frame = request_header(api_key, version, rnd.getrandbits(31), rnd.choice(("fuzz", "", None, "é" * 50)))
         frame += codec.encode_body(message, api_key, version)
         return prefixed(frame if rnd.random() < 0.4 else spoil(frame, rnd))
 
-    def _message(self, table: Any, version: int, known: dict[str, Any], cls: Any = None) -> Any:
-        fields = [field for field in table._fields if field.for_version_q(version)]
+    def _message(self, table: Table, version: int, known: dict[str, Any]) -> Any:
+        fields = [field for field in table.fields if field.versions.include(version)]
         values = {field.name: self._value(field, version, known) for field in fields}
-        return (table.data_class if cls is None else cls)(version=version, **values)
+        return table.message_class(**values)
 
-    def _value(self, field: Any, version: int, known: dict[str, Any]) -> Any:
+    def _value(self, field: Field, version: int, known: dict[str, Any]) -> Any:
         rnd = self._rnd
-        if field.nullable_for_version_q(version) and rnd.random() < (0.8 if "instance" in field.name else 0.2):
+        if field.nullable_versions.include(version) and rnd.random() < (0.8 if "instance" in field.name else 0.2):
             return None
-        if field.is_struct_array():
-            return [self._message(field.array_of, version, known) for _ in range(rnd.choice((0, 1, 1, 1, 2, 4)))]
-        if field.is_array():
+        if field.struct is not None and field.is_array:
+            return [self._message(field.struct, version, known) for _ in range(rnd.choice((0, 1, 1, 1, 2, 4)))]
+        if field.is_array:
             count = rnd.randint(0, 3)
             if "group" in field.name or "key" in field.name:
                 return rnd.choices(GROUPS, k=count)
-            return [_simple(field.array_of.type_str, rnd) for _ in range(count)]
-        if field.is_struct():
-            return self._message(field, version, known)
+            return [_simple(field.type_name, rnd) for _ in range(count)]
+        if field.struct is not None:
+            return self._message(field.struct, version, known)
         if rnd.random() < 0.05:
-            return _simple(field.type_str, rnd)
+            return _simple(field.type_name, rnd)
         if field.name in known:
             return known[field.name]
         likely: dict[str, tuple[Any, ...]] = {
@@ -79,4 +79,4 @@ class GroupFrameSource:
             "group_instance_id": ("one", "two"),
             "partition_index": (0, 1, 2),
         }
-        return rnd.choice(likely[field.name]) if field.name in likely else _simple(field.type_str, rnd)
+        return rnd.choice(likely[field.name]) if field.name in likely else _simple(field.type_name, rnd)

@@ -18,7 +18,6 @@ from kafka_zk.protocol.frame import FrameDecoder
 from kafka_zk.protocol.group_membership import (
     read_heartbeat_request,
     read_join_group_request,
-    read_leave_group_request,
     read_sync_group_request,
     whole,
 )
@@ -41,7 +40,6 @@ _BY_HAND: list[tuple[ApiKey, Callable[[int, memoryview], Any]]] = [
     (ApiKey.OFFSET_COMMIT, read_offset_commit_request),
     (ApiKey.JOIN_GROUP, read_join_group_request),
     (ApiKey.SYNC_GROUP, lambda version, body: whole(read_sync_group_request(version, body))),
-    (ApiKey.LEAVE_GROUP, lambda version, body: whole(read_leave_group_request(version, body))),
     (ApiKey.HEARTBEAT, read_heartbeat_request),
 ]
 

@@ -74,7 +74,7 @@ def produce(broker: BrokerProcess) -> int:
 def freeze(broker: BrokerProcess) -> socket.socket:
     """Ask for what is not answered before ``thaw``."""
     peer = socket.create_connection(("127.0.0.1", broker.port))
-    message = codec.request(ApiKey.DESCRIBE_LOG_DIRS)(topics=None, version=1)
+    message = codec.request(ApiKey.DESCRIBE_LOG_DIRS)(topics=None)
     frame = request_header(ApiKey.DESCRIBE_LOG_DIRS, 1, 7, "test") + codec.encode_body(
         message, ApiKey.DESCRIBE_LOG_DIRS, 1
     )

@@ -87,7 +87,11 @@ def test_every_file_of_the_packages_is_in_sdist_and_wheel(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("extra", extras())
 def test_every_help_works_with_each_extra(extra: str, tmp_path: Path, make_environment: MakeEnvironment) -> None:
+    """And an application keeps its own kafka-python, whichever it has: only the tests' extra brings one."""
     path = make_environment([ours(extra)])
+    if extra != "test":
+        found = run(path / "python", "-c", "from importlib import util; print(util.find_spec('kafka'))", cwd=tmp_path)
+        assert found == "None\n"
     commands = [line.split() for line in run(path / "python", "-c", COMMANDS, cwd=tmp_path).splitlines()]
     assert ["kafka-zk", "topics", "create"] in commands
 

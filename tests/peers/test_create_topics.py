@@ -11,6 +11,7 @@ import pytest
 
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
+from tests.message_dicts import as_dict
 from tests.peers import targets, wire_probe
 
 pytestmark = pytest.mark.peers
@@ -71,9 +72,9 @@ def _results(port: int, version: int, message: Any) -> list[dict[str, Any]]:
     none = uuid.UUID(int=0)
     results = [
         {
-            **each.to_dict(),
+            **as_dict(each),
             "topic_id": each.topic_id != none,
-            "configs": sorted(sorted(config.to_dict().items()) for config in each.configs),
+            "configs": sorted(sorted(as_dict(config).items()) for config in each.configs),
         }
         for each in answer.topics
     ]

@@ -12,6 +12,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
+from tests.message_dicts import as_dict
 from tests.peers import targets, wire_probe
 from tests.peers.processes import wait_until
 from tests.peers.targets import Target
@@ -99,7 +100,7 @@ def _hint(running: Running, result: Any, endpoints: Any) -> tuple[Any, ...]:
     """The error, the leader, and the endpoints with broker ids for their ports."""
     ports = running.cluster.ports
     addresses = [(each.node_id, each.host, ports.index(each.port), each.rack) for each in endpoints or ()]
-    leader = None if result.current_leader is None else result.current_leader.to_dict()
+    leader = None if result.current_leader is None else as_dict(result.current_leader)
     return result.error_code, leader, addresses
 
 

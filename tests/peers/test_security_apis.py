@@ -17,6 +17,7 @@ import pytest
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from tests.message_dicts import as_dict
 from tests.peers import jars, targets, wire_probe
 from tests.peers.tool_script import CONFIGS, Said, Step, ToolRunner, said_to_each
 
@@ -181,24 +182,22 @@ _STEPS = [
 
 
 def _message(cls: Any, values: Mapping[str, Any]) -> Any:
-    """A message of kafka-python's classes, its structs from dictionaries."""
+    """A message whose structs are given as dictionaries."""
     made = {}
     for name, value in values.items():
-        field = cls._struct.fields[name]
-        if field.is_struct_array() and value is not None:
-            value = [_message(field.array_of.data_class, each) for each in value]
+        struct = cls.table.field(name).struct
+        if struct is not None and value is not None:
+            value = [_message(struct.message_class, each) for each in value]
         made[name] = value
     return cls(**made)
 
 
 def _ask(port: int, api_key: ApiKey, version: int, values: Mapping[str, Any]) -> dict[str, Any] | str:
     """Every field of the response, without what differs between any two clusters."""
-    fields = codec.request(api_key)._struct.fields
-    known = {field: value for field, value in values.items() if fields[field].for_version_q(version)}
+    message = codec.request(api_key)
+    known = {name: value for name, value in values.items() if message.table.field(name).versions.include(version)}
     try:
-        answer: dict[str, Any] = wire_probe.ask(
-            port, api_key, version, _message(codec.request(api_key), known)
-        ).to_dict()
+        answer: dict[str, Any] = as_dict(wire_probe.ask(port, api_key, version, _message(message, known)))
     except ConnectionResetError as error:
         return str(error)
     return _comparable(answer)

@@ -85,8 +85,7 @@ class PartitionMetadata(NamedTuple):
 
 @dataclass(slots=True)
 class LeaderAndIsrState:
-    """A partition as a message names its fields. The codec reads these only; kafka-python's objects take longer to
-    make than to encode."""
+    """A partition with the names of a message's fields, which is all that the codec needs."""
 
     topic_name: str
     partition_index: int

@@ -1,15 +1,13 @@
 """What the process of a broker, or of a command that is a client, need not import.
 
-``import kafka.protocol`` runs the ``__init__`` of kafka-python, which imports all of its clients: 6 MB and 60 ms of a
-broker's start for nothing. Twisted's TCP imports TLS, and with it OpenSSL's bindings, wherever those are installed:
-another 14 MB. Twisted's Deferreds import asyncio for three names, its compatibility module a jar for cookies, kazoo
-``ssl`` and ``hashlib`` for what most clusters do not ask of it: 7 MB, most of them for OpenSSL. Those come when
-somebody uses them. The configuration decides: it is read before, without any of these modules; a TLS connection to
-ZooKeeper has loaded the real ``ssl`` by then, and with TLS listeners nothing of TLS is replaced.
+Twisted's TCP imports TLS, and with it OpenSSL's bindings, wherever those are installed: 14 MB. Twisted's Deferreds
+import asyncio for three names, its compatibility module a jar for cookies, kazoo ``ssl`` and ``hashlib`` for what most
+clusters do not ask of it: 7 MB, most of them for OpenSSL. Each comes when it is first used. The configuration decides:
+it is read before, without any of these modules; a TLS connection to ZooKeeper has loaded the real ``ssl`` by then, and
+with TLS listeners nothing of TLS is replaced.
 """
 
 import importlib
-import importlib.util
 import inspect
 import sys
 import types
@@ -17,12 +15,10 @@ from typing import Any
 
 
 def import_lean(*, tls_listeners: bool = False) -> None:
-    """Call once the configuration is read, before anything imports ``kafka`` or ``twisted``, in a process of our own.
+    """Call once the configuration is read, before anything imports ``twisted``, in a process of our own.
 
-    kafka-python's clients are out of reach then, and without ``tls_listeners`` pyOpenSSL is, too.
+    Without ``tls_listeners`` pyOpenSSL is out of reach then.
     """
-    if "kafka" not in sys.modules:
-        sys.modules["kafka"] = _without_its_init("kafka")
     if not tls_listeners:
         sys.modules.setdefault("OpenSSL", None)  # type: ignore[arg-type]  # Python's own mark for "not to be found"
     for name in ("http.cookiejar",) if tls_listeners else ("ssl", "hashlib", "hmac", "http.cookiejar"):
@@ -55,13 +51,3 @@ def _import_deferreds_without_asyncio() -> None:
         importlib.import_module("twisted.internet.defer")
     finally:
         del sys.modules["asyncio"]
-
-
-def _without_its_init(name: str) -> types.ModuleType:
-    """A package whose modules can be imported though its ``__init__`` never ran."""
-    spec = importlib.util.find_spec(name)
-    assert spec is not None and spec.submodule_search_locations is not None, f"{name} is a dependency"
-    bare = types.ModuleType(name)
-    bare.__path__ = list(spec.submodule_search_locations)
-    bare.__spec__ = spec
-    return bare

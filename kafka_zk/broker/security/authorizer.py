@@ -94,17 +94,17 @@ class NoAuthorizer:
         return operation is not Operation.CLUSTER_ACTION or context.listener_name in self._broker_listeners
 
 
-def authorized_operations(authorizer: Authorizer, context: RequestContext, resource: Resource) -> set[Operation]:
-    """The operations on ``resource`` that the principal of ``context`` may carry out (KIP-430)."""
+def authorized_operations(authorizer: Authorizer, context: RequestContext, resource: Resource) -> int:
+    """The operations on ``resource`` that the principal of ``context`` may carry out, a bit for each (KIP-430)."""
     supported = SUPPORTED_OPERATIONS[resource.type]
-    return {operation for operation in supported if authorizer.authorize(context, operation, resource)}
+    return sum(1 << operation for operation in supported if authorizer.authorize(context, operation, resource))
 
 
-def cluster_operations(authorizer: Authorizer, context: RequestContext) -> set[Operation]:
+def cluster_operations(authorizer: Authorizer, context: RequestContext) -> int:
     """As ``authorized_operations``, for the cluster: none without the permission to describe it.
 
     Source: KafkaApis.handleTopicMetadataRequest, AuthHelper.computeDescribeClusterResponse@3.9.
     """
     if not authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
-        return set()
+        return 0
     return authorized_operations(authorizer, context, CLUSTER)

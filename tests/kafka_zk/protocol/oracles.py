@@ -2,17 +2,41 @@
 
 import importlib
 import io
+import types
+import warnings
+from functools import cache
 from typing import Any
 
+from kafka.protocol.api_message import ApiMessage
 from kio.serial import entity_reader, entity_writer
 
-from kafka_zk.protocol import codec
+from kafka_zk.protocol import messages
+from kafka_zk.protocol.api_keys import BROKER_VERSIONS
+from kafka_zk.protocol.message import message_class
+
+_MODULES = ("admin", "consumer", "metadata", "producer", "sasl")
+
+
+@cache
+def _kafka_python_classes() -> dict[tuple[int, str], Any]:
+    """kafka-python's class of each message, on its own field tables; on ours for a message that it lacks."""
+    with warnings.catch_warnings():  # its loader uses a deprecated function
+        warnings.simplefilter("ignore", DeprecationWarning)
+        for name in _MODULES:
+            importlib.import_module(f"kafka.protocol.{name}")
+        own = {(cls._json["apiKey"], cls._json["type"]): cls for cls in ApiMessage.__subclasses__()}
+        lacking = [
+            types.new_class(message_class(key, kind).__name__, (ApiMessage,), {"load_json": messages})
+            for key in BROKER_VERSIONS
+            for kind in ("request", "response")
+            if (int(key), kind) not in own
+        ]
+    return {(cls._json["apiKey"], cls._json["type"]): cls for cls in lacking} | own
 
 
 def through_kafka_python(api_key: int, kind: str, version: int, body: bytes) -> bytes:
     """``body`` decoded and encoded again by kafka-python alone."""
-    cls = codec.request(api_key) if kind == "request" else codec.response(api_key)
-    message = cls.decode(body, version=version)
+    message = _kafka_python_classes()[api_key, kind].decode(body, version=version)
     message._min_version = message._max_version = message._header = None
     return bytes(message.encode(version=version))
 

@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup, read and written by hand in every version, against the tables."""
+"""JoinGroup, SyncGroup and Heartbeat, read and written by hand in every version, against the tables."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +15,9 @@ from kafka_zk.protocol.request import response_body_position
 from kafka_zk.protocol.request_limits import MAX_BODY_BYTES, max_elements
 from tests.kafka_zk.protocol.strategies import error_code, int32, long_text, text
 
-KEYS = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP)
+KEYS = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT)
 
-Join, Sync, Heartbeat, Leave = (codec.request(key) for key in KEYS)
+Join, Sync, Heartbeat = (codec.request(key) for key in KEYS)
 
 nullable = st.one_of(st.none(), text)
 metadata = st.binary(max_size=200)
@@ -43,17 +43,12 @@ REQUESTS = {
     ApiKey.HEARTBEAT: st.builds(
         Heartbeat, group_id=long_text, generation_id=int32, member_id=text, group_instance_id=nullable
     ),
-    ApiKey.LEAVE_GROUP: st.builds(
-        Leave, group_id=long_text, member_id=text,
-        members=_members(Leave.MemberIdentity, member_id=text, group_instance_id=nullable, reason=nullable),
-    ),
 }  # fmt: skip
 
 READERS: dict[ApiKey, Callable[[int, memoryview], Any]] = {
     ApiKey.JOIN_GROUP: by_hand.read_join_group_request,
     ApiKey.SYNC_GROUP: lambda version, body: by_hand.whole(by_hand.read_sync_group_request(version, body)),
     ApiKey.HEARTBEAT: by_hand.read_heartbeat_request,
-    ApiKey.LEAVE_GROUP: lambda version, body: by_hand.whole(by_hand.read_leave_group_request(version, body)),
 }
 
 
@@ -81,16 +76,6 @@ def by_table(key: ApiKey, version: int, body: bytes) -> Any:
             since(5, request.group_instance_id), request.protocol_type,
             tuple((each.name, bytes(each.metadata)) for each in request.protocols), since(8, request.reason),
         )  # fmt: skip
-    if key is ApiKey.LEAVE_GROUP:
-        if version < 3:
-            return by_hand.LeaveGroupRequest(
-                request.group_id, [by_hand.LeavingMember(request.member_id, None, None)]
-            )
-        members = [
-            by_hand.LeavingMember(each.member_id, each.group_instance_id, since(5, each.reason))
-            for each in request.members
-        ]
-        return by_hand.LeaveGroupRequest(request.group_id, members)
     member = request.group_id, request.generation_id, request.member_id, since(3, request.group_instance_id)
     if key is ApiKey.HEARTBEAT:
         return by_hand.HeartbeatRequest(*member)
@@ -137,7 +122,6 @@ def test_tagged_fields_that_nobody_knows_are_skipped(case: tuple[ApiKey, int, by
     [
         (ApiKey.JOIN_GROUP, b"\0\1n\0\0\0\0"),
         (ApiKey.SYNC_GROUP, b"\0\1n\0\0\0\0"),
-        (ApiKey.LEAVE_GROUP, b"\0\1n\xff\xff"),
     ],
 )
 def test_elements_are_counted_before_they_are_read(key: ApiKey, element: bytes) -> None:
@@ -145,7 +129,6 @@ def test_elements_are_counted_before_they_are_read(key: ApiKey, element: bytes) 
     fronts = {
         ApiKey.JOIN_GROUP: (5, b"\0\1g" + bytes(8) + b"\0\0" + b"\xff\xff" + b"\0\0"),
         ApiKey.SYNC_GROUP: (3, b"\0\1g" + bytes(4) + b"\0\0" + b"\xff\xff"),
-        ApiKey.LEAVE_GROUP: (3, b"\0\1g"),
     }
     version, front = fronts[key]
     body = memoryview(front + count.to_bytes(4, "big") + element * count)
@@ -206,17 +189,3 @@ def test_the_answer_to_a_sync_is_what_the_table_reads(
 def test_the_answer_to_a_heartbeat_is_what_the_table_reads(version: int, error: int) -> None:
     frame = by_hand.write_heartbeat_response(version, 7, error)
     assert decoded(ApiKey.HEARTBEAT, version, frame).error_code == error
-
-
-@given(
-    versions(ApiKey.LEAVE_GROUP), error_code,
-    st.one_of(st.lists(st.tuples(text, nullable, error_code), max_size=3), st.just([("m", None, 0)] * 130)),
-)  # fmt: skip
-def test_the_answer_to_a_leave_is_what_the_table_reads(
-    version: int, error: int, members: list[tuple[str, str | None, int]]
-) -> None:
-    frame = by_hand.whole(by_hand.write_leave_group_response(version, 7, error, members))
-    answer = decoded(ApiKey.LEAVE_GROUP, version, frame)
-    assert answer.error_code == error
-    if version >= 3:
-        assert [(each.member_id, each.group_instance_id, each.error_code) for each in answer.members] == members

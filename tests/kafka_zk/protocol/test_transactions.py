@@ -1,4 +1,4 @@
-"""InitProducerId, AddPartitionsToTxn and EndTxn as they are read and written by hand, against the field tables."""
+"""AddPartitionsToTxn and EndTxn as they are read and written by hand, against the field tables."""
 
 from typing import Any
 
@@ -14,10 +14,8 @@ from kafka_zk.protocol.request import response_body_position
 from kafka_zk.protocol.transactions import (
     read_add_partitions_to_txn_request,
     read_end_txn_request,
-    read_init_producer_id_request,
     write_add_partitions_to_txn_response,
     write_end_txn_response,
-    write_init_producer_id_response,
     write_partitions_added_to_txn,
 )
 from tests.kafka_zk.protocol.strategies import int32, int64, long_text
@@ -84,29 +82,3 @@ def test_what_became_of_the_end_is_written(version: int, correlation_id: int, co
     message = codec.response(ApiKey.END_TXN)(throttle_time_ms=0, error_code=code)
     expected = codec.encode_response(ApiKey.END_TXN, version, correlation_id, message)
     assert write_end_txn_response(version, correlation_id, code) == expected
-
-
-@given(st.integers(0, 5), st.one_of(st.none(), long_text), int32, int64, EPOCHS)
-def test_a_producer_that_begins_or_goes_on_is_read(
-    version: int, name: str | None, timeout_ms: int, producer_id: int, epoch: int
-) -> None:
-    message = codec.request(ApiKey.INIT_PRODUCER_ID)(
-        transactional_id=name, transaction_timeout_ms=timeout_ms, producer_id=producer_id, producer_epoch=epoch
-    )
-    body = codec.encode_body(message, ApiKey.INIT_PRODUCER_ID, version)
-    producer = (producer_id, epoch) if version >= 3 else (-1, -1)
-    assert read_init_producer_id_request(version, memoryview(body)) == (name, timeout_ms, *producer)
-    for cut in range(len(body)):
-        with pytest.raises(ProtocolError):
-            read_init_producer_id_request(version, memoryview(body)[:cut])
-
-
-@given(st.integers(0, 5), int32, CODES, int64, EPOCHS)
-def test_a_producers_id_and_epoch_are_written(
-    version: int, correlation_id: int, code: ErrorCode, producer_id: int, epoch: int
-) -> None:
-    message = codec.response(ApiKey.INIT_PRODUCER_ID)(
-        throttle_time_ms=0, error_code=code, producer_id=producer_id, producer_epoch=epoch
-    )
-    expected = codec.encode_response(ApiKey.INIT_PRODUCER_ID, version, correlation_id, message)
-    assert write_init_producer_id_response(version, correlation_id, code, producer_id, epoch) == expected

@@ -50,7 +50,6 @@ def _size_bytes(member: DescribedMember) -> int:
 def _described(group_id: str, described: GroupDescription) -> Any:
     return Group(
         error_code=described.error,
-        error_message=None,
         group_id=group_id,
         group_state=described.state,
         protocol_type=described.protocol_type,
@@ -66,5 +65,4 @@ def _described(group_id: str, described: GroupDescription) -> Any:
             )
             for member in described.members
         ],
-        authorized_operations=None,
     )

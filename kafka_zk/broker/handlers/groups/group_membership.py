@@ -3,33 +3,37 @@
 Source: KafkaApis.handleJoinGroupRequest and the like, GroupCoordinatorAdapter.scala@3.9.
 """
 
+from typing import Any
+
 from kafka_zk.broker.group.coordinator import LeaveResult, MemberIdentity
 from kafka_zk.broker.group.requests import UNKNOWN_MEMBER_ID, JoinGroup, JoinResult, SyncGroup, SyncResult
 from kafka_zk.broker.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.security.authorizer import Operation, group
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.group_membership import (
     JoinGroupRequest,
     read_heartbeat_request,
     read_join_group_request,
-    read_leave_group_request,
     read_sync_group_request,
     whole,
     write_heartbeat_response,
     write_join_group_response,
-    write_leave_group_response,
     write_sync_group_response,
 )
 from kafka_zk.protocol.memory import OBJECT_BYTES
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 
+LeaveResponse = codec.response(ApiKey.LEAVE_GROUP)
+LeavingMember = codec.request(ApiKey.LEAVE_GROUP).MemberIdentity
+
 _MEMBER_ID_REQUIRED_SINCE = 4
 _SKIP_ASSIGNMENT_SINCE = 9
 _PROTOCOL_NAMED_SINCE = 5  # SyncGroup
 _MANY_LEAVE_SINCE = 3
-_MANY = 500  # members, which take about a millisecond to write
 _SMALL_BYTES = 16 * 1024  # of a response that is written in one go and not counted
 
 
@@ -110,26 +114,29 @@ async def heartbeat(services: Services, context: RequestContext, header: Request
     return [write_heartbeat_response(version, header.correlation_id, code)]
 
 
-async def leave(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
+async def leave(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """A code for each member that was to leave; before version 3 there is one, and its code is the answer's."""
-    version = header.api_version
-    reading = read_leave_group_request(version, body)
-    is_small = len(body) <= LARGE_BODY_BYTES
-    request = whole(reading) if is_small else await coded_in_turns(services.clock, context, reading)
-    del body, reading
-    group_id, members = request
-    if _may_read(services, context, group_id):
-        leaving = (MemberIdentity(member_id, instance_id, reason or "") for member_id, instance_id, reason in members)
-        result = services.coordinator.leave(group_id, leaving)
+    many = header.api_version >= _MANY_LEAVE_SINCE
+    if _may_read(services, context, request.group_id):
+        leaving = (
+            MemberIdentity(member.member_id, member.group_instance_id, member.reason or "")
+            for member in (request.members if many else [LeavingMember(member_id=request.member_id)])
+        )
+        result = services.coordinator.leave(request.group_id, leaving)
     else:
         result = LeaveResult(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     code = result.error
-    if version < _MANY_LEAVE_SINCE and code is ErrorCode.NONE:
+    if not many and code is ErrorCode.NONE:
         code = result.members[0][1]
-    left = [(member.member_id, member.group_instance_id, its_code) for member, its_code in result.members]
-    writing = write_leave_group_response(version, header.correlation_id, code, left)
-    few = len(left) < _MANY
-    return [whole(writing) if few else await coded_in_turns(services.clock, context, writing)]
+    return LeaveResponse(
+        error_code=code,
+        members=[
+            LeaveResponse.MemberResponse(
+                member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=its_code
+            )
+            for member, its_code in result.members
+        ],
+    )
 
 
 def _may_read(services: Services, context: RequestContext, group_id: str) -> bool:

@@ -20,7 +20,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if header.api_version >= 1 and request.endpoint_type != _BROKERS:
         return _refused(request.endpoint_type)
     metadata = services.metadata
-    return Response(
+    described = Response(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,
         error_message=None,
@@ -34,10 +34,10 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             for broker in metadata.brokers.values()
             if (endpoint := broker.endpoints.get(context.listener_name)) is not None
         ],
-        authorized_operations=(
-            cluster_operations(services.authorizer, context) if request.include_cluster_authorized_operations else None
-        ),
     )
+    if request.include_cluster_authorized_operations:
+        described.cluster_authorized_operations = cluster_operations(services.authorizer, context)
+    return described
 
 
 def _refused(endpoint_type: int) -> Any:
@@ -55,5 +55,4 @@ def _refused(endpoint_type: int) -> Any:
         cluster_id="",
         controller_id=-1,
         brokers=[],
-        authorized_operations=None,
     )

@@ -74,12 +74,9 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         cluster_id=services.cluster_id,
         controller_id=_controller_id(services),
         topics=[],
-        authorized_operations=(
-            cluster_operations(services.authorizer, context)
-            if version in CLUSTER_OPERATIONS_VERSIONS and request.include_cluster_authorized_operations
-            else None
-        ),
     )
+    if version in CLUSTER_OPERATIONS_VERSIONS and request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = cluster_operations(services.authorizer, context)
     size_bytes = sum(len(part) for parts in topics for part in parts)
     if size_bytes > FREE_BYTES:
         await context.memory.reserve(size_bytes)
@@ -108,17 +105,15 @@ async def _wanted_topic(
             await _create_unknown(services, name, asked)
     except EXPECTED as error:
         code = error_code(error)
-        operations = None
-        if asked.with_operations and name is not None and code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            operations = authorized_operations(services.authorizer, context, topic(name))
         failed = Topic(
             error_code=code,
             name=name if name is not None or version >= 12 else "",
             topic_id=topic_id,
             is_internal=name in INTERNAL_TOPICS,
             partitions=[],
-            authorized_operations=operations,
         )
+        if asked.with_operations and name is not None and code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            failed.topic_authorized_operations = authorized_operations(services.authorizer, context, topic(name))
         return metadata_response.encode_topic(failed, 0, [], version)
     return _encoded_topic(services, context, version, name, asked.with_operations)
 

@@ -3,34 +3,34 @@
 Source: KafkaApis.handleInitProducerIdRequest@3.9.
 """
 
+from typing import Any
+
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.handlers.transactions.errors import known_since
 from kafka_zk.broker.security.authorizer import CLUSTER, Operation, transactional_id
 from kafka_zk.broker.transaction.requests import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch, Result
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.protocol.transactions import (
-    InitProducerIdRequest,
-    read_init_producer_id_request,
-    write_init_producer_id_response,
-)
+
+Response = codec.response(ApiKey.INIT_PRODUCER_ID)
 
 _FENCED_SINCE = 4
 _WRITE = Operation.WRITE
 
 
-async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """The producer's id and epoch from now on."""
-    version = header.api_version
-    request = read_init_producer_id_request(version, body)
-    del body  # it may wait for the log
-    code, producer = await _result(services, context, request)
-    known = known_since(code, version, _FENCED_SINCE)
-    return [write_init_producer_id_response(version, header.correlation_id, known, *producer)]
+    code, (producer_id, producer_epoch) = await _result(services, context, request)
+    return Response(
+        error_code=known_since(code, header.api_version, _FENCED_SINCE),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
 
 
-async def _result(services: Services, context: RequestContext, request: InitProducerIdRequest) -> Result:
+async def _result(services: Services, context: RequestContext, request: Any) -> Result:
     authorize, wanted = services.authorizer.authorize, request.transactional_id
     if wanted is None:
         if not authorize(context, Operation.IDEMPOTENT_WRITE, CLUSTER):
@@ -43,4 +43,5 @@ async def _result(services: Services, context: RequestContext, request: InitProd
     if wanted is None:
         return await services.transactions.new_producer_id()
     expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch) if has_id else None
-    return await services.transactions.init_producer_id(wanted, request.timeout_ms, expected, context.peer_host)
+    timeout_ms = request.transaction_timeout_ms
+    return await services.transactions.init_producer_id(wanted, timeout_ms, expected, context.peer_host)

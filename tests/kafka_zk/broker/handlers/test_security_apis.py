@@ -19,16 +19,14 @@ from tests.kafka_zk.broker.handlers.test_fetch_authorization import Without
 _TOPIC_OPERATIONS = 3576
 _CLUSTER_OPERATIONS = 8096
 
+_NOT_ASKED = -(2**31)
+
 
 @pytest.fixture
 def broker(harness: Callable[..., Harness]) -> Harness:
     made = harness()
     made.lead("t")
     return made
-
-
-def _bits(operations: set[int] | None) -> int | None:
-    return None if operations is None else sum(1 << operation for operation in operations)
 
 
 def _acl() -> Any:
@@ -165,11 +163,11 @@ def test_metadata_show_authorized_operations_if_asked(broker: Harness, version: 
     for _ in range(2):
         asked = {"include_topic_authorized_operations": True, "include_cluster_authorized_operations": True}
         answer = broker.ask(ApiKey.METADATA, version, _metadata(version, **asked))
-        assert [_bits(each.authorized_operations) for each in answer.topics] == [_TOPIC_OPERATIONS] * 2
-        assert _bits(answer.authorized_operations) == (_CLUSTER_OPERATIONS if version <= 10 else None)
+        assert [each.topic_authorized_operations for each in answer.topics] == [_TOPIC_OPERATIONS] * 2
+        assert answer.cluster_authorized_operations == (_CLUSTER_OPERATIONS if version <= 10 else _NOT_ASKED)
         answer = broker.ask(ApiKey.METADATA, version, _metadata(version))
-        assert [each.authorized_operations for each in answer.topics] == [None] * 2
-        assert answer.authorized_operations is None
+        assert [each.topic_authorized_operations for each in answer.topics] == [_NOT_ASKED] * 2
+        assert answer.cluster_authorized_operations == _NOT_ASKED
 
 
 def test_metadata_show_operations_of_a_topic_in_many_chunks(harness: Callable[..., Harness]) -> None:
@@ -177,7 +175,7 @@ def test_metadata_show_operations_of_a_topic_in_many_chunks(harness: Callable[..
     broker.lead("t", partitions=600)
     answer = broker.ask(ApiKey.METADATA, 12, _metadata(12, include_topic_authorized_operations=True))
     assert len(answer.topics[0].partitions) == 600
-    assert _bits(answer.topics[0].authorized_operations) == _TOPIC_OPERATIONS
+    assert answer.topics[0].topic_authorized_operations == _TOPIC_OPERATIONS
 
 
 def test_operations_without_permission_are_left_out(broker: Harness) -> None:
@@ -185,11 +183,11 @@ def test_operations_without_permission_are_left_out(broker: Harness) -> None:
     both = {"include_topic_authorized_operations": True, "include_cluster_authorized_operations": True}
     broker.services.authorizer = Without(Operation.WRITE)
     answer = broker.ask(ApiKey.METADATA, 10, _metadata(10, **both))
-    assert _bits(answer.topics[0].authorized_operations) == _TOPIC_OPERATIONS - (1 << Operation.WRITE)
+    assert answer.topics[0].topic_authorized_operations == _TOPIC_OPERATIONS - (1 << Operation.WRITE)
     broker.services.authorizer = Without(Operation.DESCRIBE)
     answer = broker.ask(ApiKey.METADATA, 10, _metadata(10, **both))
-    assert answer.authorized_operations == set()
-    assert answer.topics[0].authorized_operations is None  # TOPIC_AUTHORIZATION_FAILED
+    assert answer.cluster_authorized_operations == 0
+    assert answer.topics[0].topic_authorized_operations == _NOT_ASKED  # TOPIC_AUTHORIZATION_FAILED
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -197,12 +195,12 @@ def test_describe_cluster_asks_for_no_permission(broker: Harness, version: int) 
     """Only the authorized operations need Describe."""
     request = codec.request(ApiKey.DESCRIBE_CLUSTER)
     asked = request(include_cluster_authorized_operations=True)
-    assert _bits(broker.ask(ApiKey.DESCRIBE_CLUSTER, version, asked).authorized_operations) == _CLUSTER_OPERATIONS
+    assert broker.ask(ApiKey.DESCRIBE_CLUSTER, version, asked).cluster_authorized_operations == _CLUSTER_OPERATIONS
     broker.services.authorizer = Without(Operation.DESCRIBE)
     answer = broker.ask(ApiKey.DESCRIBE_CLUSTER, version, asked)
     assert (answer.error_code, [each.broker_id for each in answer.brokers]) == (0, [0])
-    assert answer.authorized_operations == set()
-    assert broker.ask(ApiKey.DESCRIBE_CLUSTER, version, request()).authorized_operations is None
+    assert answer.cluster_authorized_operations == 0
+    assert broker.ask(ApiKey.DESCRIBE_CLUSTER, version, request()).cluster_authorized_operations == _NOT_ASKED
 
 
 def test_describe_cluster_refuses_unknown_endpoint_types(broker: Harness) -> None:

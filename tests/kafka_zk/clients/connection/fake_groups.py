@@ -89,9 +89,8 @@ class FakeGroups(FakeCluster):
             ]  # fmt: skip
             described.append(
                 kind.DescribedGroup(
-                    error_code=self._code(node_id, name, code), error_message=None, group_id=name,
+                    error_code=self._code(node_id, name, code), group_id=name,
                     group_state=group.state, protocol_type="consumer", protocol_data="range", members=members,
-                    authorized_operations=None,
                 )
             )  # fmt: skip
         return kind(groups=described)

@@ -1,0 +1,138 @@
+"""The field tables of Kafka's messages: which fields a struct has, of which type, in which versions.
+
+A table comes from a file of ``messages/``, in the format of Apache Kafka's own message definitions
+(``clients/src/main/resources/common/message``). ``python -m tests.peers.message_tables`` makes the files.
+"""
+
+import re
+import uuid
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from kafka_zk.protocol.struct_formats import FIXED_FORMATS
+
+
+class Versions(NamedTuple):
+    """A range of versions, both ends included; empty if ``first`` is greater than ``last``."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Versions":
+        """Of Kafka's notation: ``3+``, ``0-4``, ``7`` or ``none``."""
+        if text == "none":
+            return NO_VERSIONS
+        first, _, last = text.removesuffix("+").partition("-")
+        return cls(int(first), _NEWEST if text.endswith("+") else int(last or first))
+
+    def include(self, version: int) -> bool:
+        return self.first <= version <= self.last
+
+
+_NEWEST = 0x7FFF
+NO_VERSIONS = Versions(0, -1)
+
+
+class Field:
+    """A field of a struct.
+
+    Attributes:
+        name: Kafka's name in Python's spelling (``partition_index``).
+        type_name: a primitive type (``int32``), or the struct's name; of an array, that of its elements.
+        is_array: whether it has elements, or one value.
+        struct: the table of the struct, or of each element; None for primitive types.
+        tag: of a tagged field, in the versions ``tagged_versions``; None if it never is one.
+        default: the value of a message that does not set the field; of an array () or None.
+    """
+
+    __slots__ = ("default", "is_array", "name", "nullable_versions", "struct", "tag", "tagged_versions", "type_name",
+                 "versions")  # fmt: skip
+
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        kind: str = row["type"]
+        self.name = _python_name(row["name"])
+        self.type_name = kind.removeprefix("[]")
+        self.is_array = kind.startswith("[]")
+        self.struct = Table(self.type_name, row["fields"]) if "fields" in row else None
+        self.versions = Versions.parse(row["versions"])
+        self.nullable_versions = Versions.parse(row.get("nullableVersions", "none"))
+        self.tag: int | None = row.get("tag")
+        self.tagged_versions = Versions.parse(row.get("taggedVersions", "none"))
+        self.default = self._default(row.get("default", ""))
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it is one number or truth value: its size does not depend on the value."""
+        return not self.is_array and self.type_name in FIXED_FORMATS
+
+    @property
+    def has_fixed_elements(self) -> bool:
+        """Whether it is an array of numbers or truth values."""
+        return self.is_array and self.type_name in FIXED_FORMATS
+
+    @property
+    def is_struct_array(self) -> bool:
+        return self.is_array and self.struct is not None
+
+    def _default(self, text: str | int) -> Any:
+        """A struct has none, as Kafka's tables say nothing of it: it is None until somebody sets it."""
+        if text == "null" or (self.struct is not None and not self.is_array):
+            return None
+        if self.is_array:
+            return ()
+        if self.type_name == "string":
+            return text
+        if self.type_name in ("bytes", "records"):
+            return b""
+        if self.type_name == "uuid":
+            return uuid.UUID(str(text)) if text else None
+        if self.type_name == "bool":
+            return text in ("true", True)
+        return float(text or 0) if self.type_name == "float64" else int(str(text or 0), 0)
+
+
+class Table:
+    """The fields of a struct, in the order of the wire.
+
+    Attributes:
+        name: Kafka's name of the struct, or of the message.
+        fields: those of all versions.
+        message_class: the class whose instances are such structs; set by ``message.make_message_class``.
+    """
+
+    __slots__ = ("__weakref__", "fields", "message_class", "name")
+
+    message_class: Any
+
+    def __init__(self, name: str, rows: list[Mapping[str, Any]]) -> None:
+        self.name = name
+        self.fields = tuple(Field(row) for row in rows)
+
+    @cache  # noqa: B019  # a table lives as long as the process
+    def untagged(self, version: int) -> tuple[Field, ...]:
+        """The fields of ``version`` that are written one after the other."""
+        return tuple(
+            field
+            for field in self.fields
+            if field.versions.include(version) and not field.tagged_versions.include(version)
+        )
+
+    @cache  # noqa: B019
+    def tagged(self, version: int) -> tuple[Field, ...]:
+        """The fields of ``version`` that are written with their tag, and only if they differ from the default."""
+        return tuple(
+            field for field in self.fields if field.versions.include(version) and field.tagged_versions.include(version)
+        )
+
+    def field(self, name: str) -> Field:
+        """Raises KeyError for a name that the struct does not have."""
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise KeyError(name)
+
+
+def _python_name(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

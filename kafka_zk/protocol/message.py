@@ -1,0 +1,87 @@
+"""Kafka's messages as Python objects: a class for each request, response and struct inside, made from its field table.
+
+A message is made with the fields that matter: ``MetadataResponse(brokers=[...], controller_id=1)``. The others have
+Kafka's default. The classes of the structs inside are attributes of the class that contains them
+(``MetadataResponse.MetadataResponseBroker``). A message belongs to no version: that is given to who encodes it.
+"""
+
+import json
+from functools import cache
+from importlib import resources
+from typing import Any, ClassVar
+
+from kafka_zk.protocol import messages
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.field_table import Table, Versions
+
+
+class Message:
+    """What all messages and structs share.
+
+    Raises: AttributeError for a field that the struct does not have, in the constructor too.
+    """
+
+    __slots__ = ()
+
+    table: ClassVar[Table]
+
+    def __init__(self, **values: Any) -> None:
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        """The default of a field that was not set."""
+        try:
+            return self._defaults[name]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} has no field {name!r}") from None
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(getattr(self, field.name) == getattr(other, field.name) for field in self.table.fields)
+
+    __hash__ = None  # type: ignore[assignment]  # the fields can change
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in self.table.fields)
+        return f"{type(self).__name__}({values})"
+
+    _defaults: ClassVar[dict[str, Any]]
+
+
+class RootMessage(Message):
+    """A request or response as a whole."""
+
+    __slots__ = ()
+
+    api_key: ClassVar[ApiKey]
+    valid_versions: ClassVar[Versions]
+    flexible_versions: ClassVar[Versions]
+
+
+@cache
+def message_class(api_key: int, kind: str) -> Any:
+    """The class of an API's "request" or "response". Raises KeyError if the API is unknown or has no table."""
+    try:
+        name = ApiKey(api_key).name.title().replace("_", "") + kind.title()
+        text = resources.files(messages).joinpath(f"{name}.json").read_text()
+    except (ValueError, FileNotFoundError):
+        raise KeyError(api_key, kind) from None
+    description = json.loads(text)
+    made = _struct_class(Table(name, description["fields"]), RootMessage)
+    made.api_key = ApiKey(api_key)
+    made.valid_versions = Versions.parse(description["validVersions"])
+    made.flexible_versions = Versions.parse(description["flexibleVersions"])
+    return made
+
+
+def _struct_class(table: Table, base: type[Message] = Message) -> Any:
+    attributes: dict[str, Any] = {
+        field.struct.name: _struct_class(field.struct) for field in table.fields if field.struct is not None
+    }
+    attributes["__slots__"] = tuple(field.name for field in table.fields)
+    attributes["table"] = table
+    attributes["_defaults"] = {field.name: field.default for field in table.fields}
+    table.message_class = type(table.name, (base,), attributes)
+    return table.message_class

@@ -1,0 +1,87 @@
+"""``python -m tests.peers.message_tables``: the field tables of Kafka's messages, from Apache Kafka's own definitions.
+
+Kafka's clients jar has a JSON file for each message. This command writes those that a ZooKeeper-mode broker and its
+clients use to ``kafka_zk/protocol/messages``: fields, types, versions, tags and defaults, without Kafka's comments.
+``--check`` compares only. Needs the jars of ``make peers-tools``.
+"""
+
+import argparse
+import json
+import re
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import kafka_zk.protocol
+from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
+from tests.peers.jars import ORACLE_VERSION, jars
+
+MESSAGES = Path(kafka_zk.protocol.__file__).parent / "messages"
+
+_OF_KRAFT_BROKERS = (ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_CLIENT_METRICS_RESOURCES, ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+"""What our clients may ask brokers that have no ZooKeeper."""
+
+_FIELD_KEYS = ("name", "type", "versions", "nullableVersions", "tag", "taggedVersions", "default")
+
+
+def tables() -> Iterator[tuple[str, str]]:
+    """The name of each message and its table as text. Raises: JarsNotResolved."""
+    jar = jars(ORACLE_VERSION) / f"kafka-clients-{ORACLE_VERSION}.jar"
+    wanted = {int(key) for key in (*BROKER_VERSIONS, *_OF_KRAFT_BROKERS)}
+    with zipfile.ZipFile(jar) as archive:
+        for entry in sorted(archive.namelist()):
+            if re.fullmatch(r"common/message/\w+(Request|Response)\.json", entry):
+                message = json.loads(_without_comments(archive.read(entry).decode()))
+                if message["apiKey"] in wanted:
+                    yield message["name"], _text(message)
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"(?m)(^|\s)//.*$", "", text)
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    head = {key: message[key] for key in ("apiKey", "type", "name", "validVersions", "flexibleVersions")}
+    structs = {struct["name"]: struct["fields"] for struct in message.get("commonStructs", ())}
+    rows = ",\n".join(_rows(message["fields"], structs, "  "))
+    return f'{json.dumps(head)[:-1]}, "fields": [\n{rows}\n]}}\n'
+
+
+def _rows(fields: Sequence[Mapping[str, Any]], structs: Mapping[str, Any], indent: str) -> Iterator[str]:
+    """A line for each field; the fields of a struct follow it, further in."""
+    for field in fields:
+        row = json.dumps({key: field[key] for key in _FIELD_KEYS if key in field})
+        inner = field.get("fields", structs.get(field["type"].removeprefix("[]")))
+        if inner is None:
+            yield indent + row
+        else:
+            below = ",\n".join(_rows(inner, structs, indent + "  "))
+            yield f'{indent}{row[:-1]}, "fields": [\n{below}]}}'
+
+
+def differences() -> list[str]:
+    """The messages whose shipped table is not Kafka's. Raises: JarsNotResolved."""
+    expected = dict(tables())
+    shipped = {path.stem: path.read_text() for path in MESSAGES.glob("*.json")}
+    return sorted(name for name in expected.keys() | shipped.keys() if expected.get(name) != shipped.get(name))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.peers.message_tables", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare only; exit code 1 if a table differs")
+    options = parser.parse_args(arguments)
+    if options.check:
+        different = differences()
+        print("\n".join(different) if different else "every table is Apache Kafka's")
+        return 1 if different else 0
+    for path in MESSAGES.glob("*.json"):
+        path.unlink()
+    for name, text in tables():
+        (MESSAGES / f"{name}.json").write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
