@@ -28,6 +28,10 @@ class PowerLosses:
         """What was sent up to then may be lost; -1 if nothing may."""
         return self._excused_until_ms.get(tp, -1)
 
+    def lost_since(self, time_ms: float) -> frozenset[int]:
+        """The brokers whose machines have lost their power since then; what was not flushed may be gone there."""
+        return frozenset(broker_id for broker_id, lost_ms in self._lost_ms.items() if lost_ms >= time_ms)
+
     def power_lost(self, time_ms: float, broker_id: int) -> None:
         """The machine of a broker has lost its power, whether the broker ran or not."""
         self._lost_ms[broker_id] = time_ms

@@ -291,10 +291,20 @@ class ReplicatedRun(Run):
         self.broken += replica_judges.watermark(self.world.now_ms, state, samples)
 
     def acknowledged(self, fact: Acked) -> None:
-        """A producer has heard of it."""
+        """A producer has received the acknowledgement. A power loss may have taken the record from a broker since it
+        was committed."""
         wanted = int(self.topics[fact.tp.topic]["min.insync.replicas"])
         ends = {broker.broker_id: _log_end(broker, fact.tp) for broker in self.world.brokers.values()}
+        if not _is_flushed(fact.tp):
+            ends |= dict.fromkeys(self.power_losses.lost_since(self._sent_ms(fact)))
         self.broken += replica_judges.acknowledged(fact.time_ms, fact.tp, fact.offset, wanted, ends)
+
+    def _sent_ms(self, fact: Acked) -> float:
+        return next(
+            sent.time_ms
+            for sent in reversed(self.history.facts)
+            if isinstance(sent, Sent) and (sent.tp, sent.value) == (fact.tp, fact.value)
+        )
 
     def compare_logs(self) -> None:
         for tp, state in self.states.items():

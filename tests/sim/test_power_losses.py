@@ -40,6 +40,13 @@ def test_who_has_joined_again_has_everything_again() -> None:
     assert losses.excused_until_ms(TP) == -1
 
 
+def test_a_broker_may_lack_what_was_sent_before_its_power_loss() -> None:
+    losses = led_by(1)
+    losses.power_lost(LOST_MS, 2)
+    assert losses.lost_since(LOST_MS - 1) == {2}
+    assert losses.lost_since(LOST_MS + 1) == set()
+
+
 def test_a_dead_broker_whose_session_goes_on_may_be_elected() -> None:
     """No controller can know."""
     losses = led_by(2)

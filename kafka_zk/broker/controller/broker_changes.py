@@ -81,9 +81,8 @@ class BrokerChanges:
         if started or bounced:
             await self._read_unclean_starts()
         await self._start(started, present)
-        await self._fail(bounced)
+        await self._fail([*bounced, *failed])  # together, so that no dead broker stays or becomes a leader in between
         await self._start(bounced, present)
-        await self._fail(failed)
         await self._update(updated, present)
         if self._context.unclean_starts:
             await self._changes.elect_returned()

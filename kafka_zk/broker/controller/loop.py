@@ -413,10 +413,11 @@ class Controller:
 
     async def _begin_reign(self, elected: Elected) -> None:
         reign = self._reign = self._new_reign(elected)
-        self._set_controller_id(self.broker_id)
-        self._reporter.event(events.ControllerElected, elected.epoch)
-        self._reporter.info("elected, epoch %d", elected.epoch)
         try:
+            await reign.store.ready()  # the answer may have waited for a paused process, and the session be over
+            self._set_controller_id(self.broker_id)
+            self._reporter.event(events.ControllerElected, elected.epoch)
+            self._reporter.info("elected, epoch %d", elected.epoch)
             await reign.take_over()
         except (ControllerMoved, SessionLost):
             raise

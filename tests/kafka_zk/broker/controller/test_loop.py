@@ -10,7 +10,7 @@ from kafka_zk.broker.controller.broker_changes import LEADERS_WITHIN_S
 from kafka_zk.broker.controller.loop import TOLD_WITHIN_S
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.znodes import feature, json_codec
+from kafka_zk.registry.znodes import controller, feature, json_codec
 from tests.kafka_zk.broker.controller.world import Cluster, Connection, led_by
 
 
@@ -145,6 +145,46 @@ def test_a_bounced_broker_is_told_everything_again(cluster: Cluster) -> None:
     assert new > old and cluster.controller.context.brokers[2].epoch == new
     assert led_by(cluster, "t")[0] == 2
     assert cluster.brokers[2].requests[-1][1].broker_epoch == new
+
+
+def test_a_dead_leader_is_replaced_before_a_bounced_follower_leaves_the_isr() -> None:
+    """The controller sees both at once. It must not write, or tell anyone, that the dead broker leads on."""
+    cluster = Cluster(broker_count=4)
+    cluster.create("t", {0: [1, 2, 3]})
+    cluster.settle()
+    dead, bounced, witness = cluster.brokers[1:]
+    witness.requests.clear()
+    cluster.brokers[0].client.cut(silent=True)
+    dead.up = False
+    for broker in (dead, bounced):
+        cluster.zookeeper.expire(broker.client)
+    cluster.settle(500)
+    cluster.brokers[0].client.heal()
+    cluster.settle(3000)
+    told = [
+        state.leader
+        for api_key, request in witness.requests
+        if api_key is ApiKey.LEADER_AND_ISR
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]
+    assert told and dead.broker_id not in told
+
+
+def test_a_process_that_wakes_up_late_does_not_announce_its_election(cluster: Cluster) -> None:
+    """It was paused between its election and the answer, and another controller has been elected since."""
+    cluster.zookeeper.expire(cluster.brokers[0].client)
+    tree = cluster.zookeeper.tree
+    cluster.scheduler.run_until(lambda: tree.exists(controller.CONTROLLER) is None)
+    cluster.scheduler.run_until(lambda: tree.exists(controller.CONTROLLER) is not None)
+    paused = cluster.brokers[controller.decode(tree.get(controller.CONTROLLER)[0]).broker_id]
+    before = len(paused.named(events.ControllerElected))
+    paused.client.pause()
+    cluster.settle(20_000)
+    paused.client.resume()
+    cluster.settle()
+    assert len(cluster.active) == 1 and cluster.active[0] is not paused
+    assert len(paused.named(events.ControllerElected)) == before
 
 
 def test_changed_endpoints_reach_all_brokers(cluster: Cluster) -> None:
