@@ -17,6 +17,7 @@ import pytest
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.embedded.process import ChildProcess
+from kafka_zk.embedded.proxy import TcpProxy
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.errors import RegistryError
@@ -25,7 +26,6 @@ from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import OwnerRegistry
 from kafka_zk.sim.zookeeper_group import Fact, Kind, violations
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
-from kafka_zk.testing.proxy import TcpProxy
 from tests.black_hole import black_hole
 from tests.integration.group_member import SESSION_TIMEOUT_MS
 from tests.integration.groups import write

@@ -18,6 +18,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.ports import LOCALHOST
+from kafka_zk.embedded.session_expiry import expire_session
 from kafka_zk.registry.client.client import ZnodeStat
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.topics import TopicRegistry
@@ -26,7 +27,6 @@ from kafka_zk.registry.znodes import controller
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch
 from kafka_zk.testing.clients import blocking_client
-from kafka_zk.testing.sessions import expire_session
 from tests.integration.processes import wait_for
 from tests.integration.test_replication import records, wait_for_equal_replicas
 

@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
+from kafka_zk.embedded.proxy import TcpProxy
 from kafka_zk.registry.client.client import SessionState
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.testing.proxy import TcpProxy
 from kafka_zk.testing.zookeeper import Chroot
 from tests.black_hole import black_hole
 from tests.registry.twisted_lab import Lab, opened

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from kafka_zk.embedded.proxy import TcpProxy
 from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
 from kafka_zk.registry.client.pulse import Pulse
 from kafka_zk.testing.plugin import MakeZkClient
-from kafka_zk.testing.proxy import TcpProxy
 from kafka_zk.testing.zookeeper import Chroot
 from tests.integration.processes import wait_for
 from tests.registry.twisted_lab import Lab, opened

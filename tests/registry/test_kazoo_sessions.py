@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.embedded.proxy import TcpProxy
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.registry.client.client import SessionState, WatchedEvent
 from kafka_zk.registry.client.errors import ConnectionLoss
 from kafka_zk.registry.client.watches import ChildrenWatcher
-from kafka_zk.testing.proxy import TcpProxy
 from kafka_zk.testing.zookeeper import Chroot
 from tests.registry.twisted_lab import LIMIT_S, Lab, deferred_in_thread, opened
 

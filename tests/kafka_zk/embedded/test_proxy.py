@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kafka_zk.embedded.local_ports import local_ports
-from kafka_zk.testing.proxy import TcpProxy
+from kafka_zk.embedded.proxy import TcpProxy
 
 pytestmark = pytest.mark.integration
 

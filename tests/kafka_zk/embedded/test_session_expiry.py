@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_zk.testing.sessions import SessionUnknown, expire_session
+from kafka_zk.embedded.session_expiry import SessionUnknown, expire_session
 
 SESSION_ID = 0x1234
 LOST, CLOSED, UNKNOWN = "lost", "closed", "unknown"

@@ -13,8 +13,8 @@ from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.local_ports import local_ports
 from kafka_zk.embedded.ports import LOCALHOST, free_port
+from kafka_zk.embedded.proxy import TcpProxy
 from kafka_zk.registry.client import connect_string
-from kafka_zk.testing.proxy import TcpProxy
 
 LISTENER = "REPLICATION"
 PROXY_KEYS = frozenset(
