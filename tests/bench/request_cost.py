@@ -54,7 +54,7 @@ from kafka_zk.protocol.request import request_header
 from tests.bench.group_wire import Member
 from tests.bench.partition_wire import Wire
 from tests.bench.transaction_wire import TransactionalProducer, init_body
-from tests.kafka_zk.broker.handlers.conftest import Harness, batch, build_harness
+from tests.kafka_zk.broker.conftest import Harness, batch, build_harness
 from tests.kafka_zk.network.harness import LocalReactor
 from tests.peers.processes import wait_until
 

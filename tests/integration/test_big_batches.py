@@ -14,9 +14,9 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import request_header, response_body_position
 from kafka_zk.storage.records.compression import Compression
-from tests.kafka_zk.broker.handlers.big_batches import NOW_MS, tiny_records
+from tests.kafka_zk.broker.handlers.data.big_batches import NOW_MS, tiny_records
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, produce
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, produce
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 

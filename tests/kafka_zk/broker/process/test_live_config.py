@@ -7,8 +7,8 @@ from twisted.internet.defer import ensureDeferred
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.protocol.errors import ErrorCode
-from tests.kafka_zk.broker.handlers.conftest import Harness, batch, live_config
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import produce, produced
+from tests.kafka_zk.broker.conftest import Harness, batch, live_config
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import produce, produced
 
 Make = Callable[..., Harness]
 

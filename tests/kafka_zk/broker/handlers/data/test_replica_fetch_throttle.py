@@ -9,10 +9,10 @@ from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch import FetchResponse
-from tests.kafka_zk.broker.handlers.conftest import Harness
-from tests.kafka_zk.broker.handlers.test_follower_fetch import VERSION, Leader, T, size
-from tests.kafka_zk.broker.handlers.test_live_config import announce
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched
+from tests.kafka_zk.broker.conftest import Harness
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched
+from tests.kafka_zk.broker.handlers.data.test_replica_fetch import VERSION, Leader, T, size
+from tests.kafka_zk.broker.process.test_live_config import announce
 
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 LEADER_RATE = "leader.replication.throttled.rate"

@@ -12,8 +12,8 @@ from kafka_zk.broker.metadata.cache import AliveBroker, BrokerEndPoint, Partitio
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from tests.kafka_zk.broker.handlers.conftest import CONTEXT, Harness, batch
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched, produce
+from tests.kafka_zk.broker.conftest import CONTEXT, Harness, batch
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce
 
 _TOPIC_NAMES = 12  # the last version of Fetch that has names
 _INTERNAL = CONTEXT._replace(listener_name="INTERNAL")

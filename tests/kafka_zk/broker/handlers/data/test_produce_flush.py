@@ -8,11 +8,11 @@ from twisted.internet.defer import Deferred
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.api_keys import ApiKey
-from tests.kafka_zk.broker.handlers.conftest import Harness, batch
+from tests.kafka_zk.broker.conftest import Harness, batch
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce, produced, values
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets, listed
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched, produce, produced, values
-from tests.kafka_zk.broker.handlers.test_transactions_in_logs import codes, markers, transactional
-from tests.kafka_zk.broker.handlers.test_transactions_in_logs import produce as produce_in_transaction
+from tests.kafka_zk.broker.handlers.transactions.test_transactions_in_logs import codes, markers, transactional
+from tests.kafka_zk.broker.handlers.transactions.test_transactions_in_logs import produce as produce_in_transaction
 
 
 class Disk:

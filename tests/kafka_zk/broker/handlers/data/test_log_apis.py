@@ -12,8 +12,8 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.files import checkpoints
 from kafka_zk.storage.files.checkpoints import read_offsets
 from kafka_zk.storage.files.filenames import LOG_START_OFFSET_CHECKPOINT
-from tests.kafka_zk.broker.handlers.conftest import Harness, batch
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
+from tests.kafka_zk.broker.conftest import Harness, batch
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce, produced
 
 Make = Callable[..., Harness]
 

@@ -18,10 +18,10 @@ from kafka_zk.storage.records.compression import Compression, compress
 from kafka_zk.storage.records.legacy_message_set import encode_message, read_message_set, wrap
 from kafka_zk.storage.records.log_validator import validate_batch
 from kafka_zk.storage.records.record_batch import decode_records, read_header
-from tests.kafka_zk.broker.handlers.big_batches import NOW_MS, SMALLEST_RECORD, batch_of, tiny_records
-from tests.kafka_zk.broker.handlers.conftest import CONTEXT, Harness, batch
+from tests.kafka_zk.broker.conftest import CONTEXT, Harness, batch
+from tests.kafka_zk.broker.handlers.data.big_batches import NOW_MS, SMALLEST_RECORD, batch_of, tiny_records
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce, produced
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets, listed
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,8 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition, FetchResponse, read_fetch_response
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.request import RequestHeader, response_body_position
-from tests.kafka_zk.broker.handlers.conftest import CONTEXT, Harness, batch, update_metadata
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
+from tests.kafka_zk.broker.conftest import CONTEXT, Harness, batch, update_metadata
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce, produced
 
 T = TopicPartition("t", 0)
 VERSION = 17

@@ -19,9 +19,9 @@ from kafka_zk.storage.log.batch_work import AT_ONCE_RECORDS
 from kafka_zk.storage.segments import timestamp_search
 from kafka_zk.storage.segments.segment import Segment
 from kafka_zk.storage.segments.timestamp_search import AT_ONCE
-from tests.kafka_zk.broker.handlers.conftest import Harness, batch, leader_and_isr, update_metadata
+from tests.kafka_zk.broker.conftest import Harness, batch, leader_and_isr, update_metadata
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce, produced
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets, listed
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
 
 Make = Callable[..., Harness]
 T0 = TopicPartition("t", 0)

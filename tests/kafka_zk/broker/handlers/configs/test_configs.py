@@ -11,7 +11,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.files.log_config import TOPIC_CONFIGS
-from tests.kafka_zk.broker.handlers.conftest import CONTEXT, Harness
+from tests.kafka_zk.broker.conftest import CONTEXT, Harness
 
 Make = Callable[..., Harness]
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS = 2, 4, 8, 16

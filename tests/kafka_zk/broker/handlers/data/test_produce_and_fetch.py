@@ -9,7 +9,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder, decode_records, iter_batches
-from tests.kafka_zk.broker.handlers.conftest import Harness, batch
+from tests.kafka_zk.broker.conftest import Harness, batch
 
 Make = Callable[..., Harness]
 

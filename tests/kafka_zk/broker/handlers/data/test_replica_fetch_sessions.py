@@ -13,9 +13,9 @@ from kafka_zk.broker.replica.fetch_session import EVERYTHING_MS
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchResponse
 from kafka_zk.protocol.fetch_request import TOPIC_IDS_SINCE, FetchPartition, FetchTopic
-from tests.kafka_zk.broker.handlers.conftest import batch
-from tests.kafka_zk.broker.handlers.test_follower_fetch import VERSION, Leader, Make, make
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import produce, produced
+from tests.kafka_zk.broker.conftest import batch
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import produce, produced
+from tests.kafka_zk.broker.handlers.data.test_replica_fetch import VERSION, Leader, Make, make
 
 __all__ = ["make"]  # a fixture
 

@@ -13,8 +13,8 @@ from kafka_zk.broker.security.authorizer import Operation
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from tests.kafka_zk.broker.handlers.conftest import Harness
-from tests.kafka_zk.broker.handlers.test_fetch_authorization import Without
+from tests.kafka_zk.broker.conftest import Harness
+from tests.kafka_zk.broker.handlers.data.test_fetch_authorization import Without
 
 _TOPIC_OPERATIONS = 3576
 _CLUSTER_OPERATIONS = 8096

@@ -15,8 +15,8 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.end_transaction_marker import COMMIT_MARKER, EndTransactionMarker, marker_batch
 from kafka_zk.storage.records.record_batch import read_header
-from tests.kafka_zk.broker.handlers.conftest import Harness, batch, leader_and_isr, update_metadata
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import produce, produced
+from tests.kafka_zk.broker.conftest import Harness, batch, leader_and_isr, update_metadata
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import produce, produced
 
 Make = Callable[..., Harness]
 TP = TopicPartition("t", 0)

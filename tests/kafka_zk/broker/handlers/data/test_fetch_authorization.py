@@ -8,8 +8,8 @@ from kafka_zk.broker.security.authorizer import CLUSTER, Operation, Resource
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext
-from tests.kafka_zk.broker.handlers.conftest import Harness, batch
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched, produce, produced, values
+from tests.kafka_zk.broker.conftest import Harness, batch
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce, produced, values
 
 
 class Without:

@@ -14,14 +14,14 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.registry.client.errors import SessionLost
-from tests.kafka_zk.broker.handlers.conftest import (
+from tests.kafka_zk.broker.conftest import (
     FakeControllerEpochs,
     Harness,
     batch,
     leader_and_isr,
     update_metadata,
 )
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import produce, produced
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import produce, produced
 
 Make = Callable[..., Harness]
 

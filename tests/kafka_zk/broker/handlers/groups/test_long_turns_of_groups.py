@@ -12,7 +12,7 @@ from kafka_zk.broker.group.records import OffsetAndMetadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from tests.kafka_zk.broker.handlers.conftest import Harness
+from tests.kafka_zk.broker.conftest import Harness
 from tests.kafka_zk.broker.handlers.test_long_turns import LONGEST_TURN_S, WorkClock, answer
 
 pytestmark = pytest.mark.slow

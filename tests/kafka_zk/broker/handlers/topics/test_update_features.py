@@ -8,7 +8,7 @@ import pytest
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from tests.kafka_zk.broker.handlers.conftest import FakeController, Harness
+from tests.kafka_zk.broker.conftest import FakeController, Harness
 
 Make = Callable[..., Harness]
 

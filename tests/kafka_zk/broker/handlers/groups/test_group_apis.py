@@ -14,7 +14,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext
 from kafka_zk.registry.client.errors import NoAuth
-from tests.kafka_zk.broker.handlers.conftest import FakeOffsets, Harness, update_metadata
+from tests.kafka_zk.broker.conftest import FakeOffsets, Harness, update_metadata
 
 Make = Callable[..., Harness]
 

@@ -9,7 +9,7 @@ from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.client.errors import NoAuth, RegistryError, SessionLost
-from tests.kafka_zk.broker.handlers.conftest import Harness, update_metadata
+from tests.kafka_zk.broker.conftest import Harness, update_metadata
 
 Make = Callable[..., Harness]
 

@@ -13,8 +13,8 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.storage.records.end_transaction_marker import MarkerBatch
-from tests.kafka_zk.broker.handlers.conftest import Harness, batch
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetched, values
+from tests.kafka_zk.broker.conftest import Harness, batch
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetched, values
 
 Make = Callable[..., Harness]
 TP = TopicPartition("t", 0)

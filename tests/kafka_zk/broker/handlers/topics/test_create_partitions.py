@@ -10,7 +10,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.client.errors import SessionLost
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from tests.kafka_zk.broker.handlers.conftest import Harness
+from tests.kafka_zk.broker.conftest import Harness
 
 Make = Callable[..., Harness]
 
