@@ -29,7 +29,7 @@ from kafka_zk.spark_jobs.extraction.verification import verify
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.spark import spark  # noqa: F401
 from tests.schema_registry import SchemaRegistryServer, schema_registry
-from tests.spark_jobs.wire.test_value_decoder import (
+from tests.spark_jobs.values.test_value_decoder import (
     FIRST_AVRO,
     SECOND_JSON,
     SECOND_PROTO,

@@ -16,7 +16,7 @@ from kafka_zk.spark_jobs.values.schema_registry import SchemaRegistry
 from kafka_zk.spark_jobs.values.value_decoder import value_decoder
 from tests.integration.processes import wait_for
 from tests.peers.apicurio import apicurio
-from tests.spark_jobs.wire.test_value_decoder import FIRST_AVRO, FIRST_JSON, SECOND_PROTO, message
+from tests.spark_jobs.values.test_value_decoder import FIRST_AVRO, FIRST_JSON, SECOND_PROTO, message
 
 pytestmark = pytest.mark.peers
 # By default they ask for a topic's associations first. Apicurio knows none and answers with 404. On a busy machine that

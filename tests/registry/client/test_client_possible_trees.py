@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_zk.registry.client.client import Create, SetData
-from tests.registry.broken_scripts import on_simulator
-from tests.registry.possible_trees import PossibleTrees
+from tests.registry.client.broken_scripts import on_simulator
+from tests.registry.client.possible_trees import PossibleTrees
 
 SCRIPTS = 60
 AFTER_ONE_WRITE = (b"2", (1, 0, 0, 1, 0))

@@ -1,7 +1,8 @@
 """Random scripts of two clients while a leader dies: what they see is what the rules allow, on an ensemble of three and
 on the simulator.
 
-``python -m tests.registry.broken_scripts --scripts 0-499`` plays many on an ensemble that it starts, and records them.
+``python -m tests.registry.client.broken_scripts --scripts 0-499`` plays many on an ensemble that it starts,
+and records them.
 """
 
 import argparse
@@ -18,8 +19,8 @@ from kafka_zk.registry.client.errors import ConnectionLoss, ConnectionTimeout, R
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.sim.scheduler import Scheduler
 from kafka_zk.sim.zookeeper import SimZooKeeper
-from tests.registry.possible_trees import PossibleTrees, failure, plain
-from tests.registry.zookeeper_scripts import operation
+from tests.registry.client.possible_trees import PossibleTrees, failure, plain
+from tests.registry.client.zookeeper_scripts import operation
 from tests.sim import played
 from tests.soak.zookeeper_ensemble import ZooKeeperEnsemble
 
@@ -141,7 +142,7 @@ def on_ensemble(ensemble: ZooKeeperEnsemble, number: int) -> tuple[str | None, i
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.registry.broken_scripts", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.registry.client.broken_scripts", description=__doc__)
     parser.add_argument("--scripts", metavar="A-B", default="0-49")
     first, last = map(int, parser.parse_args(arguments).scripts.split("-"))
     failed = lost = 0

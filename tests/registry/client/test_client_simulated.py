@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_zk.testing.zookeeper import Chroot
-from tests.registry.zookeeper_scripts import differences
+from tests.registry.client.zookeeper_scripts import differences
 
 pytestmark = pytest.mark.integration
 

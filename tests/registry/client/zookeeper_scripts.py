@@ -3,7 +3,8 @@ a real server.
 
 A script stays below a root of its own, so that one server plays many. Sequential names, versions and stats, multis, the
 order of watch events, the end of a session with its ephemerals, and requests that are too large are in it.
-``python -m tests.registry.zookeeper_scripts --scripts 0-9999`` plays many on a server that it starts, and records them.
+``python -m tests.registry.client.zookeeper_scripts --scripts 0-9999`` plays many on a server that it starts,
+and records them.
 """
 
 import argparse
@@ -248,7 +249,7 @@ def _first_difference(real: Any, simulated: Any) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.registry.zookeeper_scripts", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.registry.client.zookeeper_scripts", description=__doc__)
     parser.add_argument("--scripts", metavar="A-B", default="0-999")
     first, last = map(int, parser.parse_args(arguments).scripts.split("-"))
     failed = 0

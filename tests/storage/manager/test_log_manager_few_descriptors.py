@@ -14,7 +14,7 @@ from tests.storage.manager.test_log_manager import TPS, manager
 
 def test_more_logs_than_the_process_may_open_files(tmp_path: Path) -> None:
     """A container with few descriptors; connections need some, too. In a process of its own, which has none open."""
-    command = [sys.executable, "-m", "tests.storage.test_few_descriptors", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.storage.manager.test_log_manager_few_descriptors", str(tmp_path)]
     subprocess.run(command, check=True, timeout=60)
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
