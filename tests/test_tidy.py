@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -146,20 +145,6 @@ def test_storage_reaches_files_in_one_way(trees: Trees) -> None:
 )  # fmt: skip
 def test_another_way_to_files_is_seen(text: str) -> None:
     assert list(file_accesses(ast.parse(text)))
-
-
-def test_storage_imports_in_no_circle() -> None:
-    """Nor for the sake of a type."""
-    sources = {".".join(path.relative_to(ROOT).with_suffix("").parts): ast.parse(path.read_text())
-               for path in modules("storage")}  # fmt: skip
-    sorter: TopologicalSorter[str] = TopologicalSorter()
-    for name, tree in sources.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kafka_zk.storage"):
-                module = (node.module or "").removeprefix("kafka_zk.")
-                within = [f"{module}.{alias.name}" for alias in node.names]
-                sorter.add(name, *(each if each in sources else module for each in within))
-    sorter.prepare()  # raises CycleError
 
 
 def test_no_test_module_is_too_long() -> None:
