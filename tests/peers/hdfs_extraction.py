@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from tests.integration.killed_extraction import ONE_ATTEMPT, KilledExtraction
+from tests.integration.spark.killed_extraction import ONE_ATTEMPT, KilledExtraction
 from tests.peers.hdfs import Hdfs, hdfs_cluster
 
 

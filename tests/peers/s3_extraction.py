@@ -11,8 +11,8 @@ import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
-from tests.integration.extraction_process import MIDDLE
-from tests.integration.killed_extraction import ONE_ATTEMPT, KilledExtraction, Point, java_needed_until
+from tests.integration.spark.extraction_process import MIDDLE
+from tests.integration.spark.killed_extraction import ONE_ATTEMPT, KilledExtraction, Point, java_needed_until
 from tests.peers.s3 import S3, s3_server
 
 BUCKET = "lake"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from kafka_zk.spark_jobs.session import spark_session
-from tests.integration.spark import LOCAL, SMALL
+from tests.integration.spark.sessions import LOCAL, SMALL
 from tests.peers import jars
 
 OURS, SPARKS = "kafka_zk", "kafka"

@@ -15,9 +15,9 @@ import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
-from tests.integration.killed_extraction import ONE_ATTEMPT, KilledExtraction, Point, java_needed_until
-from tests.integration.spark import LOCAL
-from tests.integration.spark_cluster import StandaloneCluster
+from tests.integration.spark.killed_extraction import ONE_ATTEMPT, KilledExtraction, Point, java_needed_until
+from tests.integration.spark.sessions import LOCAL
+from tests.integration.spark.spark_cluster import StandaloneCluster
 from tests.peers import jars, spark_versions
 
 

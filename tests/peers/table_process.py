@@ -29,7 +29,7 @@ from kafka_zk.spark_jobs.session import spark_session
 from kafka_zk.spark_jobs.source.datasource import KafkaZkDataSource
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
-from tests.integration.spark import LOCAL, SMALL
+from tests.integration.spark.sessions import LOCAL, SMALL
 
 PARTITION_BY = {DELTA: ("days(timestamp)",), ICEBERG: ("hours(timestamp)", "bucket(4, value)")}
 A_CHECKPOINT = 12

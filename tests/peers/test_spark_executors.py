@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from tests.integration.extraction_process import EXECUTOR
-from tests.integration.killed_extraction import READING, KilledExtraction
-from tests.integration.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401
+from tests.integration.spark.extraction_process import EXECUTOR
+from tests.integration.spark.killed_extraction import READING, KilledExtraction
+from tests.integration.spark.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401
 from tests.peers.hdfs import Hdfs
 from tests.peers.hdfs_extraction import IntoHdfs, hdfs  # noqa: F401
 from tests.peers.table_extraction import IntoDelta, tables_cluster  # noqa: F401

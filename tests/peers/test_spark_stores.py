@@ -11,8 +11,8 @@ import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
-from tests.integration.extraction_process import DRIVER
-from tests.integration.killed_extraction import Point
+from tests.integration.spark.extraction_process import DRIVER
+from tests.integration.spark.killed_extraction import Point
 from tests.peers.hdfs import Hdfs
 from tests.peers.hdfs_extraction import IntoHdfs, hdfs  # noqa: F401
 from tests.peers.s3 import S3

@@ -20,8 +20,8 @@ from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
-from tests.integration.extraction_process import DRIVER
-from tests.integration.killed_extraction import Point
+from tests.integration.spark.extraction_process import DRIVER
+from tests.integration.spark.killed_extraction import Point
 from tests.peers import spark_versions
 from tests.peers.table_extraction import IntoDelta, IntoIceberg, IntoTable, read_delta, read_iceberg
 from tests.peers.table_process import A_CHECKPOINT

@@ -16,9 +16,9 @@ import pytest
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.testing.zookeeper import Chroot
-from tests.integration.extraction_process import EXECUTOR
-from tests.integration.killed_extraction import READING
-from tests.integration.spark_cluster import SMALL_EXECUTORS, WORKERS, Place, StandaloneCluster
+from tests.integration.spark.extraction_process import EXECUTOR
+from tests.integration.spark.killed_extraction import READING
+from tests.integration.spark.spark_cluster import SMALL_EXECUTORS, WORKERS, Place, StandaloneCluster
 from tests.peers import jars, spark_versions
 from tests.peers.network_namespaces import machines
 from tests.peers.processes import free_port

@@ -16,7 +16,7 @@ from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.clients.producer.errors import ProducerFenced, TransactionAbortable, TransactionAborted
 from kafka_zk.clients.producer.future import RecordFuture
 from kafka_zk.protocol.errors import ErrorCode
-from tests.integration import exactly_once
+from tests.integration.installed import exactly_once
 from tests.peers.targets import Target
 
 pytestmark = pytest.mark.peers

@@ -18,7 +18,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.producer.blocking import BlockingProducer
-from tests.integration import exactly_once
+from tests.integration.installed import exactly_once
 from tests.peers import foreign_programs, jars, java
 from tests.peers.apache_kafka import write_properties
 from tests.peers.processes import ServerProcess, free_port, wait_until

@@ -30,7 +30,7 @@ def join(target: Target) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
     with ExitStack() as processes:
 
         def run(name: str) -> subprocess.Popen[bytes]:
-            module = "tests.integration.broker_group_member"
+            module = "tests.integration.groups.broker_group_member"
             arguments = ("confluent-kafka", target.bootstrap, _GROUP, _TOPIC, name, "cooperative-sticky")
             process = subprocess.Popen([sys.executable, "-m", module, *arguments], env=ENVIRON)
             processes.callback(process.wait)

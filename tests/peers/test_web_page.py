@@ -391,7 +391,7 @@ def test_a_cluster_of_apache_kafka_is_watched(peer_zookeeper: str, tmp_path: Pat
         group = MixedGroup(kafka, "scala", "seen", 4, tmp_path / "group")
         closing.callback(group.close)
         group.join(MAGIC_1_VERSION)
-        module = "tests.integration.broker_group_member"
+        module = "tests.integration.groups.broker_group_member"
         arguments = ("confluent-kafka", kafka.bootstrap, "loader", "seen", "anna", "cooperative-sticky")
         member = subprocess.Popen([sys.executable, "-m", module, *arguments], env=ENVIRON)
         closing.callback(member.wait)
