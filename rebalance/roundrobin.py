@@ -7,7 +7,7 @@ have equal hashes (``Aa`` and ``BB``): there Kafka takes the order of a hash tab
 ZooKeeper listed names, so its members may disagree with each other; we sort those by name.
 
 Tests: ``tests/rebalance/test_roundrobin.py``, ``test_assignment_strategies.py``;
-against Kafka: ``tests/peers/test_assignors.py``.
+against Kafka: ``tests/peers/groups/test_assignors.py``.
 """
 
 from collections import deque

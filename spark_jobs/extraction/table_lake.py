@@ -9,7 +9,7 @@ matter which run tries, how often and how late:
   publish an id twice, also when it tries a commit again.
 
 ``fence`` commits nothing under the plan's name: a run that sleeps finds it used up.
-Tests: tests/peers/test_spark_tables.py.
+Tests: tests/peers/spark/test_spark_tables.py.
 """
 
 import json

@@ -29,11 +29,11 @@ from tests.integration.spark.killed_extraction import (
     Point,
 )
 from tests.integration.spark.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401
-from tests.peers.hdfs import Hdfs
-from tests.peers.hdfs_extraction import IntoHdfs, hdfs  # noqa: F401
-from tests.peers.s3 import S3
-from tests.peers.s3_extraction import BETWEEN_FILES, IntoS3, s3  # noqa: F401
-from tests.peers.table_extraction import IntoDelta, IntoIceberg, IntoTable, tables_cluster  # noqa: F401
+from tests.peers.spark.hdfs import Hdfs
+from tests.peers.spark.hdfs_extraction import IntoHdfs, hdfs  # noqa: F401
+from tests.peers.spark.s3 import S3
+from tests.peers.spark.s3_extraction import BETWEEN_FILES, IntoS3, s3  # noqa: F401
+from tests.peers.spark.table_extraction import IntoDelta, IntoIceberg, IntoTable, tables_cluster  # noqa: F401
 from tests.sim import played
 
 pytestmark = [pytest.mark.integration, pytest.mark.soak]
