@@ -17,7 +17,7 @@ from crc32c import crc32c
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
-from tests.bench.group_wire import text
+from tests.bench.groups.wire import text
 from tests.bench.partition_wire import Refused, Wire
 
 TIMEOUT_MS = 60_000

@@ -10,7 +10,7 @@ from itertools import islice
 from kafka_zk.broker.coordinator.keys import partition_for
 from kafka_zk.protocol.api_keys import ApiKey
 from tests.bench import measure
-from tests.bench.group_wire import (
+from tests.bench.groups.wire import (
     Member,
     await_coordinator,
     begin,

@@ -7,7 +7,7 @@ memory of ids is measured last.
 from __future__ import annotations
 
 from tests.bench.pairs import Bench, Plan, Samples
-from tests.bench.transaction_life import FIGURES, Transactions, overrides
+from tests.bench.transactions.life import FIGURES, Transactions, overrides
 from tests.peers import apache_kafka, targets
 from tests.peers.targets import Target
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 
-from tests.bench.group_life import FIGURES, LOADS, OVERRIDES, Groups
+from tests.bench.groups.life import FIGURES, LOADS, OVERRIDES, Groups
 from tests.bench.pairs import Bench, Plan, Samples
 from tests.peers import apache_kafka, targets
 from tests.peers.targets import Target

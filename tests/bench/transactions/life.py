@@ -16,7 +16,7 @@ from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from kafka_zk.protocol.api_keys import ApiKey
 from tests.bench.pairs import BrokerLife, Figure, Measured
 from tests.bench.partition_wire import Wire
-from tests.bench.transaction_wire import TransactionalProducer, Wires, await_coordinator, init_body, transact
+from tests.bench.transactions.wire import TransactionalProducer, Wires, await_coordinator, init_body, transact
 from tests.peers.processes import wait_until
 from tests.peers.targets import Target
 

@@ -6,9 +6,9 @@ from rich.console import Console
 
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
-from tests.bench.group_life import FIGURES
-from tests.bench.group_wire import commit_body
-from tests.bench.groups import BENCH
+from tests.bench.groups.__main__ import BENCH
+from tests.bench.groups.life import FIGURES
+from tests.bench.groups.wire import commit_body
 from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK
 
 

@@ -6,7 +6,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.storage.records.record_batch import check_crc, iter_batches
 from tests.bench.partition_wire import Wire
-from tests.bench.transaction_wire import TransactionalProducer, init_body
+from tests.bench.transactions.wire import TransactionalProducer, init_body
 
 
 class _Heard(Wire):
