@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ PACKAGES = ("storage", "registry", "rebalance", "kafka_zk", "spark_jobs", "examp
 MODULE_LINES = 600
 FUNCTION_LINES = 70
 TEST_MODULE_LINES = 600
+FOLDER_LINES = 6000
 
 # No "later": a thing is done, or an issue says that it is not.
 BANNED = re.compile(
@@ -149,6 +151,14 @@ def test_another_way_to_files_is_seen(text: str) -> None:
 
 def test_no_test_module_is_too_long() -> None:
     assert not [name_of(path) for path in modules("tests") if len(path.read_text().splitlines()) > TEST_MODULE_LINES]
+
+
+def test_no_folder_holds_too_much() -> None:
+    """Its own modules, without those of its subfolders: a folder that a reader cannot survey is two concepts."""
+    lines: Counter[Path] = Counter()
+    for path in modules(*PACKAGES, "tests"):
+        lines[path.parent] += len(path.read_text().splitlines())
+    assert not [(name_of(folder), held) for folder, held in lines.items() if held > FOLDER_LINES]
 
 
 def test_unit_tests_do_not_sleep() -> None:
