@@ -228,7 +228,7 @@ def run(
     """
     from py4j.protocol import Py4JError
 
-    from kafka_zk.spark_jobs.extraction.lakes import Lakes
+    from kafka_zk.spark_jobs.extraction.lakes_by_format import Lakes
 
     lake = Lakes(spark, extraction, progress)
     try:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_zk.learn.demo import run
+from kafka_zk.learn.demo.demo_lake import DemoLake
 from kafka_zk.learn.demo.errors import DemoFailed
-from kafka_zk.learn.demo.lake import DemoLake
 from kafka_zk.learn.demo.run import Demo
 from kafka_zk.learn.demo.show import Silent
 from kafka_zk.learn.demo.tally import Tally

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.learn.demo import lake as demo_lake
+from kafka_zk.learn.demo import demo_lake
+from kafka_zk.learn.demo.demo_lake import DemoLake
 from kafka_zk.learn.demo.errors import DemoFailed
-from kafka_zk.learn.demo.lake import DemoLake
 
 Start = Callable[[dict[str, object]], DemoLake]
 

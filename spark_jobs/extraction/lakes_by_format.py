@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
-from kafka_zk.spark_jobs.extraction.lake import SparkLake
+from kafka_zk.spark_jobs.extraction.file_lake import FileLake
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.progress import Progress
@@ -22,7 +22,7 @@ class Lakes:
 
     def __init__(self, spark: Any, extraction: Extraction, progress: Progress) -> None:
         self._asked = extraction.format
-        self._folders = SparkLake(spark, extraction, progress)
+        self._folders = FileLake(spark, extraction, progress)
         self._tables = {
             DELTA: TableLake(self._folders, DeltaTables(spark), extraction),
             ICEBERG: TableLake(self._folders, IcebergTables(spark), extraction),
@@ -73,5 +73,5 @@ class Lakes:
         table = self._tables.get(manifest.format)
         return table is not None and table.fence(manifest)
 
-    def _of(self, format: str) -> SparkLake | TableLake:
+    def _of(self, format: str) -> FileLake | TableLake:
         return self._tables.get(format, self._folders)

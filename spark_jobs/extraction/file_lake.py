@@ -35,7 +35,7 @@ _TEXT_OPTIONS = {
 _COMMITTER = "mapreduce.fileoutputcommitter.algorithm.version"
 
 
-class SparkLake:
+class FileLake:
     """One run's writer. Every manifest says its own target, so that of an earlier run is found too."""
 
     def __init__(self, spark: Any, extraction: Extraction, progress: Progress) -> None:
