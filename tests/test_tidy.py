@@ -75,9 +75,10 @@ def test_the_tests_that_docstrings_name_are_there() -> None:
     assert named and not [pair for pair in named if not (ROOT / pair[1]).exists()]
 
 
-PAGES = [
+PAGES = [ROOT / "README.md"] + [
     page
-    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md"))
+    for folder in ("docs", "tests", *PACKAGES)
+    for page in (ROOT / folder).rglob("*.md")
     if page.parent.name != "decisions"  # a decision is never rewritten
 ]
 
