@@ -72,7 +72,7 @@ def test_each_unit_test_lies_beside_what_it_tests() -> None:
 
 MODULES = {
     "kafka_zk.storage", "kafka_zk.storage.log", "kafka_zk.storage.log.log", "kafka_zk.storage.log.own_appends",
-    "kafka_zk.storage.records", "kafka_zk.storage.records.varint", "kafka_zk.storage.records.batch",
+    "kafka_zk.storage.records", "kafka_zk.storage.records.varint", "kafka_zk.storage.records.compression",
 }  # fmt: skip
 
 
@@ -86,12 +86,12 @@ MODULES = {
         ("storage.log.test_power_loss", {"kafka_zk.storage.log.log", "kafka_zk.storage.log.own_appends"}, None),
         ("storage.test_power_loss", {"kafka_zk.storage.log.log", "kafka_zk.storage.records.varint"}, None),
         ("storage.test_power_loss", {"tests.storage.helpers"}, None),
-        ("storage.logs.test_log", set(), "there is no kafka_zk.storage.logs"),
+        ("logs.test_log", set(), "there is no logs"),
         ("storage.test_own_appends", set(), "has the name of kafka_zk.storage.log.own_appends"),
         ("storage.test_files", {"kafka_zk.storage.log.log"}, "is about kafka_zk.storage.log.log alone"),
         ("storage.records.test_files", {"kafka_zk.storage.log.log", "kafka_zk.storage.log.own_appends"},
          "imports nothing of kafka_zk.storage.records"),
-        ("storage.test_files", {"kafka_zk.storage.records.varint", "kafka_zk.storage.records.batch"},
+        ("storage.test_files", {"kafka_zk.storage.records.varint", "kafka_zk.storage.records.compression"},
          "is about kafka_zk.storage.records"),
     ],
 )  # fmt: skip
