@@ -3,7 +3,8 @@
 With P partitions and C threads each thread gets P div C, and the first P mod C of them one more. What is left over
 falls on the same threads for every topic.
 
-Tests: ``tests/rebalance/test_range.py``, ``test_strategies.py``; against Kafka: ``tests/peers/test_assignors.py``.
+Tests: ``tests/rebalance/test_range.py``, ``test_assignment_strategies.py``;
+against Kafka: ``tests/peers/groups/test_assignors.py``.
 """
 
 from kafka_zk.base.types import TopicPartition

@@ -6,7 +6,8 @@ if all topics have the same threads: else its members fail, and what others deal
 have equal hashes (``Aa`` and ``BB``): there Kafka takes the order of a hash table, which depends on the order in which
 ZooKeeper listed names, so its members may disagree with each other; we sort those by name.
 
-Tests: ``tests/rebalance/test_roundrobin.py``, ``test_strategies.py``; against Kafka: ``tests/peers/test_assignors.py``.
+Tests: ``tests/rebalance/test_roundrobin.py``, ``test_assignment_strategies.py``;
+against Kafka: ``tests/peers/groups/test_assignors.py``.
 """
 
 from collections import deque

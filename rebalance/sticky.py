@@ -5,7 +5,7 @@ thread is to have is worked out in ``rebalance.fewest_moves``; here it is made i
 thread keeps the first ones, as many as it is to have, and the others are dealt out in turn to those that get more.
 Everything is visited in sorted order, so equal snapshots have equal answers.
 
-Tests: ``tests/rebalance/test_sticky.py``, ``test_strategies.py``.
+Tests: ``tests/rebalance/test_sticky.py``, ``test_assignment_strategies.py``.
 """
 
 from collections import deque

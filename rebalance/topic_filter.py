@@ -12,7 +12,7 @@ and ``._-`` only, so what differs in line ends and beyond ASCII cannot be seen.
                               characters, \\G, \\R, \\X, other properties, references above 9, flags but i, s and m or
                               anywhere but in front, what Python's ``re`` refuses
 
-Tests: ``tests/rebalance/test_topic_filter.py``; against Java: ``tests/peers/test_assignors.py``.
+Tests: ``tests/rebalance/test_topic_filter.py``; against Java: ``tests/peers/groups/test_assignors.py``.
 """
 
 import re

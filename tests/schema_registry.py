@@ -1,6 +1,6 @@
 """A schema registry for tests: the part of Confluent's REST API that serializers and the extraction use, in memory.
 
-No real one comes from PyPI; tests/peers/test_apicurio.py has one from Maven Central.
+No real one comes from PyPI; tests/peers/spark/test_apicurio.py has one from Maven Central.
 """
 
 import json

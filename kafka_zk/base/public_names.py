@@ -1,7 +1,7 @@
 """Public names that a package imports on first use (PEP 562).
 
 ``import kafka_zk`` stays cheap, and a Spark executor that needs one module loads neither Twisted nor kazoo.
-Tests: tests/kafka_zk/test_public_names.py.
+Tests: tests/kafka_zk/base/test_public_names.py.
 """
 
 from collections.abc import Callable, Mapping

@@ -3,7 +3,7 @@
 What is done for a request, and for nobody else, stops when its connection is over (``Turns``, ``in_turns``); what
 others rely on is finished (``in_slices``).
 
-Tests: tests/kafka_zk/network/test_slices.py.
+Tests: tests/kafka_zk/base/test_turns.py.
 """
 
 from collections.abc import Iterable, Iterator

@@ -4,7 +4,7 @@ A process is dead for certain once it was reaped and its session pipe is at end 
 helper that writes for it, can act again. Only then is its session closed, the last one that it told of itself. A
 process that is paused, or cut off, is not dead: its session has to run out.
 
-Tests: tests/kafka_zk/embedded/test_supervisor.py, tests/integration/test_supervised_brokers.py.
+Tests: tests/kafka_zk/embedded/test_supervisor.py, tests/integration/brokers/test_supervised_brokers.py.
 """
 
 import os

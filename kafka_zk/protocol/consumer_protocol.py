@@ -4,7 +4,7 @@ A member sends its *subscription* when it joins; the leader sends everybody an *
 version is read as the newest one known here, since new versions only add fields at the end.
 
 Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json, CooperativeStickyAssignor.java@3.9.
-Tests: tests/kafka_zk/protocol/test_consumer_protocol.py, test_subscription.py.
+Tests: tests/kafka_zk/protocol/test_consumer_protocol.py, test_consumer_protocol_of_others.py.
 """
 
 import struct

@@ -29,10 +29,10 @@ from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 
 if TYPE_CHECKING:
     from kafka_zk.embedded.cluster import EmbeddedCluster
+    from kafka_zk.embedded.proxy import TcpProxy
     from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
     from kafka_zk.registry.client.client import RegistryClient
     from kafka_zk.testing.backend import Backend
-    from kafka_zk.testing.proxy import TcpProxy
     from kafka_zk.testing.server_logs import ServerLogs
     from kafka_zk.testing.variants import Variant
     from kafka_zk.testing.zookeeper import Chroot
@@ -186,7 +186,7 @@ def zk_client(make_zk_client: MakeZkClient) -> "RegistryClient":
 def expire_session(zookeeper_server: "EmbeddedZooKeeper") -> Callable[[int], None]:
     """``expire_session(session_id)``: end any session of the shared server, whoever holds it."""
     from kafka_zk.embedded.ports import LOCALHOST
-    from kafka_zk.testing.sessions import expire_session as expire
+    from kafka_zk.embedded.session_expiry import expire_session as expire
 
     return lambda session_id: expire(LOCALHOST, zookeeper_server.port, session_id)
 
@@ -279,7 +279,7 @@ def make_topic(request: pytest.FixtureRequest, _server_logs: "ServerLogs") -> Ma
 @pytest.fixture
 def make_proxy() -> "Iterator[Callable[[str, int], TcpProxy]]":
     """``make_proxy(host, port)``: a TCP proxy that cuts, freezes and delays connections."""
-    from kafka_zk.testing.proxy import TcpProxy
+    from kafka_zk.embedded.proxy import TcpProxy
 
     with ExitStack() as proxies:
         yield lambda host, port: proxies.enter_context(TcpProxy(host, port))

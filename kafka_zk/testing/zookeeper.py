@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.ports import LOCALHOST
+from kafka_zk.embedded.session_expiry import expire_session
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
-from kafka_zk.testing.sessions import expire_session
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS, TICK_TIME_MS
 from kafka_zk.testing.variants import Variant, server_security
 

@@ -5,7 +5,7 @@ computation, in a system call that hangs. Its ephemerals would stand for ever th
 kazoo's thread pings and connects only while the pulse beats: each time it has told the server, it posts a call to the
 owner's thread, and says nothing more before that call was made. What the owner itself asks for needs no pulse.
 
-Tests: tests/registry/test_frozen_owner.py.
+Tests: tests/registry/client/test_pulse.py.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Columns beside those of the source and of the values, and what SQL makes of all of them before they are written.
 
-Tests: tests/integration/test_wire_formats.py.
+Tests: tests/integration/spark/test_wire_formats.py.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,7 @@
 One run sends its letters in one transaction, with the offsets up to which they are done for the group
 GROUP-dead-letters of the brokers. Whatever repeats ranges, or parts of them, leaves out what lies below these offsets.
 So readers with read_committed see each letter once, also after a crash at any point; docs/spark.md says what remains.
-Tests: tests/spark_jobs/extraction/test_dead_letters.py, tests/integration/test_wire_formats.py.
+Tests: tests/spark_jobs/extraction/test_dead_letters.py, tests/integration/spark/test_wire_formats.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Spark does it (REBALANCE with adaptive execution): small tasks are merged and large ones split, by the bytes that they
 hand over, which are measured before a file compresses them. It costs one shuffle of all records.
-Tests: tests/integration/test_lake.py.
+Tests: tests/integration/spark/test_lake.py.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """A job's hold on its group: member, owner of the partitions, writer of manifest and offsets; coroutines.
 
 The claims' tokens (versions of the offset znodes) are what every write depends on, see ``registry/owners.py``.
-Tests: tests/spark_jobs/extraction/test_hold.py, tests/integration/test_extraction_protocol.py.
+Tests: tests/spark_jobs/extraction/test_hold.py, tests/integration/spark/test_extraction_protocol.py.
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -45,7 +45,7 @@ from kafka_zk.spark_jobs.extraction.table_formats import check_table, is_table
 from kafka_zk.spark_jobs.extraction.undecodable import NOTHING_STAGED, Staged, refusal
 from kafka_zk.spark_jobs.session import java_answers
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.values.packages import absent_wire_packages
+from kafka_zk.spark_jobs.values.packages import absent_value_packages
 from kafka_zk.spark_jobs.waiting import Note
 
 Observe = Callable[[Step, Phase], None]
@@ -126,7 +126,7 @@ def check(extraction: Extraction) -> None:
     decoding.check(
         extraction.decode, extraction.schema, extraction.format, extraction.on_undecodable, extraction.value_format
     )
-    if extraction.value_format is not None and (told := absent_wire_packages(extraction.value_format)):
+    if extraction.value_format is not None and (told := absent_value_packages(extraction.value_format)):
         raise WronglyAsked(told)
     columns = _known_columns(extraction)
     if columns is not None:
@@ -228,7 +228,7 @@ def run(
     """
     from py4j.protocol import Py4JError
 
-    from kafka_zk.spark_jobs.extraction.lakes import Lakes
+    from kafka_zk.spark_jobs.extraction.lakes_by_format import Lakes
 
     lake = Lakes(spark, extraction, progress)
     try:

@@ -1,6 +1,6 @@
 """The records of an extraction as Spark's frames: read, decoded, judged, and in the columns that are written.
 
-Tests: tests/integration/test_spark_extraction.py, tests/integration/test_wire_formats.py.
+Tests: tests/integration/spark/test_spark_extraction.py, tests/integration/spark/test_wire_formats.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

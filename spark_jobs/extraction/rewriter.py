@@ -1,6 +1,6 @@
 """Spark's part of a compaction: the records of many files into few.
 
-Tests: tests/integration/test_lake.py.
+Tests: tests/integration/spark/test_lake.py.
 """
 
 from typing import Any

@@ -3,7 +3,7 @@
 Each round is a run as ``job.extract`` does one, with its guarantees. A round that finds nothing new reads ZooKeeper and
 asks each leader once for the ends of its partitions. What may pass (brokers or ZooKeeper away, another member in the
 group) makes a round fail, and the next one tries again; anything else ends the rounds.
-Tests: tests/spark_jobs/extraction/test_rounds.py, tests/integration/test_rounds.py.
+Tests: tests/spark_jobs/extraction/test_rounds.py, tests/integration/spark/test_rounds.py.
 """
 
 from collections.abc import Callable, Sequence

@@ -21,7 +21,7 @@ offsets follow. PUBLISH comes before COMMIT, and the table's commit names the pl
     dropped                the plan's name is used up in the table first, so that no run that sleeps can commit it later
 
 The steps are data so that the crash tests can kill a run at each. Tests: tests/spark_jobs/extraction/test_steps.py,
-tests/integration/test_extraction_protocol.py.
+tests/integration/spark/test_extraction_protocol.py.
 """
 
 import enum

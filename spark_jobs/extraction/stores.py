@@ -1,6 +1,6 @@
 """How a staged range becomes visible, for each class of store; the classes are docs/decisions/0017.
 
-Tests: tests/spark_jobs/extraction/test_stores.py, tests/peers/test_spark_stores.py.
+Tests: tests/spark_jobs/extraction/test_stores.py, tests/peers/spark/test_spark_stores.py.
 """
 
 import enum

@@ -1,7 +1,7 @@
 """Small files of a table become few large ones by its own means: Delta's OPTIMIZE, Iceberg's rewrite_data_files.
 
 Both are commits that change no record; if two commits conflict, the format retries or refuses one.
-Tests: tests/peers/test_spark_tables.py.
+Tests: tests/peers/spark/test_spark_tables.py.
 """
 
 from dataclasses import dataclass

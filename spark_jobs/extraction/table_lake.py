@@ -9,7 +9,7 @@ matter which run tries, how often and how late:
   publish an id twice, also when it tries a commit again.
 
 ``fence`` commits nothing under the plan's name: a run that sleeps finds it used up.
-Tests: tests/peers/test_spark_tables.py.
+Tests: tests/peers/spark/test_spark_tables.py.
 """
 
 import json
@@ -22,8 +22,8 @@ from pyspark.errors import PySparkException
 
 from kafka_zk.spark_jobs.errors import ExtractionFailed, WronglyAsked
 from kafka_zk.spark_jobs.extraction import partitioning
+from kafka_zk.spark_jobs.extraction.file_lake import FileLake
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
-from kafka_zk.spark_jobs.extraction.lake import SparkLake
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
@@ -38,7 +38,7 @@ _STAGED_AS = "parquet"
 class Tables(Protocol):
     """Tables of one format; a table is named by a manifest's target."""
 
-    def qualified(self, target: str, folders: SparkLake) -> str: ...
+    def qualified(self, target: str, folders: FileLake) -> str: ...
 
     def prepare(self, target: str, empty: Any, partition_by: Sequence[str]) -> str:
         """Make the table if need be; returns the folder where its files are."""
@@ -56,7 +56,7 @@ class Tables(Protocol):
 class TableLake:
     """The lake of one table format (``lakes.Lakes``). Files are staged as for a folder, beside the table's."""
 
-    def __init__(self, folders: SparkLake, tables: Tables, extraction: Extraction) -> None:
+    def __init__(self, folders: FileLake, tables: Tables, extraction: Extraction) -> None:
         self._folders = folders
         self._tables = tables
         self._extraction = extraction
@@ -134,7 +134,7 @@ class DeltaTables:
         self._spark = spark
         self._files = HadoopFiles(spark)
 
-    def qualified(self, target: str, folders: SparkLake) -> str:
+    def qualified(self, target: str, folders: FileLake) -> str:
         return folders.qualified(target)
 
     def prepare(self, target: str, empty: Any, partition_by: Sequence[str]) -> str:
@@ -204,7 +204,7 @@ class IcebergTables:
     def __init__(self, spark: Any) -> None:
         self._spark = spark
 
-    def qualified(self, target: str, folders: SparkLake) -> str:
+    def qualified(self, target: str, folders: FileLake) -> str:
         return target
 
     def prepare(self, target: str, empty: Any, partition_by: Sequence[str]) -> str:

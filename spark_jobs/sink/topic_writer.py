@@ -2,7 +2,7 @@
 
 At least once, as Spark's own sink: a record is there when its task ends, and a task that is tried again writes again.
 With ``transactionalIdPrefix`` a task fills a transaction and leaves it open; the job's commit, in the driver, commits
-all of them, one after the other. Tests: tests/integration/test_spark_sink.py.
+all of them, one after the other. Tests: tests/integration/spark/test_spark_sink.py.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Defaults of Avro fields as values: in a schema they are JSON, and fastavro gives them as they stand there.
 
-Tests: tests/spark_jobs/wire/test_value_decoder.py.
+Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """What an Avro schema lets a few bytes do to whoever reads them: arrays of any length, records of any depth.
 
-Tests: tests/spark_jobs/wire/test_hostile_values.py.
+Tests: tests/spark_jobs/values/test_hostile_values.py.
 """
 
 from collections.abc import Iterator, Mapping

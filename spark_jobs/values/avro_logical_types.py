@@ -4,7 +4,7 @@ A value is resolved by the physical types first, and then has the reader's logic
 schemas has a logical type, the physical value is taken as it is. Where both have one, the value keeps its meaning: an
 instant, a local time, a time of day or a number keeps it in another unit or scale; a value that cannot, and one of
 another kind (a date as a timestamp), is undecodable. So is an integer that a float or double may not hold exactly.
-Pure. Tests: tests/spark_jobs/wire/test_avro_logical_types.py.
+Pure. Tests: tests/spark_jobs/values/test_avro_logical_types.py.
 """
 
 from collections.abc import Mapping

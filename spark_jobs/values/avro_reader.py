@@ -1,6 +1,6 @@
 """Avro records in the fields of a reader's schema, whatever version of it they were written with (Avro's resolution).
 
-Tests: tests/spark_jobs/wire/test_value_decoder.py.
+Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
 
 import io

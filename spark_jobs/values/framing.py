@@ -1,6 +1,7 @@
 """Confluent's framing of a value: a zero, the schema's id in four bytes, for Protobuf a message's path, the data.
 
-Source: "Wire format" in the documentation of Confluent's Schema Registry. Tests: tests/spark_jobs/wire/test_framing.py.
+Source: "Wire format" in the documentation of Confluent's Schema Registry.
+Tests: tests/spark_jobs/values/test_framing.py.
 """
 
 import struct

@@ -4,7 +4,7 @@
 TIMESTAMP, "?" of half a surrogate pair, and calls none of them corrupt. Numbers are compared as numbers, so 1.5 in a
 DECIMAL(9,2) comes back as 1.50. Everything that a date or a timestamp says must be in the value: a time of day, digits
 behind the microseconds. FLOAT and DOUBLE give back the digits that were written, up to 9 and 17.
-Pure. Tests: tests/spark_jobs/extraction/test_json_round_trip.py.
+Pure. Tests: tests/spark_jobs/values/test_json_round_trip.py.
 """
 
 import json

@@ -1,7 +1,7 @@
 """JSON in the fields of a reader's schema: judged by the JSON Schema that it was written with, then fitted to columns.
 
 Objects are structs, or maps where only ``additionalProperties`` are described; integers are longs, numbers doubles. A
-type beside null is that type. What has no Spark type is refused. Tests: tests/spark_jobs/wire/test_value_decoder.py.
+type beside null is that type. What has no Spark type is refused. Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
 
 import json

@@ -7,7 +7,7 @@ from kafka_zk.spark_jobs.values.value_decoder import AVRO, JSON_SCHEMA, PROTOBUF
 _PACKAGES = {AVRO: ("fastavro",), PROTOBUF: ("google.protobuf", "grpc_tools"), JSON_SCHEMA: ("jsonschema",)}
 
 
-def absent_wire_packages(value_format: str) -> str | None:
+def absent_value_packages(value_format: str) -> str | None:
     """The sentence to tell when something is not installed; None when all is there."""
     absent = [name for name in _PACKAGES[value_format] if not _is_there(name)]
     if not absent:

@@ -2,7 +2,7 @@
 
 Fields that the reader does not know are ignored, those that were not written have their default (null where Protobuf
 can tell that a field is not set). Schemas are .proto texts, or file descriptors in Base64 as Confluent's Python client
-registers them. Tests: tests/spark_jobs/wire/test_value_decoder.py.
+registers them. Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
 
 import base64

@@ -2,7 +2,7 @@
 
 What was read stays in memory, because an id never changes its meaning. An object goes to Spark's executors with what it
 knows; they ask for ids that are new. Source: the "Schema Registry API Reference" of Confluent.
-Tests: tests/spark_jobs/wire/test_schema_registry.py.
+Tests: tests/spark_jobs/values/test_schema_registry.py.
 """
 
 import base64

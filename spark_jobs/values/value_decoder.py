@@ -3,7 +3,7 @@
 Made by the driver, with every version of the topics' subjects, and sent to the executors. An id that is none of theirs
 (of another subject, or registered meanwhile) is asked for there, once a task. One that the registry does not have makes
 a value undecodable; a registry that does not answer fails the task.
-Tests: tests/spark_jobs/wire/test_value_decoder.py, tests/integration/test_wire_formats.py.
+Tests: tests/spark_jobs/values/test_value_decoder.py, tests/integration/spark/test_wire_formats.py.
 """
 
 from collections.abc import Sequence

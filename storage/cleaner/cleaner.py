@@ -5,7 +5,7 @@ small ones into one, as ``.cleaned`` files beside them. Nothing else is touched:
 their broker's part (``segment_swap``). So this may run in a helper process, and may be killed at any time.
 
 Source: Cleaner in LogCleaner.scala@3.9.
-Tests: tests/storage/cleaner/test_cleaner.py, tests/storage/test_compaction_model.py.
+Tests: tests/storage/cleaner/test_cleaner.py, tests/storage/cleaner/test_cleaner_model.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,7 +4,7 @@ Everything is synchronous and single-threaded: one owner (the reactor thread) ca
 fsync, unlink – can be split off: ``prepare_flush`` gives work for another thread, deletions are collected in
 ``segments.pending_removals``. An ``OSError`` from any method means that the log directory is lost, not that the call
 was wrong.
-Source: UnifiedLog.scala@3.9. Tests: tests/storage/log/test_log.py, tests/storage/test_log_files.py.
+Source: UnifiedLog.scala@3.9. Tests: tests/storage/log/test_log.py, tests/storage/log/test_log_files.py.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,8 @@
 
 The newest snapshot that still holds is loaded, and what follows it is replayed. A replay meets the markers, so the
 transaction indexes of that part of the log are brought into line with it, too.
-Source: UnifiedLog.rebuildProducerState, LogSegment.updateProducerState@3.9. Tests: tests/storage/test_transactions.py.
+Source: UnifiedLog.rebuildProducerState, LogSegment.updateProducerState@3.9.
+Tests: tests/storage/log/test_log_transactions.py.
 """
 
 from collections.abc import Iterator

@@ -3,7 +3,7 @@ the marker of a clean shutdown.
 
 When logs are closed, many fsyncs are given to the owner at once, since a journaling file system takes those of many
 threads in one commit. Measured with 6,000 small new files on ext4: 6.0 s one after the other, 1.1 s with 4 threads,
-0.4 s with 16 or more. Tests: tests/storage/manager/test_log_manager.py, tests/storage/test_many_logs.py.
+0.4 s with 16 or more. Tests: tests/storage/manager/test_log_manager.py, tests/storage/manager/test_many_logs.py.
 """
 
 import json

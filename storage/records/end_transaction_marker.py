@@ -1,7 +1,7 @@
 """The control record that ends a producer's transaction on a partition, and the batch around it.
 
 Key (big-endian): ``version int16, type int16``; value: ``version int16, coordinator epoch int32``. Source:
-EndTransactionMarker.java, ControlRecordType.java@3.9. Tests: tests/storage/test_transaction_files.py.
+EndTransactionMarker.java, ControlRecordType.java@3.9. Tests: tests/storage/segments/test_transaction_index.py.
 """
 
 from struct import Struct

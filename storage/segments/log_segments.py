@@ -3,7 +3,7 @@
 They are files that hold offsets; which offsets are valid, and when something is due, is ``log.Log``'s part. Where a
 read ended, the next fetch of the same consumer begins: these positions are remembered, so that a consumer that reads
 along needs no index lookup and no header scan at its start.
-Source: LogSegments.java, LocalLog.scala@3.9. Tests: tests/storage/test_log_files.py, tests/storage/log/test_log.py.
+Source: LogSegments.java, LocalLog.scala@3.9. Tests: tests/storage/log/test_log_files.py, tests/storage/log/test_log.py.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Which segments may go: by log start offset, by age, by size. Pure; tests: tests/storage/test_log_files.py."""
+"""Which segments may go: by log start offset, by age, by size. Pure; tests: tests/storage/log/test_log_files.py."""
 
 from collections.abc import Sequence
 

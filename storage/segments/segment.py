@@ -3,7 +3,7 @@
 The file is opened on first use and may be closed by the ``FilePool`` whenever no slice pins it. Appends go straight to
 the page cache; the indexes collect their entries in memory (see ``offset_index``). The segment of a log that begins at
 offset 0 has no files before its first record: to make them is most of what a new partition costs the disk.
-Source: LogSegment.java@3.9. Tests: tests/storage/test_log_files.py.
+Source: LogSegment.java@3.9. Tests: tests/storage/log/test_log_files.py.
 """
 
 from collections.abc import Callable, Iterator

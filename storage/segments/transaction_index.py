@@ -4,7 +4,7 @@ Entries of 34 bytes, big-endian: ``version int16 = 0, producer_id int64, first_o
 last_stable_offset int64``, ascending by last offset, which is the marker's. There is no file before the first entry.
 The last stable offset is that right after the marker: all transactions that begin before it have ended by then, so a
 search for those that begin before some offset ends at an entry that has come so far.
-Source: AbortedTxn.java, TransactionIndex.java@3.9. Tests: tests/storage/test_transaction_files.py.
+Source: AbortedTxn.java, TransactionIndex.java@3.9. Tests: tests/storage/segments/test_transaction_index.py.
 """
 
 from bisect import bisect_left

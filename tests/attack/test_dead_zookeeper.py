@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from kazoo.client import KazooClient
 
-from kafka_zk.testing.proxy import TcpProxy
+from kafka_zk.embedded.proxy import TcpProxy
 from kafka_zk.testing.zookeeper import Chroot
 from tests.attack.cluster import wait_for
 from tests.attack.siege import Siege

@@ -15,7 +15,7 @@ from tests.attack import payloads
 from tests.attack.cluster import PROBED_TOPIC
 from tests.attack.connection import Connection
 from tests.attack.siege import Siege
-from tests.kafka_zk.broker.handlers.conftest import leader_and_isr, update_metadata
+from tests.kafka_zk.broker.conftest import leader_and_isr, update_metadata
 
 pytestmark = [pytest.mark.attack, pytest.mark.embedded]
 

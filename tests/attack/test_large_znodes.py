@@ -11,7 +11,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from tests.attack import payloads
 from tests.attack.cluster import PROBED_TOPIC, wait_for
 from tests.attack.siege import Siege
-from tests.kafka_zk.broker.handlers.conftest import leader_and_isr
+from tests.kafka_zk.broker.conftest import leader_and_isr
 
 pytestmark = [pytest.mark.attack, pytest.mark.embedded]
 

@@ -30,9 +30,9 @@ from kafka_zk.storage.records.compression import Compression
 from tests.bench import machine
 from tests.bench.compaction_runs import Beside, Cleaned, clean_by_kafka, clean_by_ours, measure_beside
 from tests.peers import apache_kafka
-from tests.peers.compaction_brokers import log_dir_of
-from tests.peers.compaction_folders import HOUR_MS, Folder, copied
-from tests.peers.made_logs import Content, pack_batch
+from tests.peers.logs.compaction_brokers import log_dir_of
+from tests.peers.logs.compaction_folders import HOUR_MS, Folder, copied
+from tests.peers.logs.made_logs import Content, pack_batch
 from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK
 
 MB = 1_000_000

@@ -19,8 +19,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from kafka_zk.storage.cleaner.cleaner import CleanerConfig, CleanWork
 from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
 from tests.bench import measure
-from tests.peers.compaction_brokers import is_clean, log_dir_of, start_on
-from tests.peers.compaction_folders import Folder, copied, open_log
+from tests.peers.logs.compaction_brokers import is_clean, log_dir_of, start_on
+from tests.peers.logs.compaction_folders import Folder, copied, open_log
 from tests.peers.processes import wait_until
 from tests.peers.targets import APACHE_KAFKA, Target
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafka_zk.embedded.session_expiry import expire_session
 from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from kafka_zk.testing.clients import blocking_client
-from kafka_zk.testing.sessions import expire_session
 from tests.bench import measure
 from tests.bench.partition_wire import Wire
 from tests.peers import apache_kafka, targets

@@ -51,10 +51,10 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.produce import PartitionData, ProduceRequest, TopicData, write_produce_request
 from kafka_zk.protocol.request import request_header
-from tests.bench.group_wire import Member
+from tests.bench.groups.wire import Member
 from tests.bench.partition_wire import Wire
-from tests.bench.transaction_wire import TransactionalProducer, init_body
-from tests.kafka_zk.broker.handlers.conftest import Harness, batch, build_harness
+from tests.bench.transactions.wire import TransactionalProducer, init_body
+from tests.kafka_zk.broker.conftest import Harness, batch, build_harness
 from tests.kafka_zk.network.harness import LocalReactor
 from tests.peers.processes import wait_until
 

@@ -8,10 +8,10 @@ import sys
 from tests.containers import images
 
 IN_CONTAINERS = (
-    "tests/integration/test_reader.py",
-    "tests/integration/test_producer.py",
-    "tests/integration/test_broker_lifecycle.py",
-    "tests/integration/test_zookeeper_security.py",
+    "tests/integration/clients/test_reader.py",
+    "tests/integration/clients/test_producer.py",
+    "tests/integration/brokers/test_broker_lifecycle.py",
+    "tests/integration/brokers/test_zookeeper_security.py",
     "tests/kafka_zk/testing",
 )
 

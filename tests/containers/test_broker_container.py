@@ -9,7 +9,7 @@ from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.testing.broker_container import ContainerCluster, KafkaZkContainer
 from kafka_zk.testing.zookeeper_container import ZooKeeperContainer
-from tests.integration.acls import ALL, READ, znode_acls
+from tests.integration.brokers.acls import ALL, READ, znode_acls
 from tests.integration.processes import wait_for
 
 pytestmark = pytest.mark.containers

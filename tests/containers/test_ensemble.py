@@ -15,7 +15,7 @@ from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.testing.broker_container import ContainerCluster
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.zookeeper_container import ZooKeeperContainer, ZooKeeperEnsemble
-from tests.integration.groups import Member, settled
+from tests.integration.groups.members import Member, settled
 from tests.integration.processes import wait_for
 
 pytestmark = pytest.mark.containers

@@ -17,7 +17,7 @@ from kafka_zk.testing.variants import PASSWORD, USER, Variant, server_security, 
 from kafka_zk.testing.zookeeper import quick_cluster
 from kafka_zk.testing.zookeeper_container import TLS_PORT, ZooKeeperContainer
 from tests.containers import images
-from tests.integration.acls import ALL, OPEN, READ, znode_acls
+from tests.integration.brokers.acls import ALL, OPEN, READ, znode_acls
 from tests.integration.processes import wait_for
 
 pytestmark = pytest.mark.containers

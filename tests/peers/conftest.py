@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.peers import apache_kafka, jars, java, requirements, spark_sources, targets
+from tests.peers import apache_kafka, jars, java, requirements, targets
 from tests.peers.clients.java_clients import JavaDriver
 from tests.peers.clients.old_clients import OldDriver
 from tests.peers.processes import ProcessFailed
+from tests.peers.spark import spark_sources
 
 #: Two of ours, so that clients must find the leader; Apache Kafka is the known quantity and its JVM is big.
 _BROKER_COUNT = {targets.KAFKA_ZK: 2, targets.APACHE_KAFKA: 1}

@@ -11,8 +11,10 @@ import confluent_kafka
 import confluent_kafka.admin
 from confluent_kafka.cimpl import NewTopic
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.embedded.probe import ask_leaders
 from tests.peers import apache_kafka, wire_probe
-from tests.peers.processes import ProcessFailed, ServerProcess, free_port, pinned
+from tests.peers.processes import ProcessFailed, ServerProcess, free_port, pinned, wait_until
 
 APACHE_KAFKA = "apache-kafka"
 KAFKA_ZK = "kafka-zk"
@@ -47,22 +49,41 @@ class Target:
         config: Mapping[str, str] | None = None,
         timeout_s: float = _ADMIN_TIMEOUT_S,
     ) -> None:
-        """Create a topic, through librdkafka. Raises: KafkaException."""
+        """Create a topic, through librdkafka; every broker knows its leaders when this returns.
+
+        Raises: KafkaException, TimeoutError.
+        """
         self._create([NewTopic(topic, partitions, replication_factor, config=dict(config or {}))], timeout_s)
+        self._wait_for_leaders(topic, partitions)
 
     def create_assigned_topic(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
-        """Create a topic with the brokers of each partition, the leader first. Raises: KafkaException."""
+        """As ``create_topic``, with the brokers of each partition, the leader first."""
         assignment = [list(each) for each in replicas]
         self._create([NewTopic(topic, len(assignment), replica_assignment=assignment)])
+        self._wait_for_leaders(topic, len(assignment))
 
     def create_topics(self, topics: Sequence[str]) -> None:
-        """Create topics of one partition in one request. Raises: KafkaException."""
+        """Create topics of one partition in one request; their leaders may not know yet that they lead.
+
+        Raises: KafkaException.
+        """
         self._create([NewTopic(topic, 1, 1) for topic in topics])
 
     def _create(self, new: list[NewTopic], timeout_s: float = _ADMIN_TIMEOUT_S) -> None:
         admin = confluent_kafka.admin.AdminClient(self._librdkafka_config())
         for created in admin.create_topics(new, operation_timeout=timeout_s, request_timeout=2 * timeout_s).values():
             created.result(3 * timeout_s)
+
+    def _wait_for_leaders(self, topic: str, partitions: int) -> None:
+        """CreateTopics returns when the controller's broker knows the leaders. A broker that is told of them leads:
+        LeaderAndIsr comes before UpdateMetadata."""
+        created = {TopicPartition(topic, number) for number in range(partitions)}
+        for port in self.ports:
+            wait_until(
+                lambda port=port: created <= (ask_leaders("127.0.0.1", port) or {}).keys(),  # type: ignore[misc]
+                _ADMIN_TIMEOUT_S,
+                f"leaders of {topic} at port {port}",
+            )
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic. Raises: KafkaException."""

@@ -8,8 +8,8 @@ import confluent_kafka
 import pytest
 
 from kafka_zk.broker.config.kafka_config import RACK_AWARE_SELECTOR
-from tests.integration.rack_cluster import RACKS, RackCluster
-from tests.integration.test_replication import create, leader
+from tests.integration.brokers.rack_cluster import RACKS, RackCluster
+from tests.integration.brokers.test_replication import create, leader
 from tests.peers import jars
 from tests.peers.targets import KAFKA_ZK, Target
 from tests.peers.tool_script import Step, ToolRunner

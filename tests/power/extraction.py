@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.processes import COMMAND, ENVIRON
-from tests.integration.spark import LOCAL, SMALL
+from tests.integration.spark.sessions import LOCAL, SMALL
 from tests.power import judges, servers
 from tests.power.disks import Pool
 from tests.power.history import History, Mark, Topic

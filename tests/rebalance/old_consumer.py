@@ -6,7 +6,7 @@ Source: ZookeeperConsumerConnector.scala@0.10.2 (syncedRebalance, rebalance, ref
 """
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
@@ -23,10 +23,9 @@ from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.brokers import BROKER_IDS
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.sim.scheduler import Scheduler
+from kafka_zk.sim.zookeeper import SimZooKeeper
 from kafka_zk.sim.zookeeper_group import Fact, Kind
-
-if TYPE_CHECKING:
-    from tests.rebalance.world import Group
 
 GROUP = "g"
 RETRIES = 4
@@ -35,10 +34,20 @@ TICK_S = 0.1
 COMMIT_EVERY_TICKS = 5
 
 
+class Surroundings(Protocol):
+    """What it shares with the other members of its group (``world.Group``)."""
+
+    zookeeper: SimZooKeeper
+    scheduler: Scheduler
+    session_timeout_ms: int
+    log_ends: dict[TopicPartition, int]
+    facts: list[Fact]
+
+
 class OldConsumer:
     """Joins when made. It re-registers and rebalances by itself after a lost session."""
 
-    def __init__(self, group: "Group", name: str) -> None:
+    def __init__(self, group: Surroundings, name: str) -> None:
         self.group = group
         self.name = name
         self.consumer_id = f"old_{name}"

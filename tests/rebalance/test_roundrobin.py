@@ -13,7 +13,7 @@ from tests.rebalance.groups import Group, equal_members, groups, loads
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_tables(name: str) -> None:
-    """The same as Kafka 0.10.2.2 (tests/peers/test_assignors.py asks it, and 0.8.2.2 where that does not refuse)."""
+    """The same as Kafka 0.10.2.2 (tests/peers/groups/test_assignors.py asks it and, where it serves, 0.8.2.2)."""
     assert RoundRobinAssignor().assign(GOLDEN[name].snapshot) == GOLDEN[name].assignment("roundrobin")
 
 

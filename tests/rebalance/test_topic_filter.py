@@ -1,4 +1,4 @@
-"""White and black lists; the whole list of expressions is compared with Java's in tests/peers/test_assignors.py."""
+"""White and black lists; tests/peers/groups/test_assignors.py compares the whole list of expressions with Java's."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ from typing import BinaryIO
 import pytest
 
 from kafka_zk.embedded.ports import LOCALHOST
+from kafka_zk.embedded.proxy import TcpProxy
 from kafka_zk.registry.client.client import SessionState
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import Claimed, OwnerRegistry, Release
-from kafka_zk.testing.proxy import TcpProxy
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from kafka_zk.testing.zookeeper import Chroot
 from tests.registry.group_lab import GROUP, claims, tp

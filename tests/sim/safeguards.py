@@ -28,14 +28,19 @@ TakeOut = Callable[[Any], None]
 
 def no_sync_of_files(patch: pytest.MonkeyPatch) -> None:
     """``flush.messages`` acknowledges what only the page cache has."""
-    for module in ("segments.log_segments", "manager.log_loader"):
-        patch.setattr(f"kafka_zk.storage.{module}.sync_file", lambda descriptor: None)
+    for module in ("kafka_zk.storage.segments.log_segments", "kafka_zk.storage.manager.log_loader"):
+        patch.setattr(f"{module}.sync_file", lambda descriptor: None)
 
 
 def no_sync_of_directories(patch: pytest.MonkeyPatch) -> None:
     """A new segment is durable, its name is not."""
-    for module in ("segments.log_segments", "manager.log_loader", "log.log", "manager.log_dir"):
-        patch.setattr(f"kafka_zk.storage.{module}.sync_path", lambda path: None)
+    for module in (
+        "kafka_zk.storage.segments.log_segments",
+        "kafka_zk.storage.manager.log_loader",
+        "kafka_zk.storage.log.log",
+        "kafka_zk.storage.manager.log_dir",
+    ):
+        patch.setattr(f"{module}.sync_path", lambda path: None)
 
 
 def acknowledged_before_the_flush(patch: pytest.MonkeyPatch) -> None:

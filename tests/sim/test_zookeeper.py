@@ -1,4 +1,7 @@
-"""The in-memory ZooKeeper keeps the promises of the real one (``tests/registry/test_sim_agrees.py`` compares them)."""
+"""The in-memory ZooKeeper keeps the promises of the real one.
+
+``tests/registry/client/test_client_simulated.py`` compares them.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from tests.integration.extraction_process import DRIVER
-from tests.integration.killed_extraction import KILL_POINTS, PARTITIONS, Deck, IntoParquet
+from tests.integration.spark.extraction_process import DRIVER
+from tests.integration.spark.killed_extraction import KILL_POINTS, PARTITIONS, Deck, IntoParquet
 from tests.peers.processes import wait_until
 from tests.sim.transaction_judge import Observed, faults, summary
 from tests.soak.readers import OurSource

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.storage.cleaner import cleaner
+from tests.storage.cleaner.test_cleaner_model import run_history
 from tests.storage.test_compaction_crash import crash_everywhere
-from tests.storage.test_compaction_model import run_history
 
 pytestmark = pytest.mark.slow
 

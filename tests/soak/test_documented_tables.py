@@ -14,16 +14,17 @@ import pytest
 
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from tests.integration.spark import LOCAL, SMALL
-from tests.integration.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401
-from tests.integration.test_spark_docs import started
-from tests.integration.test_spark_extraction import write
-from tests.peers import jars, spark_versions
-from tests.peers.hdfs import Hdfs
-from tests.peers.hdfs_extraction import hdfs  # noqa: F401
-from tests.peers.s3 import KEYS, REGION, S3
-from tests.peers.s3_extraction import s3  # noqa: F401
-from tests.peers.table_extraction import read_delta, read_iceberg
+from tests.integration.spark.sessions import LOCAL, SMALL
+from tests.integration.spark.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401
+from tests.integration.spark.test_spark_docs import started
+from tests.integration.spark.test_spark_extraction import write
+from tests.peers import jars
+from tests.peers.spark import spark_versions
+from tests.peers.spark.hdfs import Hdfs
+from tests.peers.spark.hdfs_extraction import hdfs  # noqa: F401
+from tests.peers.spark.s3 import KEYS, REGION, S3
+from tests.peers.spark.s3_extraction import s3  # noqa: F401
+from tests.peers.spark.table_extraction import read_delta, read_iceberg
 
 pytestmark = [pytest.mark.integration, pytest.mark.soak]
 

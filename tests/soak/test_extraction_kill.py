@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from tests.integration.extraction_process import DRIVER, EXECUTOR, JAVA, WORKER
-from tests.integration.killed_extraction import (
+from tests.integration.spark.extraction_process import DRIVER, EXECUTOR, JAVA, WORKER
+from tests.integration.spark.killed_extraction import (
     KILL_POINTS,
     ONE_ATTEMPT,
     READING,
@@ -15,7 +15,7 @@ from tests.integration.killed_extraction import (
     KilledExtraction,
     Point,
 )
-from tests.integration.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401
+from tests.integration.spark.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401
 
 pytestmark = [pytest.mark.integration, pytest.mark.soak]
 

@@ -18,8 +18,8 @@ import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
-from tests.integration.extraction_process import DRIVER, EXECUTOR, JAVA, WORKER
-from tests.integration.killed_extraction import (
+from tests.integration.spark.extraction_process import DRIVER, EXECUTOR, JAVA, WORKER
+from tests.integration.spark.killed_extraction import (
     KILL_POINTS,
     READING,
     THREE_ATTEMPTS,
@@ -28,12 +28,12 @@ from tests.integration.killed_extraction import (
     KilledExtraction,
     Point,
 )
-from tests.integration.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401
-from tests.peers.hdfs import Hdfs
-from tests.peers.hdfs_extraction import IntoHdfs, hdfs  # noqa: F401
-from tests.peers.s3 import S3
-from tests.peers.s3_extraction import BETWEEN_FILES, IntoS3, s3  # noqa: F401
-from tests.peers.table_extraction import IntoDelta, IntoIceberg, IntoTable, tables_cluster  # noqa: F401
+from tests.integration.spark.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401
+from tests.peers.spark.hdfs import Hdfs
+from tests.peers.spark.hdfs_extraction import IntoHdfs, hdfs  # noqa: F401
+from tests.peers.spark.s3 import S3
+from tests.peers.spark.s3_extraction import BETWEEN_FILES, IntoS3, s3  # noqa: F401
+from tests.peers.spark.table_extraction import IntoDelta, IntoIceberg, IntoTable, tables_cluster  # noqa: F401
 from tests.sim import played
 
 pytestmark = [pytest.mark.integration, pytest.mark.soak]

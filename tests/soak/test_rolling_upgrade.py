@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.mixed_cluster import members, not_read
+from tests.peers.clusters.mixed_cluster import members, not_read
 from tests.peers.processes import wait_until
 from tests.soak.replicated_cluster import OURS, SESSION_TIMEOUT_S, Kind, ReplicatedCluster
 from tests.soak.replication_rounds import KILL, TOPIC, Fault, ReplicationRounds

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.registry.broken_scripts import on_ensemble
+from tests.registry.client.broken_scripts import on_ensemble
 from tests.soak.zookeeper_ensemble import ZooKeeperEnsemble
 
 pytestmark = pytest.mark.soak

@@ -4,7 +4,7 @@ A tenth of ``--rounds``; 50, and a line in tests/sim/played.txt:
 
     KAFKA_ZK_RECORD_ROUNDS=1 python -m pytest -s -m soak tests/soak/test_transactional_extraction.py --rounds 500
 
-A slice of the same: tests/integration/test_transactional_extraction.py.
+A slice of the same: tests/integration/spark/test_transactional_extraction.py.
 """
 
 from pathlib import Path

@@ -1,6 +1,7 @@
 """Damaged files: each kind of damage to each file of a log directory, and what a start serves afterwards.
 
-The results are stored in ``damaged_files.json``, which ``damaged_files_page`` and tests/peers/damaged_files.py write.
+The results are stored in ``damaged_files.json``, which ``damaged_files_page`` and
+tests/peers/logs/damaged_files.py write.
 """
 
 from __future__ import annotations

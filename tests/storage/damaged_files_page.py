@@ -29,9 +29,10 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "damaged-files.md"
 _HEAD = """# Damaged files
 
 What a broker serves after one file of its log directory was damaged: kafka-zk and Apache Kafka 3.9.1, each started on
-a copy of the same directory. `python -m tests.peers.damaged_files` starts both and writes this page.
-`tests/storage/test_damaged_files.py` and `tests/peers/test_damaged_files.py` check that it is true, and that kafka-zk
-is never worse: it starts where Kafka starts, serves what Kafka serves, and serves nothing that was not produced.
+a copy of the same directory. `python -m tests.peers.logs.damaged_files` starts both and writes this page.
+`tests/storage/test_damaged_files.py` and `tests/peers/logs/test_damaged_files.py` check that it is true, and that
+kafka-zk is never worse: it starts where Kafka starts, serves what Kafka serves, and serves nothing that was not
+produced.
 
 The directory has three topics of one partition with {end} offsets each, in ten segments and nine leader epochs:
 one with deleted records (DeleteRecords) and an idempotent producer, one with transactions that were committed, aborted

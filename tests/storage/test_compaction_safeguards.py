@@ -10,8 +10,8 @@ import pytest
 from kafka_zk.storage.cleaner import cleaned_transactions, cleaner, log_to_clean, offset_map, record_filter
 from kafka_zk.storage.segments import log_segments, segment_swap
 from tests.storage.cleaner import test_log_to_clean, test_record_filter
+from tests.storage.cleaner.test_cleaner_model import run_history
 from tests.storage.test_compaction_crash import crash_everywhere
-from tests.storage.test_compaction_model import run_history
 
 pytestmark = pytest.mark.slow
 

@@ -1,6 +1,7 @@
 """Each kind of damage to each file of a log directory, after a clean stop and after a kill: what a start serves.
 
-The expectations are stored in ``damaged_files.json``; tests/peers/test_damaged_files.py compares them with brokers.
+The expectations are stored in ``damaged_files.json``; tests/peers/logs/test_damaged_files.py compares them with
+brokers.
 """
 
 from pathlib import Path

@@ -6,7 +6,7 @@ reactor's stack and finds the request on it, so that requests themselves note no
 counts: it is exact however busy the machine is, and sees also what kept every thread of the process from running.
 
 Losing the ZooKeeper session of a process that stays frozen is not done here, see ``registry.client.pulse``.
-Tests: tests/kafka_zk/broker/metrics/test_watchdog.py, tests/integration/test_frozen_broker.py.
+Tests: tests/kafka_zk/broker/metrics/test_watchdog.py, tests/integration/brokers/test_frozen_broker.py.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """A follower's fetch of one partition: who may, whether its log has parted from the leader's, what it is given.
 
 Source: Partition.fetchRecords, followerReplicaOrThrow and readRecords@3.9. Tests:
-tests/kafka_zk/broker/handlers/test_follower_fetch.py.
+tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
 """
 
 from typing import NamedTuple

@@ -3,7 +3,7 @@
 A follower has one fetch under way for all partitions of a leader. If that waits for records while the follower hears of
 a partition that this broker leads now, nothing of it is fetched before the wait is over, and nothing is acknowledged
 that waits for this follower. (Kafka leaves it at ``replica.fetch.wait.max.ms``.) Tests:
-tests/kafka_zk/broker/handlers/test_follower_fetch.py.
+tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
 """
 
 from collections.abc import Callable

@@ -4,7 +4,7 @@ A fetch may let a follower join the ISR and the high watermark advance; ``shrink
 the ISR go to the controller, and the partition takes its answer. The driver of ``isr_state`` and ``remote_replicas``.
 
 Source: updateFollowerFetchState, maybeExpandIsr, maybeShrinkIsr and submitAlterPartition in Partition.scala@3.9. Tests:
-tests/kafka_zk/broker/handlers/test_follower_fetch.py.
+tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -4,7 +4,7 @@ Appends, reads and truncations go on meanwhile; retention and compaction wait. A
 copied anew. What a stop or a crash interrupts begins anew when the partition is led or followed again.
 
 Source: ReplicaAlterLogDirsThread.scala, ReplicaManager.alterReplicaLogDirs@3.9. Tests:
-tests/kafka_zk/broker/handlers/test_alter_replica_log_dirs.py.
+tests/kafka_zk/broker/handlers/data/test_alter_replica_log_dirs.py.
 """
 
 from collections.abc import Callable

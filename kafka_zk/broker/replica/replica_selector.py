@@ -2,7 +2,8 @@
 
 Only a leader is asked, and it names only replicas in sync that have the offset. Pure.
 Source: ReplicaManager.findPreferredReadReplica, RackAwareReplicaSelector.java, ReplicaView.java@3.9.
-Tests: tests/kafka_zk/broker/replica/test_replica_selector.py, tests/kafka_zk/broker/handlers/test_closest_replica.py.
+Tests: tests/kafka_zk/broker/replica/test_replica_selector.py,
+tests/kafka_zk/broker/handlers/data/test_preferred_read_replica.py.
 """
 
 from collections.abc import Iterable

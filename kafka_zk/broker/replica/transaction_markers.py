@@ -1,6 +1,7 @@
 """The markers that a transaction coordinator has written into the logs of a transaction's partitions.
 
-Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/broker/handlers/test_transactions_in_logs.py.
+Source: KafkaApis.handleWriteTxnMarkersRequest@3.9.
+Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 (KIP-890): otherwise nobody would ever end it there.
 
 Source: ReplicaManager.maybeStartTransactionVerificationForPartitions and handleProduceAppend@3.9.
-Tests: tests/kafka_zk/broker/handlers/test_transactions_in_logs.py.
+Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -6,7 +6,7 @@ then becomes the leader, the records may be truncated, and the new coordinator d
 Its records are then committed by the marker of the producer's next transaction.
 
 Kafka 3.9 serves at once: TransactionStateManager.loadTransactionMetadata. Our group coordinators do, too: a commit of
-offsets that is retried is always appended again. Tests: tests/kafka_zk/broker/handlers/test_committed_log.py.
+offsets that is retried is always appended again. Tests: tests/kafka_zk/broker/transaction/test_committed_log.py.
 """
 
 from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_zk.embedded.control_socket import Refused
 from kafka_zk.embedded.ports import can_listen
-from kafka_zk.testing.proxied_cluster import Link, ProxiedCluster
+from kafka_zk.embedded.proxied_cluster import Link, ProxiedCluster
 
 if TYPE_CHECKING:
     from kafka_zk.embedded.broker import BrokerProcess

@@ -10,13 +10,13 @@ from kafka_zk.cli.terminal.options import zookeeper_properties
 from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
 from kafka_zk.embedded import control_socket
 from kafka_zk.embedded.control_socket import NotReached
+from kafka_zk.embedded.session_expiry import SessionUnknown, expire_session
 from kafka_zk.registry.client import connect_string
 from kafka_zk.registry.client.errors import NoNode
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.client.security_keys import zookeeper_security
 from kafka_zk.registry.controller import ControllerRegistry
 from kafka_zk.registry.znodes.brokers import broker_path
-from kafka_zk.testing.sessions import SessionUnknown, expire_session
 
 CONTROLLER = "controller"
 EXPIRE = "expire"

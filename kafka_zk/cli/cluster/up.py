@@ -145,7 +145,7 @@ def _kind_of_cluster(proxies: bool, properties: dict[str, str]) -> "type[Embedde
             from kafka_zk.embedded.cluster import EmbeddedCluster
 
             return EmbeddedCluster
-        from kafka_zk.testing.proxied_cluster import ProxiedCluster
+        from kafka_zk.embedded.proxied_cluster import ProxiedCluster
     if chosen := _proxy_keys(properties):
         raise click.UsageError(f"-o {chosen[0]}: up --proxies sets it for each broker")
     return ProxiedCluster
@@ -153,7 +153,7 @@ def _kind_of_cluster(proxies: bool, properties: dict[str, str]) -> "type[Embedde
 
 def _proxy_keys(properties: dict[str, str]) -> list[str]:
     """The overrides that proxies are in the way of."""
-    from kafka_zk.testing.proxied_cluster import PROXY_KEYS
+    from kafka_zk.embedded.proxied_cluster import PROXY_KEYS
 
     return sorted(PROXY_KEYS & properties.keys())
 

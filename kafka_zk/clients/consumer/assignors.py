@@ -4,7 +4,7 @@ Pure. The work is that of ``rebalance``'s assignors, with one thread per member.
 of their group.instance.id, then the others in the order of their member ids, as in Kafka.
 
 Source: AbstractPartitionAssignor, RangeAssignor, RoundRobinAssignor, CooperativeStickyAssignor.java@3.9, but for racks.
-Tests: tests/kafka_zk/clients/consumer/test_assignors.py, tests/peers/test_consumer_assignors.py.
+Tests: tests/kafka_zk/clients/consumer/test_assignors.py, tests/peers/groups/test_consumer_assignors.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence

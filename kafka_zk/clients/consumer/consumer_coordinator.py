@@ -3,7 +3,8 @@
 All methods on the reactor's thread, but ``may_act``. Commits are written one after another, each only under the
 ownership in which it was asked for, be it in a later generation, so no offset goes back by itself.
 Source: ConsumerCoordinator.java@3.9. Tests: tests/kafka_zk/clients/consumer/test_consumer_rebalancing.py,
-test_consumer_closing.py, tests/integration/test_consumer.py, test_mixed_broker_group.py.
+test_consumer_closing.py, tests/integration/clients/test_consumer.py,
+tests/integration/groups/test_mixed_broker_group.py.
 """
 
 from collections import Counter

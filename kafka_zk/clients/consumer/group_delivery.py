@@ -3,7 +3,8 @@ are lost.
 
 Implements ``rebalance.delivery.Delivery`` on top of the fetch state. A partition that is owned has a claim here; one
 that is over is never mistaken for a newer one of the same partition. On the reactor's thread, except for the hand-outs
-of the streams. Tests: tests/kafka_zk/clients/consumer/test_zookeeper_delivery.py, test_zookeeper_offsets.py.
+of the streams. Tests: tests/kafka_zk/clients/consumer/test_zookeeper_consumer_delivery.py,
+test_zookeeper_consumer_offsets.py.
 """
 
 import math

@@ -9,7 +9,7 @@ fenced beyond that, as with Kafka's own consumer. On the reactor's thread.
 
 Source: ZookeeperConsumerConnector.scala@0.8.2.2 and 0.10.2.2.
 Tests: tests/kafka_zk/clients/consumer/test_offsets_in_kafka.py,
-tests/integration/test_offsets_storage.py, tests/peers/test_offsets_storage.py.
+tests/integration/groups/test_offsets_storage.py, tests/peers/groups/test_offsets_storage.py.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping

@@ -2,7 +2,7 @@
 
 The ids are all that EndTxn needs. Until then readers with read_committed see nothing of the transaction; if nobody ends
 it, the coordinator aborts it after ``transaction.timeout.ms``. Source: KIP-939 (the idea and the name), EndTxn@3.9.
-Tests: tests/integration/test_spark_sink.py.
+Tests: tests/integration/spark/test_spark_sink.py.
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,7 @@
 The driver of ``transaction_state``, on the reactor's thread. One request to the coordinator at a time, so that none
 overtakes another; what waiting may cure is asked again until the transaction no longer wants it.
 
-Source: TransactionManager.java@3.9. Tests: tests/kafka_zk/clients/producer/test_transactions.py.
+Source: TransactionManager.java@3.9. Tests: tests/kafka_zk/clients/producer/test_transaction_manager.py.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping

@@ -16,6 +16,7 @@ from kafka_zk.clients.producer.future import RecordFuture
 from kafka_zk.embedded.spark_packages import obstacle
 from kafka_zk.learn.demo import whereabouts
 from kafka_zk.learn.demo.cluster import DemoCluster
+from kafka_zk.learn.demo.demo_lake import DemoLake
 from kafka_zk.learn.demo.errors import DemoFailed
 from kafka_zk.learn.demo.failover import Failover
 from kafka_zk.learn.demo.flights import KEY_COLUMN, count_flights, find_flights, read_flights
@@ -28,7 +29,6 @@ from kafka_zk.learn.demo.group import (
     ZookeeperDemoGroup,
     members_trace,
 )
-from kafka_zk.learn.demo.lake import DemoLake
 from kafka_zk.learn.demo.show import Show
 from kafka_zk.learn.demo.tally import Tally
 from kafka_zk.registry import znode_tree

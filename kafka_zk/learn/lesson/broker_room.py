@@ -16,6 +16,7 @@ from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.embedded.session_expiry import SessionUnknown, expire_session
 from kafka_zk.learn.lesson.errors import LessonFailed
 from kafka_zk.learn.lesson.replica_log import ReplicaLog, read_log
 from kafka_zk.learn.lesson.teacher import Teacher
@@ -30,7 +31,6 @@ from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blo
 from kafka_zk.registry.controller import ControllerRegistry
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, decode_state, state_path
-from kafka_zk.testing.sessions import SessionUnknown, expire_session
 
 PATIENCE_S = 60
 BROKERS = 3

@@ -21,11 +21,11 @@ from pathlib import Path
 
 from kafka_zk.embedded.probe import ask_broker
 from kafka_zk.embedded.process import ChildProcess
+from kafka_zk.embedded.session_expiry import session_password
 from kafka_zk.embedded.supervisor import Supervisor
 from kafka_zk.registry.client import connect_string
 from kafka_zk.registry.client.close_session import close_session
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.testing.sessions import session_password
 from tests.bench.compare.sent import in_log, in_metrics
 from tests.bench.compare.written import Written, of_kraft, of_zookeeper
 from tests.bench.partition_wire import Wire

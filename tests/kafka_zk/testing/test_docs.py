@@ -9,9 +9,9 @@ import pytest
 
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.embedded.proxy import TcpProxy
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.testing import options, plugin
-from kafka_zk.testing.proxy import TcpProxy
 from kafka_zk.testing.zookeeper import Chroot
 from tests.kafka_zk.testing.runs import ROOT, run_pytest
 

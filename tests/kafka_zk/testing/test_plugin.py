@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.embedded.session_expiry import SessionUnknown, session_password
 from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.errors import ConnectionLoss
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.testing.plugin import MakeTopic, MakeZkClient
-from kafka_zk.testing.sessions import SessionUnknown, session_password
 from kafka_zk.testing.zookeeper import Chroot
 from tests.integration.processes import wait_for
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import pytest
 
 from kafka_zk.embedded.ports import LOCALHOST, free_port
+from kafka_zk.embedded.session_expiry import session_password
 from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.close_session import CLOSE_REQUEST, SHORTEST_MS, close_session, connect_request, packet
 from kafka_zk.registry.client.kazoo_blocking import run_blocking
-from kafka_zk.testing.sessions import session_password
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from kafka_zk.testing.zookeeper import Chroot
 

@@ -7,6 +7,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.embedded.proxy import TcpProxy
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client.client import Create, Operation, RegistryClient, SessionState, WatchedEvent, ZnodeStat
 from kafka_zk.registry.client.errors import ConnectionTimeout, MultiFailed, NodeExists, SessionLost
@@ -14,7 +15,6 @@ from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blo
 from kafka_zk.registry.client.pipeline import results
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.testing.proxy import TcpProxy
 from kafka_zk.testing.zookeeper import Chroot
 
 pytestmark = pytest.mark.integration

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 from twisted.internet.defer import ensureDeferred
 
+from kafka_zk.embedded.proxy import TcpProxy
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client.client import Check, Create, Delete, EventType, SessionState, SetData, WatchedEvent
 from kafka_zk.registry.client.errors import (
@@ -26,7 +27,6 @@ from kafka_zk.registry.controller import ControllerRegistry, Elected, Lost
 from kafka_zk.registry.paths import ensure_persistent_paths
 from kafka_zk.registry.unclean_starts import read_unclean_starts
 from kafka_zk.registry.znodes.unclean_start import UNCLEAN_STARTS
-from kafka_zk.testing.proxy import TcpProxy
 from kafka_zk.testing.zookeeper import Chroot
 from tests.registry.twisted_lab import SESSION_TIMEOUT_MS, Lab, deferred_in_thread, opened
 from tests.registry.world import broker_info

@@ -33,7 +33,7 @@ def test_a_run_that_loses_zookeeper_says_so_and_that_the_next_goes_on(
         def run(self) -> None:
             raise error("words")
 
-    monkeypatch.setattr("kafka_zk.spark_jobs.extraction.lakes.Lakes", lambda *_: Nothing())
+    monkeypatch.setattr("kafka_zk.spark_jobs.extraction.lakes_by_format.Lakes", lambda *_: Nothing())
     monkeypatch.setattr(job, "Connections", lambda *_: nullcontext(Nothing()))
     monkeypatch.setattr(job, "_idle_report", lambda *_: None)
     monkeypatch.setattr(job, "ExtractionRun", Run)

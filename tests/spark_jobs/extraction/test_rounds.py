@@ -127,7 +127,7 @@ def test_a_run_looks_at_its_target_again_where_a_registry_may_have_changed_the_c
     monkeypatch: pytest.MonkeyPatch, checked: bool, value_format: str | None, looks: int
 ) -> None:
     lake, connections = Mock(), Mock()
-    monkeypatch.setattr("kafka_zk.spark_jobs.extraction.lakes.Lakes", lambda *_: lake)
+    monkeypatch.setattr("kafka_zk.spark_jobs.extraction.lakes_by_format.Lakes", lambda *_: lake)
     monkeypatch.setattr(module.job, "run_blocking", lambda coroutine: BEHIND)
     monkeypatch.setattr(module.job, "ExtractionRun", Mock())
     extraction = Extraction(

@@ -1,4 +1,5 @@
-"""The fence of a plan in a table; tables and files are in memory. With Spark: tests/peers/test_spark_tables.py."""
+"""The fence of a plan in a table; tables and files are in memory. With Spark:
+tests/peers/spark/test_spark_tables.py."""
 
 from typing import Any
 

@@ -46,7 +46,7 @@ def test_large_ranges_are_cut_in_proportion_and_small_ones_are_not() -> None:
 
 
 def test_pieces_have_the_bounds_that_sparks_own_source_gives_them() -> None:
-    """tests/peers/test_spark_source.py compares them with Spark's; here is what differs from plain proportion."""
+    """tests/peers/spark/test_spark_source.py compares them with Spark's; here is what differs from plain proportion."""
     ranges = [OffsetRange("t", 0, 0, 6), OffsetRange("t", 1, 0, 3)]
     assert [piece.until_offset for piece in split(ranges[:1], min_partitions=4)] == [1, 2, 4, 6]
     limited_first = split(ranges, min_partitions=5, max_records=4)

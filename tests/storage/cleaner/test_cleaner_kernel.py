@@ -15,9 +15,9 @@ from kafka_zk.storage.cleaner.offset_map import OffsetMap
 from kafka_zk.storage.cleaner.record_filter import Chosen, choose, places
 from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.records.record_batch import HEADER_SIZE, BatchHeader, RecordBatchBuilder, read_header
+from tests.storage.cleaner.test_cleaner_model import run_history
 from tests.storage.compacted import check
 from tests.storage.helpers import T0
-from tests.storage.test_compaction_model import run_history
 
 pytest.importorskip("numba")
 

@@ -1,6 +1,6 @@
 """``meta.properties`` as a power loss or a person may leave it: a start does what a start of Kafka 3.9.1 does.
 
-tests/peers/test_damaged_files.py compares the two.
+tests/peers/logs/test_damaged_files.py compares the two.
 """
 
 from pathlib import Path

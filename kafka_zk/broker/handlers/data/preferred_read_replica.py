@@ -1,6 +1,6 @@
 """Fetch: which consumers are sent to another replica of a partition, near them (KIP-392).
 
-Tests: tests/kafka_zk/broker/replica/test_replica_selector.py, tests/integration/test_closest_replica.py.
+Tests: tests/kafka_zk/broker/replica/test_replica_selector.py, tests/integration/brokers/test_closest_replica.py.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """A Produce request with batches inside a transaction: who may send it, and whether the coordinator knows of it.
 
 Source: KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend@3.9.
-Tests: tests/kafka_zk/broker/handlers/test_transactions_in_logs.py.
+Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

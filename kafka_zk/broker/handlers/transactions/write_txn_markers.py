@@ -1,6 +1,7 @@
 """WriteTxnMarkers: a transaction coordinator has the ends of transactions written into the logs of this broker.
 
-Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/broker/handlers/test_transactions_in_logs.py.
+Source: KafkaApis.handleWriteTxnMarkersRequest@3.9.
+Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
 """
 
 from collections.abc import Awaitable, Mapping, Sequence

@@ -22,7 +22,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes import admin
 from tests.kafka_zk.broker.controller.test_alter_partition import propose
-from tests.kafka_zk.broker.controller.test_faults import check, heal
+from tests.kafka_zk.broker.controller.test_failures import check, heal
 from tests.kafka_zk.broker.controller.test_machines import T0, context, info
 from tests.kafka_zk.broker.controller.world import Cluster
 

@@ -18,7 +18,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestHeader, response_body_position
 from kafka_zk.storage.log.producer_snapshot import ProducerEntry
-from tests.kafka_zk.broker.handlers.conftest import CONTEXT, Harness
+from tests.kafka_zk.broker.conftest import CONTEXT, Harness
 
 pytestmark = pytest.mark.slow
 

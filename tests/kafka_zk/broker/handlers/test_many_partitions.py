@@ -17,8 +17,8 @@ from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from tests.kafka_zk.broker.handlers.conftest import Harness, batch, leader_and_isr, live_config, update_metadata
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import produce
+from tests.kafka_zk.broker.conftest import Harness, batch, leader_and_isr, live_config, update_metadata
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import produce
 
 Make = Callable[..., Harness]
 COUNT = 6

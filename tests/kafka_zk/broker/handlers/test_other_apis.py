@@ -9,8 +9,8 @@ from kafka_zk.broker.handlers.table import OFFERED_VERSIONS
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from tests.kafka_zk.broker.handlers.conftest import Harness, batch
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import produce, produced
+from tests.kafka_zk.broker.conftest import Harness, batch
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import produce, produced
 
 Make = Callable[..., Harness]
 

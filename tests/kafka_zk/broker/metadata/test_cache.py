@@ -6,7 +6,7 @@ import pytest
 
 from kafka_zk.broker.metadata.cache import EncodedTopic, MetadataCache, PartitionInfo
 from kafka_zk.protocol import uuids
-from tests.kafka_zk.broker.handlers.conftest import update_metadata
+from tests.kafka_zk.broker.conftest import update_metadata
 
 LED = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "replicas": [0]}
 

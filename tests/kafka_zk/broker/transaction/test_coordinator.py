@@ -20,7 +20,7 @@ from kafka_zk.broker.transaction.state_manager import TransactionStateManager
 from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
-from tests.kafka_zk.broker.handlers.conftest import Harness, harness  # noqa: F401
+from tests.kafka_zk.broker.conftest import Harness
 
 T0 = TopicPartition("t", 0)
 NONE = ErrorCode.NONE
@@ -28,7 +28,7 @@ NOW_MS = 1_700_000_000_000
 
 
 @pytest.fixture
-def broker(harness: Callable[..., Harness]) -> Harness:  # noqa: F811
+def broker(harness: Callable[..., Harness]) -> Harness:
     made = harness(**{"transaction.state.log.num.partitions": "1"})
     made.lead("t")
     made.lead(TRANSACTION_STATE_TOPIC)

@@ -10,7 +10,7 @@ import pytest
 from kafka_zk.cli.cluster.cluster_actions import ClusterActions
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.control_socket import Refused
-from kafka_zk.testing.proxied_cluster import ProxiedCluster
+from kafka_zk.embedded.proxied_cluster import ProxiedCluster
 
 
 @pytest.mark.parametrize(

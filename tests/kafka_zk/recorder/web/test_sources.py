@@ -9,8 +9,8 @@ from kafka_zk.recorder.timeline.trace_file import TraceWriter
 from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.sources import LogSource, TraceSource
 from kafka_zk.registry.client.events import WatchArmed
-from tests.registry.test_snapshot import snapshot, znode
-from tests.registry.test_transaction_log import HEADER, record, text
+from tests.kafka_zk.recorder.zookeeper_files.test_snapshot import snapshot, znode
+from tests.kafka_zk.recorder.zookeeper_files.test_transaction_log import HEADER, record, text
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.records.compression import Compression
 from kafka_zk.storage.records.legacy_message_set import LegacyMessage, read_message_set, write_message_set
-from tests.kafka_zk.broker.handlers.conftest import Harness, batch
-from tests.kafka_zk.broker.handlers.test_produce_and_fetch import fetch, fetched, produce, produced, values
+from tests.kafka_zk.broker.conftest import Harness, batch
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce, produced, values
 
 Make = Callable[..., Harness]
 NOW_MS = 1_700_000_000_000

@@ -1,0 +1,118 @@
+"""A cluster whose brokers reach ZooKeeper, and each other, through proxies, so that each can be cut off or slowed down.
+
+Clients still connect to the brokers directly: a broker that is cut off from the rest goes on answering them, which is
+what makes a broken network interesting. Each broker has a listener of its own for other brokers, ``REPLICATION``.
+"""
+
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from kafka_zk.embedded.broker import BrokerProcess
+from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.embedded.local_ports import local_ports
+from kafka_zk.embedded.ports import LOCALHOST, free_port
+from kafka_zk.embedded.proxy import TcpProxy
+from kafka_zk.registry.client import connect_string
+
+LISTENER = "REPLICATION"
+PROXY_KEYS = frozenset(
+    ("inter.broker.listener.name", "security.inter.broker.protocol", "listener.security.protocol.map")
+)
+"""What is set for each broker, beyond what every embedded broker has."""
+
+
+class Link(StrEnum):
+    """What a broker can be cut off from."""
+
+    ZOOKEEPER = "zookeeper"
+    BROKERS = "brokers"
+
+
+class ProxiedCluster(EmbeddedCluster):
+    """As ``EmbeddedCluster``, with ``cut``, ``delay`` and ``mend``. The proxies run in threads of this process."""
+
+    def __init__(self, data_dir: Path, **options: Any) -> None:
+        super().__init__(data_dir, **options)
+        self._proxies: dict[int, Mapping[Link, TcpProxy]] = {}
+        self._cut: dict[int, set[Link]] = {}
+        self._delays_s: dict[tuple[int, Link], float] = {}
+
+    def cut_links(self, broker_id: int) -> Collection[Link]:
+        """What the broker is cut off from now."""
+        return frozenset(self._cut.get(broker_id, ()))
+
+    def cut(self, broker_id: int, links: Collection[Link]) -> None:
+        """Reset these connections of a broker and refuse new ones, in both directions, until ``mend``."""
+        self._cut.setdefault(broker_id, set()).update(links)
+        for link in links:
+            self._proxies[broker_id][link].cut()
+        if Link.BROKERS in links:
+            ports = local_ports(self.brokers[broker_id].pid)
+            for proxies in self._proxies.values():
+                proxies[Link.BROKERS].drop_connections_from(ports)
+
+    def delays_s(self, broker_id: int) -> dict[Link, float]:
+        """How long everything on these connections of a broker is held back now, in each direction."""
+        return {link: delay_s for (number, link), delay_s in self._delays_s.items() if number == broker_id}
+
+    def delay(self, broker_id: int, links: Collection[Link], delay_s: float) -> None:
+        """Hold back everything on these connections of a broker, in both directions, until ``mend``."""
+        for link in links:
+            self._delays_s[broker_id, link] = delay_s
+            self._proxies[broker_id][link].delay_s = delay_s
+
+    def mend(self, broker_id: int) -> None:
+        """Let it connect to everything again, without delay."""
+        self._cut.pop(broker_id, None)
+        for link, proxy in self._proxies[broker_id].items():
+            self._delays_s.pop((broker_id, link), None)
+            proxy.delay_s = 0.0
+            proxy.restore()
+
+    def stop(self) -> list[str]:
+        """As of EmbeddedCluster; the connections are mended first, so that brokers can end as they should."""
+        for broker_id in {*self._cut, *(number for number, _ in self._delays_s)}:
+            self.mend(broker_id)
+        complaints = super().stop()
+        self._stop_proxies()
+        return complaints
+
+    def kill(self) -> None:
+        super().kill()
+        self._stop_proxies()
+
+    def _stop_proxies(self) -> None:
+        for proxies in self._proxies.values():
+            for proxy in proxies.values():
+                proxy.stop()
+        self._proxies.clear()
+
+    def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
+        servers, chroot = connect_string.parse(self.zookeeper_connect)
+        inner_port = free_port()
+        zookeeper = TcpProxy(*servers[0]).start()
+        others = TcpProxy(LOCALHOST, inner_port).start()
+        others.refuses = self._comes_from_a_cut_broker
+        others.delay_s_from = self._delay_s_from
+        self._proxies[broker_id] = {Link.ZOOKEEPER: zookeeper, Link.BROKERS: others}
+        client_listener = f"PLAINTEXT://{LOCALHOST}:{port}"
+        properties = {
+            **self._properties,
+            "listeners": f"{client_listener},{LISTENER}://{LOCALHOST}:{inner_port}",
+            "advertised.listeners": f"{client_listener},{LISTENER}://{others.address}",
+            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{LISTENER}:PLAINTEXT",
+            "inter.broker.listener.name": LISTENER,
+        }
+        connect = zookeeper.address + chroot
+        return BrokerProcess(folder, broker_id, port, connect, properties, self.trace, self._supervisor())
+
+    def _comes_from_a_cut_broker(self, port: int) -> bool:
+        cut = [broker_id for broker_id, links in self._cut.items() if Link.BROKERS in links]
+        return any(port in local_ports(self.brokers[broker_id].pid) for broker_id in cut)
+
+    def _delay_s_from(self, port: int) -> float:
+        """Of the broker that made this connection to another one."""
+        slow = [(number, delay_s) for (number, link), delay_s in list(self._delays_s.items()) if link is Link.BROKERS]
+        return max((s for number, s in slow if port in local_ports(self.brokers[number].pid)), default=0.0)

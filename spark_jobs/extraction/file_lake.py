@@ -1,0 +1,121 @@
+"""Where an extraction to files goes: Spark writes the staging folder, ``range_folders.py`` publishes it.
+
+The folders are in Hadoop's file systems as Spark sees them; how each class of store publishes is ``stores.py``.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from kafka_zk.spark_jobs.errors import WronglyAsked
+from kafka_zk.spark_jobs.extraction import file_sizes, partitioning
+from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
+from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
+from kafka_zk.spark_jobs.extraction.manifest import Manifest
+from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.progress import JobProgress, Progress
+from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
+from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
+from kafka_zk.spark_jobs.extraction.record_frames import RecordFrames
+from kafka_zk.spark_jobs.extraction.spark_failure import first_line
+from kafka_zk.spark_jobs.extraction.stores import Publication, missing_module, publication
+from kafka_zk.spark_jobs.extraction.table_formats import is_table
+from kafka_zk.spark_jobs.extraction.undecodable import Staged
+
+_TO_MICROS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS[XXXXX]",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+_TEXT_OPTIONS = {
+    "json": _TO_MICROS,
+    "csv": {**_TO_MICROS, "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"},
+}
+"""By Spark's defaults these files hold milliseconds, and CSV no spaces round a text."""
+_COMMITTER = "mapreduce.fileoutputcommitter.algorithm.version"
+
+
+class FileLake:
+    """One run's writer. Every manifest says its own target, so that of an earlier run is found too."""
+
+    def __init__(self, spark: Any, extraction: Extraction, progress: Progress) -> None:
+        self._spark = spark
+        self._extraction = extraction
+        self._progress = progress
+        self._files = HadoopFiles(spark)
+        self._folders = RangeFolders(self._files, lambda paths: int(spark.read.parquet(*paths).count()))
+        self._frames = RecordFrames(spark, extraction)
+
+    @property
+    def cores(self) -> int:
+        """How many tasks Spark runs at once, now: executors may come and go."""
+        return int(self._spark.sparkContext.defaultParallelism)
+
+    def qualified(self, folder: str) -> str:
+        """The folder as an absolute URI."""
+        return self._files.qualified(folder)
+
+    def check(self) -> None:
+        """Before anything is begun. Raises: WronglyAsked."""
+        self._check_target()
+        self.check_columns()
+
+    def _check_target(self) -> None:
+        target = self._extraction.target
+        try:
+            if self._files.is_file(target):
+                raise WronglyAsked(f"{target} is a file, not a folder")
+        except Py4JJavaError as error:
+            hadoop = str(self._spark._jvm.org.apache.hadoop.util.VersionInfo.getVersion())
+            told = missing_module(target, str(error), hadoop)
+            raise WronglyAsked(told or f"{target}: {first_line(error)}") from error
+
+    def check_columns(self) -> None:
+        """Raises: WronglyAsked, RegistryFailed."""
+        self._frames.check()
+
+    def empty(self) -> Any:
+        """What would be written of no records at all."""
+        return self._frames.empty()
+
+    def staged(self, manifest: Manifest) -> Any:
+        """What lies in the staging folder."""
+        return self._spark.read.schema(self.empty().schema).parquet(self._folders.staging(manifest))
+
+    def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
+        """Write the records that the tasks read to the manifest's staging folder; returns what was written."""
+        self._progress(0, sum(tasks.sizes))  # Spark takes seconds before its first task begins
+        frame, counted = self._frames.to_write(tasks, bootstrap_servers)
+        terms = () if is_table(self._extraction.format) else self._extraction.partition_by
+        writer = frame.write.format(manifest.format).options(**_TEXT_OPTIONS.get(manifest.format, {}))
+        if terms:
+            writer = writer.partitionBy(*partitioning.columns(terms))
+        if publication(manifest.target) is Publication.COPY:  # where a rename is a copy, one less
+            writer = writer.option(_COMMITTER, "2")
+        staging = self._folders.staging(manifest)
+        with (
+            file_sizes.aiming_at(self._spark, self._extraction.target_file_bytes),
+            JobProgress(self._spark, staging, tasks.sizes, self._progress),
+        ):
+            writer.save(staging)
+        staged = counted()
+        self._folders.complete(manifest, self._extraction.group, staged.records)
+        return staged
+
+    def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
+        """The records that cannot be decoded, as they are; the tasks' ranges are read again for it."""
+        return self._frames.undecodable(tasks, bootstrap_servers)
+
+    def published(self, manifest: Manifest) -> str:
+        return self._folders.published(manifest)
+
+    def is_published(self, manifest: Manifest) -> bool:
+        return self._folders.is_published(manifest)
+
+    def publish(self, manifest: Manifest) -> None:
+        """Make the range's folder visible; done before, it does nothing. Raises: ExtractionFailed."""
+        self._folders.publish(manifest)
+
+    def discard(self, manifest: Manifest) -> None:
+        """Remove the staging folder, if it is there."""
+        self._folders.discard(manifest)

@@ -1,0 +1,77 @@
+"""Where an extraction goes, by format: range folders, or the tables of Delta and Iceberg.
+
+What an earlier run has left may be of another format than what is asked for now, so every manifest says its own.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
+from kafka_zk.spark_jobs.extraction.file_lake import FileLake
+from kafka_zk.spark_jobs.extraction.manifest import Manifest
+from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.progress import Progress
+from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
+from kafka_zk.spark_jobs.extraction.table_formats import DELTA, ICEBERG
+from kafka_zk.spark_jobs.extraction.table_lake import DeltaTables, IcebergTables, TableLake
+from kafka_zk.spark_jobs.extraction.undecodable import Staged
+
+
+class Lakes:
+    """The lake of each format, over one session."""
+
+    def __init__(self, spark: Any, extraction: Extraction, progress: Progress) -> None:
+        self._asked = extraction.format
+        self._folders = FileLake(spark, extraction, progress)
+        self._tables = {
+            DELTA: TableLake(self._folders, DeltaTables(spark), extraction),
+            ICEBERG: TableLake(self._folders, IcebergTables(spark), extraction),
+        }
+
+    @property
+    def cores(self) -> int:
+        """How many tasks Spark runs at once."""
+        return self._folders.cores
+
+    def qualified(self, target: str) -> str:
+        return self._of(self._asked).qualified(target)
+
+    def check(self) -> None:
+        """Before anything is begun. Raises: WronglyAsked."""
+        self._of(self._asked).check()
+
+    def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
+        return self._of(manifest.format).stage(manifest, tasks, bootstrap_servers)
+
+    def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
+        """The records that cannot be decoded; where they go does not matter."""
+        return self._folders.undecodable(tasks, bootstrap_servers)
+
+    def published(self, manifest: Manifest) -> str:
+        return self._of(manifest.format).published(manifest)
+
+    def is_published(self, manifest: Manifest) -> bool:
+        return self._of(manifest.format).is_published(manifest)
+
+    def publish(self, manifest: Manifest) -> None:
+        self._of(manifest.format).publish(manifest)
+
+    def discard(self, manifest: Manifest) -> None:
+        self._of(manifest.format).discard(manifest)
+
+    def in_table(self, manifest: Manifest) -> bool:
+        """Whether a table has the manifest's records."""
+        table = self._tables.get(manifest.format)
+        return table is not None and table.in_table(manifest)
+
+    def is_fenced(self, manifest: Manifest) -> bool:
+        table = self._tables.get(manifest.format)
+        return table is not None and table.is_fenced(manifest)
+
+    def fence(self, manifest: Manifest) -> bool:
+        """See to it that no run commits the plan to its table later; True if the table has its records already."""
+        table = self._tables.get(manifest.format)
+        return table is not None and table.fence(manifest)
+
+    def _of(self, format: str) -> FileLake | TableLake:
+        return self._tables.get(format, self._folders)

@@ -1,0 +1,303 @@
+"""A secured ZooKeeper: TLS, SASL DIGEST-MD5, digest; the ACL of every znode; and clear refusals.
+
+Complaints 24 (ACLs that confuse, digest is not SASL) and 25 (TLS reads that fail, host names by reverse DNS).
+"""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.main import run
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.consumer.blocking_reader import BlockingReader
+from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.embedded.errors import ProcessFailed
+from kafka_zk.embedded.ports import LOCALHOST
+from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+from kafka_zk.registry.client.client import Create, SessionState
+from kafka_zk.registry.client.errors import AuthenticationFailed, ConnectionTimeout, NoAuth
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.security_keys import DIGEST, JAAS_FILE, SSL, zookeeper_security
+from kafka_zk.testing.certificates import CertificateAuthority
+from kafka_zk.testing.plugin import MakeCluster, MakeZooKeeper
+from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
+from kafka_zk.testing.variants import PASSWORD, USER, Variant, server_security, write_login
+from tests.integration.brokers.acls import ALL, OPEN, READ, Acl, znode_acls
+from tests.integration.processes import wait_for
+
+pytestmark = pytest.mark.integration
+
+CONNECTION_TIMEOUT_MS = 30_000
+HOPELESS_MS = 5_000  # where a server just closes the connection, and nothing but the timeout ends the attempts
+
+
+def client_of(
+    server: EmbeddedZooKeeper,
+    changed: Mapping[str, str] | None = None,
+    chroot: str = "",
+    *,
+    connection_timeout_ms: int = CONNECTION_TIMEOUT_MS,
+) -> KazooBlockingClient:
+    """A client that is let in, but for what is changed; an empty value takes a key away."""
+    properties = {key: value for key, value in {**server.client_properties, **(changed or {})}.items() if value}
+    return KazooBlockingClient(
+        server.connect_string + chroot,
+        4000,
+        connection_timeout_ms=connection_timeout_ms,
+        security=zookeeper_security(properties),
+    )
+
+
+async def create(client: KazooBlockingClient, path: str, data: bytes = b"") -> None:
+    await client.create(path, data)
+
+
+# --- complaint 24 -----------------------------------------------------------------------------------------------------
+
+
+def creator_of(variant: Variant, acls: Mapping[str, Acl]) -> str:
+    """The identity under which a variant's znodes are expected to be kept."""
+    scheme = {"digest": "digest", "sasl": "sasl", "mtls": "x509"}[variant]
+    owners = {(s, i) for acl in acls.values() for s, i, _ in acl if s != "world"}
+    assert len(owners) == 1, f"one broker user makes one owner, not {owners}"
+    [(found, identity)] = owners
+    assert found == scheme
+    return identity
+
+
+@pytest.mark.parametrize(
+    "variant", [*(pytest.param(each, marks=pytest.mark.long) for each in ("open", "digest", "tls")), "sasl", "mtls"]
+)
+def test_complaint_24_every_znode_has_the_acl_of_its_kind(
+    variant: Variant, make_zookeeper: MakeZooKeeper, make_cluster: MakeCluster
+) -> None:
+    """Brokers, topics, configurations and records; then every znode that was made is listed and judged."""
+    server = make_zookeeper(variant)
+    cluster = make_cluster(broker_count=1, zookeeper=server)
+    with BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:
+        admin.create_topic("secured", 2, 1, {"retention.ms": "600000"})
+    with BlockingProducer(bootstrap_servers=cluster.bootstrap) as producer:
+        producer.send("secured", b"value", partition=1).result()
+    with BlockingReader(bootstrap_servers=cluster.bootstrap) as reader:
+        reader.assign({TopicPartition("secured", 1): 0})
+        assert wait_for(lambda: reader.poll(1_000), "the record")[0].value == b"value"
+    with client_of(server) as client:  # what no part of the broker writes yet
+        for path in ("/config/users/alice", "/consumers/group", "/config/brokers/0"):
+            run_blocking(create(client, path))
+
+    acls = znode_acls(server.connect_string, server.client_properties)
+    acls.pop("/")  # ZooKeeper's own
+    assert {"/brokers/ids/0", "/controller", "/brokers/topics/secured/partitions/1/state", "/cluster/id"} <= acls.keys()
+    if variant in ("open", "tls"):
+        assert set(acls.values()) == {OPEN}
+        return
+    creator = (next(iter(acls["/controller"] - {("world", "anyone", READ)}))[0], creator_of(variant, acls), ALL)
+    if variant == "sasl":
+        assert creator == ("sasl", USER, ALL)
+    for path, acl in acls.items():
+        if path.startswith("/consumers"):
+            assert acl == OPEN, path
+        elif path.startswith(("/config/users", "/config/brokers", "/delegation_token/tokens")):
+            assert acl == {creator}, path
+        else:
+            assert acl == {creator, ("world", "anyone", READ)}, path
+
+
+def test_complaint_24_a_stranger_may_read_but_not_write_and_is_told_why(make_zookeeper: MakeZooKeeper) -> None:
+    """Without an identity, and with one of the right name and the wrong password: digest proves nothing at login."""
+    server = make_zookeeper("digest")
+    with client_of(server, chroot="/kafka") as owner:
+        for path in ("/brokers", "/config", "/config/users", "/consumers"):
+            run_blocking(create(owner, path, b"x"))
+
+        async def in_a_multi() -> None:
+            await owner.multi([Create("/config/topics"), Create("/config/users/bob")])
+
+        run_blocking(in_a_multi())
+    strangers: list[dict[str, str]] = [
+        {DIGEST: "", "zookeeper.set.acl": ""},
+        {DIGEST: f"{USER}:wrong"},
+        {DIGEST: f"other:{PASSWORD}"},
+    ]
+    for changed in strangers:
+        with client_of(server, changed, "/kafka") as stranger:
+
+            async def read(path: str, stranger: KazooBlockingClient = stranger) -> bytes | None:
+                return (await stranger.get(path))[0]
+
+            assert run_blocking(read("/brokers")) == b"x"
+            run_blocking(create(stranger, f"/consumers/{len(changed[DIGEST])}"))
+            with pytest.raises(NoAuth, match=r"^/kafka/brokers/ids: its ACL in ZooKeeper does not allow this"):
+                run_blocking(create(stranger, "/brokers/ids"))
+            for secret in ("/config/users", "/config/users/bob"):
+                with pytest.raises(NoAuth, match=secret):
+                    run_blocking(read(secret))
+
+
+def test_complaint_24_a_wrong_password_for_sasl_is_refused_at_once_and_named(
+    make_zookeeper: MakeZooKeeper, tmp_path: Path
+) -> None:
+    """Rather than retried until a timeout that says nothing."""
+    server = make_zookeeper("sasl")
+    wrong = write_login(tmp_path / "wrong.conf", "Client", username=USER, password="wrong")
+    with pytest.raises(AuthenticationFailed, match=rf"refused user '{USER}' or its password \(SASL DIGEST-MD5\)"):
+        client_of(server, {JAAS_FILE: str(wrong)}).start()
+    with pytest.raises(AuthenticationFailed, match="asks for a SASL login"):
+        client_of(server, {JAAS_FILE: "", "zookeeper.set.acl": ""}).start()
+    with client_of(server) as client:
+        run_blocking(create(client, "/right"))
+
+
+def test_complaint_24_digest_is_not_sasl(make_zookeeper: MakeZooKeeper) -> None:
+    """The same name and password as ``digest`` do not let in where SASL is asked for."""
+    server = make_zookeeper("sasl")
+    with pytest.raises(AuthenticationFailed, match="SASL"):
+        client_of(server, {JAAS_FILE: "", DIGEST: f"{USER}:{PASSWORD}"}).start()
+
+
+def test_a_broker_that_is_refused_ends_with_the_reason(
+    make_zookeeper: MakeZooKeeper, make_cluster: MakeCluster, tmp_path: Path
+) -> None:
+    server = make_zookeeper("sasl")
+    wrong = write_login(tmp_path / "wrong.conf", "Client", username=USER, password="wrong")
+    with pytest.raises(ProcessFailed, match=f"refused user '{USER}' or its password"):
+        make_cluster(broker_count=1, zookeeper=server, properties={JAAS_FILE: str(wrong)})
+
+
+@pytest.mark.parametrize("variant", [pytest.param("sasl", marks=pytest.mark.long), "mtls"])
+def test_an_identity_survives_a_reconnect(variant: Variant, make_zookeeper: MakeZooKeeper) -> None:
+    """The session goes on over the new connection, and it is let do what it was let do before."""
+    server = make_zookeeper(variant)
+    with client_of(server) as client:
+        session_id = client.session_id
+        run_blocking(create(client, "/before"))
+        states: list[SessionState] = []
+        client.add_session_listener(states.append)
+        server.restart()
+        wait_for(lambda: client.process(50) or states[-1:] == [SessionState.CONNECTED], "the new connection")
+        run_blocking(create(client, "/before/after"))
+        assert client.session_id == session_id
+
+
+# --- complaint 25 -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tls_server(make_zookeeper: MakeZooKeeper) -> EmbeddedZooKeeper:
+    return make_zookeeper("tls")
+
+
+def test_complaint_25_a_wrong_authority_is_named(tls_server: EmbeddedZooKeeper, tmp_path: Path) -> None:
+    other = CertificateAuthority().write_truststore(tmp_path / "other-ca.pem")
+    with pytest.raises(AuthenticationFailed, match=r"not trusted.* not signed by an authority of .*other-ca\.pem"):
+        client_of(tls_server, {SSL + "truststore.location": str(other)}).start()
+
+
+def test_complaint_25_a_wrong_host_name_is_refused_unless_the_check_is_off(tmp_path: Path) -> None:
+    """The name that counts is the one in zookeeper.connect; nothing is looked up backwards."""
+    security = server_security("tls", tmp_path / "security", hosts=["zookeeper.example"])
+    with EmbeddedZooKeeper(tmp_path, tick_time_ms=200, force_sync=False, security=security) as server:
+        with pytest.raises(AuthenticationFailed, match="certificate is for another host: IP address mismatch"):
+            client_of(server).start()
+        with client_of(server, {SSL + "endpoint.identification.algorithm": " "}) as client:
+            run_blocking(create(client, "/unchecked"))
+
+
+@pytest.mark.parametrize(("host", "in_certificate"), [("localhost", "localhost"), (LOCALHOST, LOCALHOST)])
+def test_complaint_25_names_and_addresses_are_both_checked(host: str, in_certificate: str, tmp_path: Path) -> None:
+    """A certificate for an address only is good for that address, though a name leads to it as well."""
+    security = server_security("tls", tmp_path / "security", hosts=[in_certificate])
+    with EmbeddedZooKeeper(tmp_path, tick_time_ms=200, force_sync=False, security=security) as server:
+        trusting = zookeeper_security(server.client_properties)
+        with KazooBlockingClient(f"{host}:{server.tls_port}", 4000, security=trusting) as client:
+            run_blocking(create(client, "/checked"))
+        other = "localhost" if host == LOCALHOST else LOCALHOST
+        with pytest.raises(AuthenticationFailed, match="certificate is for another host"):
+            KazooBlockingClient(f"{other}:{server.tls_port}", 4000, security=trusting).start()
+
+
+def test_complaint_25_reads_of_every_size_arrive_whole(tls_server: EmbeddedZooKeeper) -> None:
+    """Answers that span many TLS records, and many answers within one."""
+    sizes = [0, 1, 16_383, 16_384, 16_385, 100_000, 900_000, *range(200)]
+    with client_of(tls_server) as client:
+
+        async def write_and_read() -> list[bytes | None]:
+            for size in sizes[:7]:
+                await client.create(f"/size-{size}", b"x" * size)
+            for made in [client.create(f"/small-{number}", b"y" * number) for number in sizes[7:]]:
+                await made
+            names = [f"/size-{size}" for size in sizes[:7]] + [f"/small-{number}" for number in sizes[7:]]
+            return [(await answer)[0] for answer in [client.get(name) for name in names]]
+
+        read = run_blocking(write_and_read())
+    assert [len(data or b"") for data in read] == sizes
+
+
+def test_complaint_25_a_client_without_the_certificate_asked_for_is_refused(make_zookeeper: MakeZooKeeper) -> None:
+    server = make_zookeeper("mtls")
+    without = {SSL + "keystore.location": "", "zookeeper.set.acl": ""}
+    with pytest.raises(ConnectionTimeout, match=r"TLS handshake failed|server closed the connection|reset by peer"):
+        client_of(server, without, connection_timeout_ms=HOPELESS_MS).start()
+
+
+def test_plain_text_to_a_tls_port_and_back_is_told(tls_server: EmbeddedZooKeeper) -> None:
+    with pytest.raises(ConnectionTimeout, match="does this port ask for TLS"):
+        client_of(tls_server, {SSL + "client.enable": ""}, connection_timeout_ms=HOPELESS_MS).start()
+    plain = KazooBlockingClient(
+        f"{LOCALHOST}:{tls_server.port}",
+        4000,
+        connection_timeout_ms=HOPELESS_MS,
+        security=zookeeper_security(tls_server.client_properties),
+    )
+    with pytest.raises(ConnectionTimeout, match=r"TLS handshake failed|timed out|server closed|reset by peer"):
+        plain.start()
+
+
+# --- supervisors ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.embedded  # nobody supervises brokers in containers
+def test_the_session_of_a_dead_broker_is_closed_over_tls(
+    make_zookeeper: MakeZooKeeper, make_cluster: MakeCluster
+) -> None:
+    """By the supervisor, with the broker's certificate; see decision 0016."""
+    server = make_zookeeper("mtls")
+    cluster = make_cluster(zookeeper=server)
+    with client_of(server) as client:
+
+        async def is_registered() -> bool:
+            return await client.exists("/brokers/ids/0") is not None
+
+        assert run_blocking(is_registered())
+        begun_s = time.monotonic()
+        cluster.brokers[0].kill()
+        wait_for(lambda: not run_blocking(is_registered()), "the end of the session")
+        assert time.monotonic() - begun_s < SESSION_TIMEOUT_MS / 1000 / 2
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+
+def test_tools_take_a_tls_config_file(
+    tls_server: EmbeddedZooKeeper, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The option and the file of Kafka's own tools."""
+    config = tmp_path / "zk-tls.properties"
+    config.write_text("".join(f"{key}={value}\n" for key, value in tls_server.client_properties.items()))
+    with client_of(tls_server, chroot="/kafka") as client:
+        for path in ("/brokers", "/brokers/topics", "/brokers/ids"):
+            run_blocking(create(client, path))
+    where = ["--zookeeper", tls_server.connect_string + "/kafka"]
+    assert run(["znodes", *where, "--zk-tls-config-file", str(config)]) == 0
+    assert "brokers" in capfd.readouterr().out
+    assert run(["topics", "list", *where, "--zk-tls-config-file", str(config)]) == 0
+    assert capfd.readouterr().out == ""
+    other = CertificateAuthority().write_truststore(tmp_path / "other-ca.pem")
+    config.write_text(f"{SSL}client.enable=true\n{SSL}truststore.location={other}\n")
+    assert run(["znodes", *where, "--zk-tls-config-file", str(config)]) == 1
+    said = capfd.readouterr().err
+    assert "not signed by an authority of" in said
+    assert said.count("\n") == 1

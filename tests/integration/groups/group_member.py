@@ -1,0 +1,72 @@
+"""One member of a group as a process of its own, which writes down what it does: ``test_group_faults`` reads it.
+
+    python -m tests.integration.groups.group_member FILE TOPIC GROUP STRATEGY ZOOKEEPER NAME
+
+Each line of FILE is a fact of ``kafka_zk.sim.zookeeper_group`` as JSON, written before anything follows from it, so
+that nothing is missing when the process is killed. A record counts as handed out at the time at which the driver was
+asked whether it may be (a process may be stopped right after that, which no lease can help). SIGTERM ends it in order.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+
+from kafka_zk.base.events import Event
+from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
+from kafka_zk.rebalance.driver import GroupDriver
+from kafka_zk.sim.zookeeper_group import Fact, Kind, facts_of
+
+SESSION_TIMEOUT_MS = 4000
+WORK_S = 0.005
+"""What a record costs its user: so that there is a backlog in the process when a fault strikes."""
+
+
+class TimedDriver(GroupDriver):
+    """Remembers when it last said yes."""
+
+    asked_ms = 0.0
+
+    def may_act(self) -> bool:
+        now_ms = time.time() * 1000
+        granted = super().may_act()
+        if granted:
+            TimedDriver.asked_ms = now_ms
+        return granted
+
+
+def main(file: str, topic: str, group: str, strategy: str, zookeeper: str, name: str) -> None:
+    lines = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def put(fact: Fact) -> None:
+        line = [fact.time_ms, fact.member, fact.kind.value, *fact.partition, fact.offset, fact.token]
+        os.write(lines, json.dumps(line).encode() + b"\n")
+
+    def observe(event: Event) -> None:
+        for fact in facts_of(event):
+            put(fact)
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with BlockingZookeeperConsumer(
+        [topic],
+        group_id=group,
+        consumer_id=name,
+        zookeeper_connect=zookeeper,
+        zookeeper_session_timeout_ms=SESSION_TIMEOUT_MS,
+        partition_assignment_strategy=strategy,
+        auto_offset_reset="smallest",
+        auto_commit_interval_ms=200,
+        rebalance_backoff_ms=1000,
+        observe=observe,
+        make_driver=TimedDriver,
+    ) as consumer:
+        for record in consumer:
+            put(
+                Fact(TimedDriver.asked_ms, consumer.consumer_id, Kind.HANDED_OUT, record.tp, record.offset)
+            )
+            time.sleep(WORK_S)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

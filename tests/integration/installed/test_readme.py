@@ -1,0 +1,154 @@
+"""What README.md shows works: each of its blocks runs alone, in an environment with what its first line installs.
+
+A block of shell runs on a cluster of its own, on a terminal, and nothing of it may wait for ever. The whole page from
+top to bottom, in a fresh clone and with everything installed by pip, is a test of ``make soak``; see ``tests.readme``.
+"""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests import readme
+from tests.documented import PAGES, PICTURES, ROOT, Block, block, blocks, programs
+from tests.fresh_environment import MakeEnvironment
+from tests.integration.spark.sessions import LOCAL
+from tests.terminal import Shell
+
+pytestmark = pytest.mark.integration
+
+TIMEOUT_S = 120
+HOW = {
+    "clean clone", "install", "up", "commands", "groups", "spark", "pytest", "python", "kcat", "java", "franz-go",
+    "sarama", "kafkajs",
+}  # fmt: skip
+COMMENTS = ("# ", "// ")
+PROGRAMS = [
+    pytest.param(
+        program, id="-".join(program.requirements), marks=[pytest.mark.spark] if "spark" in program.text else []
+    )
+    for program in programs("README.md")
+]
+
+
+class Running(NamedTuple):
+    """A cluster that README's ``up`` started, and the terminal before which the person sits."""
+
+    ports: readme.Ports
+    terminal: Shell
+
+    def type(self, mark: str) -> str:
+        """Run a block's commands, one by one; returns all that they showed."""
+        shown = []
+        for command in self.ports.move(block(mark)).commands:
+            ran = self.terminal.run(command, TIMEOUT_S)
+            assert ran.exit_code == 0, f"{command}: {ran.exit_code}\n{ran.shown}"
+            shown.append(ran.shown)
+        return "".join(shown)
+
+
+@pytest.fixture
+def running(request: pytest.FixtureRequest, tmp_path: Path, make_environment: MakeEnvironment) -> Iterator[Running]:
+    """A cluster in a folder of its own, on free ports, for the block that the test is about (its parameter)."""
+    path = make_environment({*block("up").requirements, *block(request.param).requirements})
+    ports = readme.Ports.other()
+    environ = {**readme.person_environ(path), **LOCAL, **ports.environ}
+    with Shell(tmp_path, environ) as up, Shell(tmp_path, environ) as terminal:
+        [command] = block("up").commands
+        started = up.run_until(ports.up(command), readme.READY, TIMEOUT_S)
+        assert started.exit_code == 0, started.shown
+        yield Running(ports, terminal)
+        assert up.interrupt().exit_code == 0
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_says_how_it_is_run_and_what_it_needs(page: str) -> None:
+    found = blocks(page)
+    assert (ROOT / page).read_text().count("```") == 2 * (len(found) + PICTURES[page]), "a block without a mark"
+    assert {each.mark for each in found} <= HOW
+    silent = [each.text for each in found if each.mark not in readme.INSTALLING and not each.text.startswith(COMMENTS)]
+    assert not silent, "a block whose first line does not say what to install"
+
+
+def test_the_two_commands_are_targets_of_make() -> None:
+    commands = [command.split("#")[0].split() for command in block("clean clone").commands]
+    assert [command[0] for command in commands] == ["make", "make"]
+    for command in commands:
+        subprocess.run([*command, "--dry-run"], cwd=ROOT, capture_output=True, check=True, timeout=TIMEOUT_S)
+
+
+@pytest.mark.long
+def test_what_install_installs_is_an_extra_and_has_the_command(make_environment: MakeEnvironment) -> None:
+    [install] = [command for command in block("install").commands if command.startswith("pip install")]
+    path = make_environment(Block("", "", "sh", f"# {install}").requirements)
+    [shown] = [command for command in block("install").commands if command.startswith("kafka-zk")]
+    done = subprocess.run(
+        ["sh", "-c", f"{path}/{shown}"], capture_output=True, text=True, check=True, timeout=TIMEOUT_S
+    )
+    assert "version" in done.stdout
+
+
+def test_commands_are_timed_from_top_to_bottom_until_one_fails(
+    tmp_path: Path, make_environment: MakeEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ``python -m tests.readme`` does, on a page of three blocks. README's own ports may be taken by another test
+    between the look at them and the start."""
+    monkeypatch.setattr(readme.Ports, "free", readme.Ports.other)
+    path = make_environment(block("up").requirements)
+    fails = Block("", "commands", "sh", "kafka-zk topics list\nkafka-zk nonsense\nkafka-zk topics list\n")
+    with readme.Reader(tmp_path, path, whole=False) as reader:
+        rans = list(reader.read([block("clean clone"), block("up"), fails]))
+    assert [ran.exit_code for ran in rans] == [0, 0, 2], f"nothing runs after a failure: {rans}"
+    assert all(0 < ran.silence_s <= ran.seconds for ran in rans)
+    assert "exit code 2:\n  | Usage: kafka-zk" in readme.row(rans[2])
+
+
+@pytest.mark.parametrize("running", ["commands"], indirect=True)
+def test_the_commands_work_on_the_cluster_of_up(running: Running) -> None:
+    shown = running.type("commands")
+    assert "Created topic greetings." in shown
+    assert {"en\thello", "fr\tbonjour"} <= set(shown.splitlines())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("running", ["groups"], indirect=True)
+def test_a_group_is_joined_and_watched(running: Running) -> None:
+    shown = running.type("groups")
+    assert {"one", "two", "three"} <= set(shown.splitlines())
+    assert "rebalance 1" in shown or " joined: " in shown, "the watch"
+    assert "readers" in shown.splitlines()[-2], "the table of groups describe"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("running", ["spark"], indirect=True)
+def test_spark_extracts_and_goes_on(running: Running, tmp_path: Path) -> None:
+    shown = running.type("spark")
+    assert len(list((tmp_path / "lake").glob("range=words@*"))) == 2
+    assert shown.count("range=words@") >= 2, shown
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_each_program_runs_alone(
+    program: Block, request: pytest.FixtureRequest, tmp_path: Path, make_environment: MakeEnvironment
+) -> None:
+    if "127.0.0.1:" in program.text:
+        cluster = request.getfixturevalue("kafka_zk_cluster")
+        program = program.elsewhere(cluster.bootstrap, cluster.zookeeper_connect)
+    python = make_environment(program.requirements) / "python"
+    file = tmp_path / "test_program.py"
+    file.write_text(program.text)
+    module = ["-m", "pytest", "-p", "no:cacheprovider"] if program.mark == "pytest" else []
+    done = subprocess.run(
+        [python, *module, file],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**readme.person_environ(python.parent), **LOCAL},
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    expected = {"pytest": "1 passed", "python": "orders"}[program.mark] if "spark" not in program.text else "hello"
+    assert expected in done.stdout

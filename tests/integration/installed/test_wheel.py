@@ -1,0 +1,167 @@
+"""What pip installs is all that a user has: the wheel, built from the sdist, in fresh environments outside the tree.
+
+One environment for each extra: every ``--help`` works there. README's blocks run from top to bottom where the extra is
+enough for them, and without any the command says what to install. All other tests run from the tree.
+"""
+
+import http.client
+import re
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests import readme
+from tests.documented import ROOT, Block, blocks
+from tests.fresh_environment import PACKAGES, MakeEnvironment, build_wheel, clean_environ, run
+from tests.integration.spark.sessions import LOCAL
+from tests.terminal import Shell
+
+pytestmark = pytest.mark.integration
+
+TIMEOUT_S = 60
+HELP_THREADS = 2
+READS_README = ("embedded", "spark")
+"""The extras that README's blocks install."""
+STAYS_IN_THE_TREE = ("*.md", "__pycache__/*", "rebalance/py.typed", "registry/py.typed", "spark_jobs/py.typed",
+                     "storage/py.typed")  # fmt: skip
+"""Files beside the code that an installation does without."""
+
+COMMANDS = """
+import click
+from kafka_zk.cli.commands import cli
+
+def show(context, command, path):
+    print(*path)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            show(context, command.get_command(context, name), [*path, name])
+
+show(click.Context(cli), cli, ["kafka-zk"])
+"""
+
+
+def extras() -> list[str]:
+    """Those of setup.cfg, and none."""
+    import configparser
+
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    return ["", *parser["options.extras_require"]]
+
+
+def ours(extra: str) -> str:
+    return f"kafka-zk[{extra}]" if extra else "kafka-zk"
+
+
+def shipped() -> set[str]:
+    """What has to be in the distributions, by its name in them."""
+    found = set()
+    for package in PACKAGES:
+        for file in (ROOT / package).rglob("*"):  # does not follow links to folders
+            name = file.relative_to(ROOT)
+            if file.is_file() and not any(name.match(pattern) for pattern in STAYS_IN_THE_TREE):
+                found.add(str(name) if package == "kafka_zk" else f"kafka_zk/{name}")
+    return found
+
+
+def test_every_file_of_the_packages_is_in_sdist_and_wheel(tmp_path: Path) -> None:
+    """Code, the page, the scenarios, the field tables of messages, log4j2's configuration."""
+    wheel = build_wheel(tmp_path)
+    [sdist] = tmp_path.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        in_sdist = {name.partition("/")[2] for name in archive.getnames()}
+    with zipfile.ZipFile(wheel) as archive:
+        in_wheel = set(archive.namelist())
+    expected = shipped()
+    assert "kafka_zk/recorder/web/static/index.html" in expected and "kafka_zk/storage/log/log.py" in expected
+    assert expected - in_sdist == set()
+    assert expected - in_wheel == set()
+    outside = {name for name in in_wheel if not name.startswith("kafka_zk/") and ".dist-info/" not in name}
+    assert outside == set(), "the wheel adds nothing to site-packages but kafka_zk"
+
+
+@pytest.mark.parametrize("extra", extras())
+def test_every_help_works_with_each_extra(extra: str, tmp_path: Path, make_environment: MakeEnvironment) -> None:
+    """And an application keeps its own kafka-python, whichever it has: only the tests' extra brings one."""
+    path = make_environment([ours(extra)])
+    if extra != "test":
+        found = run(path / "python", "-c", "from importlib import util; print(util.find_spec('kafka'))", cwd=tmp_path)
+        assert found == "None\n"
+    commands = [line.split() for line in run(path / "python", "-c", COMMANDS, cwd=tmp_path).splitlines()]
+    assert ["kafka-zk", "topics", "create"] in commands
+
+    def usage(command: list[str]) -> str:
+        return run(path / command[0], *command[1:], "--help", cwd=tmp_path)
+
+    with ThreadPoolExecutor(HELP_THREADS) as pool:
+        for command, shown in zip(commands, pool.map(usage, commands), strict=True):
+            assert shown.startswith(f"Usage: {' '.join(command)} "), shown
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("extra", READS_README)
+def test_readme_from_top_to_bottom(
+    extra: str, tmp_path: Path, make_environment: MakeEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All blocks but those that need the other extra."""
+    monkeypatch.setattr(readme.Ports, "free", readme.Ports.other)
+    page = [block for block in blocks(readme.PAGE) if needs(block) <= {"", extra}]
+    if extra == "spark":  # it is enough for a cluster as well
+        page = blocks(readme.PAGE)
+    for name, value in LOCAL.items():
+        monkeypatch.setenv(name, value)
+    path = make_environment([ours(extra), "pytest"])
+    with readme.Reader(tmp_path, path, whole=False) as reader:
+        rans = list(reader.read(page))
+    assert [readme.row(ran) for ran in rans if ran.exit_code != 0] == []
+    assert len(rans) > sum(len(block.commands) for block in page if block.language == "sh") // 2
+
+
+def needs(block: Block) -> set[str]:
+    """The extras that a block installs."""
+    return {extra for text in block.requirements for extra in re.findall(r"^kafka-zk\[(\w+)\]", text)}
+
+
+def test_without_an_extra_up_says_what_to_install(tmp_path: Path, make_environment: MakeEnvironment) -> None:
+    command = [make_environment([ours("")]) / "kafka-zk", "up", "--port", "0"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=clean_environ(), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    [sentence] = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    assert "embedded" in sentence and "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def page_port(tmp_path: Path, make_environment: MakeEnvironment) -> Iterator[int]:
+    """Of ``kafka-zk up --web``, as installed."""
+    environ = readme.person_environ(make_environment([ours("embedded")]))
+    with Shell(tmp_path, environ) as terminal:
+        started = terminal.run_until("kafka-zk up --brokers 1 --port 0 --web 0 --data ./cluster", "web page at", 120)
+        assert started.exit_code == 0, started.shown
+        terminal.read_until("/", terminal.read_until("://127.0.0.1:"))
+        found = re.search(r"http://127.0.0.1:(\d+)/", terminal.text)
+        assert found is not None, terminal.text
+        yield int(found[1])
+        assert terminal.interrupt().exit_code == 0
+
+
+def test_the_page_is_served_with_all_its_files(page_port: int) -> None:
+    static = ROOT / "kafka_zk" / "recorder" / "web" / "static"
+    for path, content in served(page_port, ("/", *(f"/{file.name}" for file in static.iterdir()))):
+        assert content == (static / (path[1:] or "index.html")).read_bytes(), path
+
+
+def served(port: int, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    for path in paths:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        assert answer.status == 200, f"{path}: {answer.status}"
+        yield path, answer.read()
+    connection.close()

@@ -1,0 +1,170 @@
+"""``kafka-zk extract`` as a process that kills itself, or a process of Spark's, at one point of the protocol.
+
+    python -m tests.integration.spark.extraction_process \\
+        '{"step": "COMMIT", "phase": "end", "victim": "driver"}' ARGUMENTS
+
+``{}`` kills nobody. ARGUMENTS are those of ``kafka-zk extract``. Its sessions are those of the test ZooKeepers, short.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kafka_zk.cli.main import main as kafka_zk
+from kafka_zk.spark_jobs.extraction import job
+from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
+from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
+from kafka_zk.spark_jobs.extraction.steps import Phase, Step
+from kafka_zk.spark_jobs.source import options as source_options
+from kafka_zk.spark_jobs.source.datasource import KafkaZkDataSource, RangeReader
+from kafka_zk.spark_jobs.source.range_partition import read_range
+from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
+from tests.integration.processes import wait_for
+from tests.integration.spark.shared_java import attach, is_shared
+
+DRIVER, JAVA, WORKER, EXECUTOR = "driver", "java", "worker", "executor"
+"""The Python of the driver, its Java, a Python that reads, the Java of an executor of a cluster."""
+MIDDLE = "middle"
+"""A phase beside the protocol's own: of STAGE, a task has handed over a part of its records; of PUBLISH into an object
+store, the first file is in its place."""
+_ROWS = 2
+
+
+class Kill(NamedTuple):
+    """Who dies, and where; done once, which the file ``once`` remembers."""
+
+    step: str
+    phase: str
+    victim: str
+    once: str
+
+    def claim(self) -> bool:
+        """Whether it has still to be done; of several who ask one does it."""
+        try:
+            os.close(os.open(self.once, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+
+def killing_source(kill: Kill, pids: dict[str, int]) -> type[KafkaZkDataSource]:
+    """The data source whose first task dies, or kills, when two of its records are with Spark."""
+
+    class Reader(RangeReader):
+        def read(self, partition: Any) -> Iterator[Any]:
+            parts = _parts(read_range(partition))
+            yield next(parts)
+            if kill.claim():
+                _kill(_seen_from_worker(kill.victim, pids))
+                if kill.victim != DRIVER or JAVA in pids:  # else its Java lives, and so does its job
+                    threading.Event().wait()  # whoever is left must not go on; Spark ends it with its executor
+            yield from parts
+
+    class Source(KafkaZkDataSource):
+        def reader(self, schema: Any) -> RangeReader:
+            return Reader(source_options.parse(dict(self.options)))
+
+    return Source
+
+
+def _parts(batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        for row in range(0, batch.num_rows, _ROWS):
+            yield batch.slice(row, _ROWS)
+
+
+def _seen_from_worker(victim: str, pids: dict[str, int]) -> int:
+    """A Python worker's parent is a daemon, whose parent is the executor's Java."""
+    own = os.getpid()
+    return {WORKER: own, EXECUTOR: _parent(os.getppid()), **pids}[victim]
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def kill_between_files(kill: Kill, pids: dict[str, int]) -> None:
+    """The publication into an object store ends after its first file."""
+    original = RangeFolders._copy_file
+
+    def copy_file(folders: RangeFolders, source: str, target: str, size: int) -> None:
+        original(folders, source, target, size)
+        if kill.claim():
+            _kill(pids[kill.victim])
+
+    RangeFolders._copy_file = copy_file  # type: ignore[method-assign]
+
+
+def _processes(*words: str) -> list[int]:
+    """Processes whose command line has all the words as arguments."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            arguments = path.read_text().split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if set(words) <= set(arguments):
+            found.append(int(path.parent.name))
+    return found
+
+
+def executors(application_id: str) -> list[int]:
+    """The executors' Javas of an application on a standalone cluster of this machine."""
+    return _processes("--app-id", application_id)
+
+
+def driver_processes() -> dict[str, int]:
+    """A Java that is shared is nobody's."""
+    if is_shared():
+        return {DRIVER: os.getpid()}
+    submitted = [pid for pid in _processes("org.apache.spark.deploy.SparkSubmit") if _parent(pid) == os.getpid()]
+    return {DRIVER: os.getpid(), JAVA: submitted[0]}
+
+
+def main(point: str, *arguments: str) -> None:
+    kill = Kill(**json.loads(point)) if point != "{}" else None
+    original = job.extract
+
+    def extract(start_spark: Callable[[], Any], extraction: Extraction, **more: Any) -> Report:
+        pids: dict[str, int] = {}
+        sessions: list[Any] = []
+
+        def start() -> Any:
+            if is_shared():
+                attach()
+            spark = start_spark()
+            sessions.append(spark)
+            pids.update(driver_processes())
+            if kill is not None and (kill.step, kill.phase) == (Step.PUBLISH.name, MIDDLE):
+                kill_between_files(kill, pids)
+            elif kill is not None and kill.phase == MIDDLE:
+                spark.dataSource.register(killing_source(kill, pids))
+            return spark
+
+        def observe(step: Step, phase: Phase) -> None:
+            if kill is None or (kill.step, kill.phase) != (step.name, phase.value):
+                return
+            if kill.victim == EXECUTOR:
+                running = wait_for(lambda: executors(sessions[0].sparkContext.applicationId), "an executor", 300)
+                pids[EXECUTOR] = running[0]
+            if kill.claim():
+                _kill(pids[kill.victim])
+
+        return original(start, replace(extraction, session_timeout_ms=SESSION_TIMEOUT_MS), observe=observe, **more)
+
+    job.extract = extract
+    kafka_zk(["extract", *arguments])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

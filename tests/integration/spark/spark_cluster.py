@@ -1,0 +1,101 @@
+"""A standalone Spark cluster from the pyspark package: a master and two workers of one core each, on free ports.
+
+The workers may be on other machines, and of another PySpark.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pyspark
+import pytest
+
+from kafka_zk.embedded.ports import LOCALHOST
+from kafka_zk.embedded.process import ChildProcess
+from kafka_zk.spark_jobs.session import prepare_environment
+from tests.integration.processes import ENVIRON
+from tests.integration.spark.sessions import LOCAL, QUICK_JAVA
+
+WORKERS = 2
+START_TIMEOUT_S = 300
+SMALL_EXECUTORS = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": QUICK_JAVA}
+"""What a session on this cluster needs beside ``spark.SMALL``."""
+_SMALL_DAEMONS = {
+    "SPARK_DAEMON_MEMORY": "256m",
+    "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_JAVA} -Dspark.master.rest.enabled=false",
+}
+_DEPLOY = "org.apache.spark.deploy"
+
+
+class Place(NamedTuple):
+    """Where a daemon runs: its address, and what stands before its command."""
+
+    host: str = LOCALHOST
+    before: tuple[str, ...] = ()
+
+
+HERE = Place()
+
+
+class StandaloneCluster:
+    """A context manager; ``master`` is its address once it has been entered. ``environ`` can choose a SPARK_HOME."""
+
+    def __init__(
+        self, folder: Path, host: str = LOCALHOST, workers: Sequence[Place] = (HERE,) * WORKERS,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self._folder = folder
+        self._host = host
+        self._workers = workers
+        own = {"SPARK_LOCAL_DIRS": str(folder / "local"), **(environ or {})}
+        self._environ = {**ENVIRON, **LOCAL, **_SMALL_DAEMONS, **own}
+        prepare_environment(self._environ)
+        self._running = ExitStack()
+        self.master = ""
+
+    def __enter__(self) -> "StandaloneCluster":
+        with ExitStack() as started:
+            master = self._start(started, Place(self._host), "master", "master.Master")
+            self.master = _said(master, r"Starting Spark master at (spark://\S+)")
+            sizes = ["--cores", "1", "--memory", "640m"]
+            workers = [
+                self._start(started, place, f"worker-{number}", "worker.Worker", *sizes, "--work-dir",
+                            str(self._folder / f"work-{number}"), self.master)
+                for number, place in enumerate(self._workers)
+            ]  # fmt: skip
+            for worker in workers:
+                _said(worker, "(Successfully registered with master)")
+            self._running = started.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+    def _start(self, started: ExitStack, place: Place, name: str, daemon: str, *arguments: str) -> ChildProcess:
+        where = ["--host", place.host, "--port", "0", "--webui-port", "0"]
+        home = self._environ.get("SPARK_HOME", Path(pyspark.__file__).parent)
+        command = [*place.before, f"{home}/bin/spark-class", f"{_DEPLOY}.{daemon}", *where, *arguments]
+        environ = {**self._environ, "SPARK_LOCAL_IP": place.host}
+        process = ChildProcess(f"Spark's {name}", command, self._folder / f"{name}.log", environ)
+        process.start()
+        started.callback(process.stop)
+        return process
+
+
+def _said(process: ChildProcess, pattern: str) -> str:
+    """Wait for a line of the log, and return what the pattern's group has found."""
+    process.wait_until(lambda: re.search(pattern, process.output()) is not None, START_TIMEOUT_S, f"say {pattern}")
+    found = re.search(pattern, process.output())
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture(scope="module")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    """It ends with the module, so that its three JVMs do not stay."""
+    os.environ.update(LOCAL)
+    with StandaloneCluster(tmp_path_factory.mktemp("spark")) as cluster:
+        yield cluster

@@ -1,0 +1,126 @@
+"""Configuration changes in ZooKeeper reach the running broker's parts."""
+
+from collections.abc import Callable
+
+from twisted.internet.defer import ensureDeferred
+
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.network.connection_quotas import ConnectionQuotas
+from kafka_zk.protocol.errors import ErrorCode
+from tests.kafka_zk.broker.conftest import Harness, batch, live_config
+from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import produce, produced
+
+Make = Callable[..., Harness]
+
+
+def announce(broker: Harness, quotas: ConnectionQuotas, entity_type: str, name: str) -> None:
+    assert ensureDeferred(live_config(broker, quotas).changed(entity_type, name)).called
+
+
+def test_a_topics_change_holds_from_the_next_append_on(harness: Make) -> None:
+    """And ends with its removal."""
+    broker, quotas = harness(), ConnectionQuotas()
+    broker.lead("t")
+    broker.configs.topics["t"] = {"max.message.bytes": "100"}
+    announce(broker, quotas, "topics", "t")
+    assert produced(broker, produce(batch(b"x" * 200))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    broker.configs.topics["t"] = {}
+    announce(broker, quotas, "topics", "t")
+    assert produced(broker, produce(batch(b"x" * 200))).error_code == 0
+
+
+def test_a_brokers_default_reaches_its_logs_but_not_a_topics_own_value(harness: Make) -> None:
+    """The topic's own configuration wins, whatever the broker's default becomes."""
+    broker, quotas = harness(), ConnectionQuotas()
+    broker.configs.topics["own"] = {"max.message.bytes": "5000"}
+    broker.lead("own")
+    broker.lead("t")
+    broker.configs.brokers["<default>"] = {"message.max.bytes": "100", "log.retention.ms": "7"}
+    announce(broker, quotas, "brokers", "<default>")
+    assert produced(broker, produce(batch(b"x" * 200))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert produced(broker, produce(batch(b"x" * 200), topic="own")).error_code == 0
+    log = broker.services.replicas.partitions[TopicPartition("own", 0)].log
+    assert log is not None and log.config.retention_ms == 7
+    broker.lead("new")
+    assert produced(broker, produce(batch(b"x" * 200), topic="new")).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_connection_limits_and_producer_expiration_follow(harness: Make) -> None:
+    """This broker's own values win over the default of all; who waits for a connection is woken."""
+    broker, quotas = harness(), ConnectionQuotas(max_connections=0)
+    woken: list[str] = []
+    quotas.when_available(lambda: woken.append("now"))
+    broker.configs.brokers["<default>"] = {"max.connections": "9", "max.connections.per.ip": "3"}
+    broker.configs.brokers["0"] = {"max.connections": "7", "producer.id.expiration.ms": "5"}
+    announce(broker, quotas, "brokers", "0")
+    assert (quotas.max_connections, quotas.max_connections_per_ip) == (7, 3)
+    assert broker.services.replicas.logs.producer_id_expiration_ms == 5
+    assert woken == ["now"]
+
+
+def test_another_advertised_address_is_registered(harness: Make) -> None:
+    """Once for each change, with the configuration that is in force by then."""
+    broker = harness()
+    registered: list[str] = []
+
+    async def register() -> None:
+        registered.append(",".join(broker.services.config.advertised_listeners))
+
+    live = live_config(broker, ConnectionQuotas(), register)
+    for advertised in ("PLAINTEXT://one.example:9", "PLAINTEXT://one.example:9", None):
+        broker.configs.brokers["0"] = {} if advertised is None else {"advertised.listeners": advertised}
+        assert ensureDeferred(live.changed("brokers", "0")).called
+    assert registered == ["PLAINTEXT://one.example:9", ""]
+
+
+def test_what_is_not_allowed_in_zookeeper_is_ignored(harness: Make) -> None:
+    """An old tool may write anything; the other keys still count."""
+    broker, quotas = harness(), ConnectionQuotas()
+    broker.configs.brokers["0"] = {"broker.id": "7", "max.connections": "x", "max.connections.per.ip": "4"}
+    announce(broker, quotas, "brokers", "0")
+    assert quotas.max_connections_per_ip == 4
+    assert broker.services.config.broker_id == 0
+
+
+def test_another_brokers_change_is_not_ours(harness: Make) -> None:
+    """Every broker hears of every change."""
+    broker, quotas = harness(), ConnectionQuotas()
+    broker.configs.brokers["1"] = {"max.connections": "7"}
+    announce(broker, quotas, "brokers", "1")
+    assert quotas.max_connections == ConnectionQuotas().max_connections
+
+
+def test_a_topic_whose_config_an_acl_hides_keeps_the_one_it_has(harness: Make) -> None:
+    """LeaderAndIsr carries many topics: the others get their leaders, too."""
+    broker = harness()
+    broker.configs.topics["t"] = {"max.message.bytes": "100"}
+    topic_id = broker.lead("t")
+    broker.configs.hidden = {("topics", "t")}
+    assert broker.lead_again("t", topic_id, leader_epoch=1) == 0
+    broker.lead("other")
+    assert produced(broker, produce(batch(b"x" * 200))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert produced(broker, produce(batch(b"x"))).error_code == 0
+    assert produced(broker, produce(batch(b"x"), topic="other")).error_code == 0
+
+
+def test_a_topic_whose_config_was_never_known_is_served_once_it_can_be_read(harness: Make) -> None:
+    broker, quotas = harness(), ConnectionQuotas()
+    broker.configs.topics["t"] = {"max.message.bytes": "100"}
+    broker.configs.hidden = {("topics", "t")}
+    topic_id = broker.lead("t")
+    assert broker.lead_again("t", topic_id, leader_epoch=1) == ErrorCode.INVALID_CONFIG
+    assert ensureDeferred(live_config(broker, quotas).read_hidden()).called
+    assert produced(broker, produce(batch(b"x"))).error_code == ErrorCode.INVALID_CONFIG
+    broker.configs.topics["t"], broker.configs.hidden = {"max.message.bytes": "100"}, set()
+    announce(broker, quotas, "topics", "t")
+    assert produced(broker, produce(batch(b"x"))).error_code == 0
+    assert produced(broker, produce(batch(b"x" * 200))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_broker_keeps_its_own_config_while_an_acl_hides_it(harness: Make) -> None:
+    broker, quotas = harness(), ConnectionQuotas()
+    broker.configs.brokers["0"] = {"max.connections.per.ip": "4"}
+    announce(broker, quotas, "brokers", "0")
+    broker.configs.hidden = {("brokers", "0")}
+    announce(broker, quotas, "brokers", "0")
+    assert quotas.max_connections_per_ip == 4

@@ -1,0 +1,60 @@
+"""Snapshots of a ZooKeeper, as files of it are: whole, torn, of several kinds of znodes."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.recorder.zookeeper_files.snapshot import SnapshotZnode, oldest_snapshot
+from tests.kafka_zk.recorder.zookeeper_files.test_transaction_log import ACL, text
+
+SESSION = 0x1000
+
+
+def znode(path: str, data: bytes | None = b"data", owner: int = 0, version: int = 0) -> bytes:
+    content = struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
+    stat = struct.pack(">qqqqiiiqq", 3, 4, 1_000, 2_000, version, 5, 6, owner, 7)
+    return text(path) + content + struct.pack(">q", 1) + stat
+
+
+def snapshot(*znodes: bytes) -> bytes:
+    sessions = struct.pack(">i", 2) + struct.pack(">qiqi", SESSION, 6_000, SESSION + 1, 6_000)
+    acls = struct.pack(">iq", 1, 1) + ACL
+    tree = b"".join((znode("", b""), znode("/zookeeper"), znode("/zookeeper/quota"), *znodes, text("/")))
+    checksum = struct.pack(">q", 1) + text("/")
+    return b"ZKSN" + struct.pack(">iq", 2, -1) + sessions + acls + tree + checksum
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "version-2").mkdir()
+    return tmp_path / "version-2"
+
+
+def test_znodes_are_as_they_were(folder: Path) -> None:
+    znodes = (
+        znode("/a", None, version=8),
+        znode("/a/ephemeral", b"", SESSION),
+        znode("/container", owner=-(1 << 63)),
+        znode("/ttl", owner=(0xFF << 56) - (1 << 64) + 5),
+    )
+    (folder / "snapshot.1f").write_bytes(snapshot(*znodes))
+    assert oldest_snapshot(folder.parent, 0x20) is None
+    found = oldest_snapshot(folder.parent, 0x1F)
+    assert found is not None and found.zxid == 0x1F
+    assert found.znodes == {
+        "/a": SnapshotZnode(None, 8, 3, 4, 2_000, 0),
+        "/a/ephemeral": SnapshotZnode(b"", 0, 3, 4, 2_000, SESSION),
+        "/container": SnapshotZnode(b"data", 0, 3, 4, 2_000, 0),
+        "/ttl": SnapshotZnode(b"data", 0, 3, 4, 2_000, 0),
+    }
+
+
+def test_one_that_is_not_whole_is_passed_over(folder: Path) -> None:
+    whole = snapshot(znode("/a"))
+    (folder / "snapshot.a").write_bytes(whole)
+    (folder / "snapshot.tmp").write_bytes(whole)
+    for size in range(len(whole) - 12 - len(text("/"))):
+        (folder / "snapshot.5").write_bytes(whole[:size])
+        found = oldest_snapshot(folder.parent, 1)
+        assert found is not None and found.zxid == 10, size

@@ -1,0 +1,92 @@
+"""Brokers of ours and of Apache Kafka 3.9.1 replicate to each other in one cluster, whichever kind controls it.
+
+Leaders of both kinds die, stand still beyond their session and leave cleanly while idempotent producers write with
+acks=all and a group reads; afterwards nothing acknowledged is missing and all replicas are the same, byte by byte.
+"""
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.peers.clusters.mixed_cluster import (
+    APACHE_KAFKA,
+    KINDS,
+    described_by_kafka,
+    described_by_us,
+    members,
+    mixed_properties,
+    not_read,
+)
+from tests.peers.clusters.mixed_rounds import JvmRounds
+from tests.peers.processes import wait_until
+from tests.soak.replicated_cluster import OURS, SESSION_TIMEOUT_S, Broker, Kind, ReplicatedCluster
+from tests.soak.replication_rounds import KILL, LONG_PAUSE, STOP, TOPIC, Fault
+
+ACTIONS = (KILL, LONG_PAUSE, STOP)
+SLICE, ALL = "slice", "all"
+PROTOCOLS = [
+    pytest.param("3.9", SLICE, marks=pytest.mark.peers),
+    *(pytest.param(protocol, ALL, marks=pytest.mark.soak) for protocol in ("3.9", "3.5", "2.6")),
+]
+
+_PREFERRED_S = 60
+_READ_S = 60
+
+
+def _a_leader(cluster: ReplicatedCluster, kind: Kind) -> Broker:
+    """One of this kind that is not the controller, if there is one; waits until it leads something again."""
+    def leading() -> list[Broker]:
+        leaders = {state.leader for state in cluster.states(TOPIC).values()}
+        return [each for each in cluster.brokers if each.kind is kind and each.broker_id in leaders]
+
+    wait_until(lambda: bool(leading()), _PREFERRED_S, f"a leader that is {kind.name}")
+    return min(leading(), key=lambda each: each.broker_id == cluster.controller())
+
+
+def _happenings(how_much: str, controller: Kind) -> list[tuple[str, Kind]]:
+    """Each action to each kind, or half of that; the other half comes under the controller of the other kind."""
+    return [
+        (action, kind)
+        for (number, action), kind in product(enumerate(ACTIONS), KINDS)
+        if how_much == ALL or (number % 2 == 0) == (kind is not controller)
+    ]
+
+
+def _tools_agree(cluster: ReplicatedCluster) -> bool:
+    """Both kinds' tools, asking both kinds of brokers, say the same as ZooKeeper."""
+    states = cluster.states(TOPIC)
+    truth = {number: (str(state.leader), state.isr) for number, state in states.items()}
+    for broker in (cluster.brokers[0], cluster.brokers[-1]):
+        where = f"127.0.0.1:{broker.port}"
+        for told in (described_by_kafka(where, TOPIC), described_by_us(where, TOPIC)):
+            if {number: (each.leader, set(each.isr)) for number, each in told.items()} != truth:
+                return False
+    return True
+
+
+@pytest.mark.parametrize("controller", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize(("protocol", "how_much"), PROTOCOLS)
+def test_both_kinds_lead_and_follow(
+    peer_tools: None, tmp_path: Path, protocol: str, how_much: str, controller: Kind
+) -> None:
+    kinds = [OURS, OURS, APACHE_KAFKA, APACHE_KAFKA]
+    with ReplicatedCluster(tmp_path, kinds, mixed_properties(protocol)) as cluster:
+        cluster.move_controller(controller)
+        rounds = JvmRounds(cluster, 0)
+        group = members(cluster.bootstrap, TOPIC)
+        try:
+            for member in group:
+                member.start()
+            rounds.clients += group
+            for action, kind in _happenings(how_much, controller):
+                cluster.move_controller(controller)
+                victim = _a_leader(cluster, kind)
+                rounds.play([Fault(action, victim, victim, cluster, SESSION_TIMEOUT_S)])
+            wait_until(lambda: _tools_agree(cluster), _READ_S, "the tools of both kinds to agree")
+            found = rounds.judge()
+            wait_until(lambda: not not_read(rounds, group), _READ_S, "the group to read everything")
+        finally:
+            rounds.close()
+    print(rounds.story())
+    assert not found, "\n".join(found)

@@ -1,0 +1,135 @@
+"""Extractions into Delta and Iceberg tables, killed between the steps; what the tables' commits do.
+
+More kills: tests/soak/test_lake_kill.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.spark_jobs.extraction.steps import Phase, Step
+from tests.integration.spark.extraction_process import DRIVER
+from tests.integration.spark.killed_extraction import Point
+from tests.peers.spark import spark_versions
+from tests.peers.spark.table_extraction import IntoDelta, IntoIceberg, IntoTable, read_delta, read_iceberg
+from tests.peers.spark.table_process import A_CHECKPOINT
+
+pytestmark = pytest.mark.peers
+
+TIMEOUT_S = 900
+PARTITION_COLUMNS = {"delta": ["timestamp_day"], "iceberg": ["timestamp_hour", "value_bucket"]}
+FOLLOWS = "the table has its records, the offsets follow"
+
+
+@pytest.mark.parametrize("table", [IntoDelta, IntoIceberg])
+def test_a_run_that_dies_between_the_table_and_zookeeper_is_followed(
+    kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, table: type[IntoTable]
+) -> None:
+    extraction = table(kafka_zk_cluster, tmp_path, f"into-{table.format}")
+    extraction.write(20)
+    extraction.kill(Point(Step.PUBLISH, Phase.END.value), DRIVER)
+    assert extraction.read().num_rows == 20
+    extraction.write(20)
+    assert extraction.recover() == [FOLLOWS, "nothing"]
+    extraction.check()
+
+
+class Told(NamedTuple):
+    """What ``table_process`` has said, and where its tables and folders lie."""
+
+    folder: Path
+    said: dict[str, Any]
+    topics: list[str]
+
+
+PUBLISH, JOIN = Step.PUBLISH.name, Step.JOIN.name
+AT_ONCE = [  # format, target, where they meet; group and topic of each; how many records each extracts
+    ("delta", "delta.two_groups", PUBLISH, [("a", 0), ("b", 1)], [20, 20]),
+    ("delta", "delta.one_group", JOIN, [("a", 0), ("a", 0)], [0, 20]),
+    ("iceberg", "lake.db.two_groups", PUBLISH, [("a", 0), ("b", 1)], [20, 20]),
+    ("iceberg", "lake.db.one_group", JOIN, [("a", 0), ("a", 0)], [0, 20]),
+    ("parquet", "folder.one_topic", PUBLISH, [("a", 0), ("b", 0)], [20, 20]),
+]
+
+
+@pytest.fixture(scope="module")
+def told(kafka_zk_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """Of one session of the PySpark of tables."""
+    folder, topics = tmp_path_factory.mktemp("tables"), ["at-once-0", "at-once-1"]
+    write_to(kafka_zk_cluster, topics)
+    pairs = []
+    for format, target, met_at, runs, _ in AT_ONCE:
+        at = {"zookeeper": kafka_zk_cluster.zookeeper_connect, "format": format, "decode": "string", "wait_ms": 120_000}
+        at["target"] = target if format == "iceberg" else str(folder / target)
+        pairs.append(
+            [met_at, *({**at, "group": f"{target}-{group}", "topics": [topics[topic]]} for group, topic in runs)]
+        )
+    both = [table.spark_conf(folder) for table in (IntoDelta, IntoIceberg)]
+    conf = {**both[0], **both[1], "spark.jars": ",".join(each["spark.jars"] for each in both)}
+    asked = {"conf": conf, "tables": {"delta": str(folder / "t"), "iceberg": "lake.db.t"}, "at once": pairs}
+    command = [sys.executable, "-m", "tests.peers.spark.table_process", json.dumps(asked)]
+    environ = {**os.environ, **spark_versions.environ(spark_versions.WITH_TABLES)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return Told(folder, json.loads(done.stdout.splitlines()[-1]), topics)
+
+
+def write_to(cluster: EmbeddedCluster, topics: list[str]) -> None:
+    """20 records each, which name their topic."""
+    with BlockingAdmin(None, bootstrap_servers=cluster.bootstrap) as admin:
+        for topic in topics:
+            admin.create_topic(topic, 2, 1)
+    with BlockingProducer(None, bootstrap_servers=cluster.bootstrap) as producer:
+        for topic in topics:
+            for number in range(20):
+                producer.send(topic, f"{topic}-{number}".encode(), partition=number % 2)
+        producer.flush()
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_plan_is_committed_once_and_never_after_a_fence(told: Told, format: str) -> None:
+    said = dict(told.said[format])
+    assert said.pop("another schema") != "accepted"
+    assert said.pop("partitioned by") == PARTITION_COLUMNS[format]
+    assert said == {
+        "before": None,
+        "committed": [10, "records"],
+        "by a second run": [10, "records"],
+        "fenced": [10, "fence"],
+        "by who slept": [10, "fence"],
+        "refused": [10, None],
+        "merged": [20, "records"],
+        "compacted": [True, 20, "records"],
+        "repeated then": [20, "records"],
+        "past a checkpoint": [20 + 10 * A_CHECKPOINT, "records"],
+    }
+
+
+@pytest.mark.parametrize("number", range(len(AT_ONCE)), ids=[each[1] for each in AT_ONCE])
+def test_of_two_writers_at_once_neither_loses_nor_doubles_a_record(told: Told, number: int) -> None:
+    """Two groups meet when both have staged and neither has committed. Of two runs of one group the second waits for
+    the first. Two groups that extract one topic into one folder meet before the rename."""
+    format, target, _, runs, expected = AT_ONCE[number]
+    assert sorted(told.said["at once"][number], key=str) == expected
+    if format == "delta":
+        table = read_delta(told.folder / target)
+    elif format == "iceberg":
+        table = read_iceberg(told.folder / "warehouse" / "db" / target.removeprefix("lake.db."))
+    else:
+        files = sorted((told.folder / target).glob("range=*/**/*.parquet"))
+        table = pa.concat_tables(pyarrow.parquet.read_table(path) for path in files)
+        assert list((told.folder / target / "_kafka_zk_staging").iterdir()) == [], "nothing is left of the staging"
+    written = [f"{told.topics[topic]}-{record}" for topic in {topic for _, topic in runs} for record in range(20)]
+    assert sorted(table["value"].to_pylist()) == sorted(written)
