@@ -27,7 +27,13 @@ from kafka_zk.broker.process.foundation import Foundation
 from kafka_zk.broker.process.listeners import connection_quotas, new_listeners
 from kafka_zk.broker.process.live_config import LiveConfig, read_broker_config
 from kafka_zk.broker.process.machine import Machine
-from kafka_zk.broker.process.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
+from kafka_zk.broker.process.opening_logs import (
+    StartAbandoned,
+    open_logs,
+    tell_finding,
+    tell_of_full_producers,
+    usable_configs,
+)
 from kafka_zk.broker.process.parts import BrokerParts
 from kafka_zk.network.listener import Listener
 from kafka_zk.network.periodic import Periodic
@@ -143,7 +149,7 @@ class Broker:
 
     def _new_logs(self, cluster_id: str) -> LogManager:
         config = self._config
-        return LogManager(
+        logs = LogManager(
             config.log_directories,
             config.topic_defaults,
             broker_id=self.broker_id,
@@ -156,6 +162,8 @@ class Broker:
             observe=tell_finding,
             random=self._machine.random,
         )
+        logs.producer_ids.on_full = tell_of_full_producers
+        return logs
 
     async def _open(self, logs: LogManager, configs: ConfigRegistry) -> None:
         topics = await usable_configs(configs, self._config.topic_defaults)
