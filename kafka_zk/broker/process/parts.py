@@ -13,6 +13,7 @@ from kafka_zk.base.clock import end_of_turn
 from kafka_zk.base.turns import in_slices
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.inter_broker_protocol import alter_partition_version, control_versions
+from kafka_zk.broker.controller.environment import Environment
 from kafka_zk.broker.controller.loop import Controller, ControllerConfig
 from kafka_zk.broker.group.config import CoordinatorConfig
 from kafka_zk.broker.group.coordinator import GroupCoordinator
@@ -108,9 +109,13 @@ class BrokerParts:
     def _new_controller(self, replicas: ReplicaManager) -> Controller:
         base, config = self._base, self._base.config
         return Controller(
-            base.broker_id,
-            base.client,
-            base.machine.clock,
+            Environment(
+                base.broker_id,
+                base.client,
+                base.machine.clock,
+                self.peers.connect_as_controller,
+                base.machine.random,
+            ),
             ControllerConfig(
                 config.inter_broker_listener,
                 config.delete_topic_enable,
@@ -120,10 +125,8 @@ class BrokerParts:
                 config.leader_imbalance_per_broker_percentage,
                 control_versions(config.inter_broker_protocol_version),
             ),
-            self.peers.connect_as_controller,
             base.observe,
             known_epoch=lambda: replicas.controller_epoch,
-            random=base.machine.random,
             on_kraft=base.on_kraft,
         )
 
