@@ -29,13 +29,13 @@ from kafka_zk.broker.process.peers import Peers
 from kafka_zk.broker.process.transaction_verifications import verify_transactions
 from kafka_zk.broker.process.transactions import BrokerTransactions
 from kafka_zk.broker.replica.alter_partition_manager import AlterPartitionManager
-from kafka_zk.broker.replica.batch_helpers import BatchHelpers
 from kafka_zk.broker.replica.fetch_session import FetchSessions
 from kafka_zk.broker.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.broker.replica.remote_replicas import InSyncRule
 from kafka_zk.broker.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
+from kafka_zk.broker.replica.replica_fetcher import FollowerHost
 from kafka_zk.broker.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.broker.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS, ZkAlterPartitionManager
 from kafka_zk.broker.security.authorizer import NoAuthorizer
@@ -75,11 +75,9 @@ class BrokerParts:
         metadata = MetadataCache()
         self.peers = Peers(machine, config, base.broker_id, metadata)
         self._fetch_purgatory = Purgatory(clock, end_of_turn(machine.reactor))
-        helpers = BatchHelpers(clock, machine.run_in_thread)
         replicas = ReplicaManager(
-            base.broker_id, base.logs, clock, self._fetch_purgatory, machine.run_in_thread, helpers, metadata,
-            base.events,
-        )  # fmt: skip
+            base.broker_id, base.logs, clock, self._fetch_purgatory, machine.run_in_thread, metadata, base.events
+        )
         self.controller = self._new_controller(replicas)
         self._lead_followers(replicas, metadata)
         topics = TopicRegistry(base.client)
@@ -102,7 +100,7 @@ class BrokerParts:
             clock, machine.run_in_thread, machine.when_readable, base.logs, LogCleanerSettings.of(config),
             replicas.standing_of, machine.start_helper,
         )  # fmt: skip
-        self.services = self._new_services(replicas, metadata, topics, coordinator, helpers)
+        self.services = self._new_services(replicas, metadata, topics, coordinator)
         self._transactions.serve(self.services)
         self._verifications = verify_transactions(self.services, self.peers.connect_to_broker)
 
@@ -160,20 +158,17 @@ class BrokerParts:
             base.machine.clock,
             ReplicaFetcherSettings.of(base.config),
             self.peers.connect_as_follower,
-            self._fetch_purgatory.check,
-            base.logs.fail_directory,
-            replicas.role_changes,
-            base.machine.run_in_thread,
+            FollowerHost(
+                self._fetch_purgatory.check,
+                base.logs.fail_directory,
+                replicas.role_changes,
+                base.machine.run_in_thread,
+            ),
             replicas.quotas.follower,
         )
 
     def _new_services(
-        self,
-        replicas: ReplicaManager,
-        metadata: MetadataCache,
-        topics: TopicRegistry,
-        coordinator: GroupCoordinator,
-        helpers: BatchHelpers,
+        self, replicas: ReplicaManager, metadata: MetadataCache, topics: TopicRegistry, coordinator: GroupCoordinator
     ) -> Services:
         base, config, random = self._base, self._base.config, self._base.machine.random
         return Services(
@@ -200,7 +195,7 @@ class BrokerParts:
             controller_epochs=ControllerEpochs(base.client),
             dynamic_config=base.dynamic_config,
             group_offsets=lambda group: OffsetRegistry(base.client, group),
-            batch_helpers=helpers,
+            batch_helpers=replicas.batch_helpers,
             coordinator=coordinator,
             offsets_topic=OffsetsTopic(config, metadata, topics, random),
             transactions=self._transactions.coordinator,

@@ -94,7 +94,6 @@ class ReplicaManager:
         clock: Clock,
         purgatory: Purgatory,
         run_in_thread: RunInThread,
-        batch_helpers: BatchHelpers,
         metadata: MetadataCache,
         events: EventSource = SILENT,
     ) -> None:
@@ -105,12 +104,12 @@ class ReplicaManager:
         self.topic_ids = TopicIds()
         self._clock = clock
         self.purgatory = purgatory
-        self._batch_helpers = batch_helpers
+        self.run_in_thread = run_in_thread
+        self.batch_helpers = BatchHelpers(clock, lambda work: self.run_in_thread(work))
         self.record_checks = RecordChecks(clock.seconds)
         self._check_records = self.record_checks.check
         self._metadata = metadata
         self._events = events
-        self.run_in_thread = run_in_thread
         self.state_changes = DeferredLock()
         self.role_changes = DeferredLock()
         self.changes = PartitionChanges()
@@ -296,7 +295,7 @@ class ReplicaManager:
         while True:
             try:
                 begun_s = self._clock.seconds()
-                conformed = await self._batch_helpers.conform(turns, records, needed)
+                conformed = await self.batch_helpers.conform(turns, records, needed)
                 if not needs_conform(needed.header, needed.config):
                     self.record_checks.spend(self._clock.seconds() - begun_s)
                 result = self._append(tp, memoryview(conformed), required_acks, guard, needed.config)

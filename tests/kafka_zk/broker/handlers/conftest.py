@@ -28,7 +28,6 @@ from kafka_zk.broker.handlers.table import Dispatcher
 from kafka_zk.broker.handlers.transactions.write_txn_markers import write
 from kafka_zk.broker.metadata.cache import MetadataCache
 from kafka_zk.broker.process.live_config import LiveConfig
-from kafka_zk.broker.replica.batch_helpers import BatchHelpers
 from kafka_zk.broker.replica.fetch_session import FetchSessions
 from kafka_zk.broker.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.broker.replica.manager import ReplicaManager
@@ -302,8 +301,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
         return succeed(work())
 
     metadata = MetadataCache()
-    batch_helpers = BatchHelpers(clock, lambda work: replicas.run_in_thread(work))
-    replicas = ReplicaManager(0, logs, clock, purgatory, run_now, batch_helpers, metadata, events)
+    replicas = ReplicaManager(0, logs, clock, purgatory, run_now, metadata, events)
     configs, topics = FakeConfigs(), FakeTopics()
 
     coordinator = GroupCoordinator(
@@ -327,7 +325,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
         purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
         FakeController(), topics, configs, lambda: 1, FakeControllerEpochs(),  # type: ignore[arg-type]
         DynamicBrokerConfig(config.properties), FakeOffsets,  # type: ignore[arg-type]
-        batch_helpers, coordinator, OffsetsTopic(config, metadata, topics),  # type: ignore[arg-type]
+        replicas.batch_helpers, coordinator, OffsetsTopic(config, metadata, topics),  # type: ignore[arg-type]
         transactions, TransactionStateTopic(config, metadata, topics),  # type: ignore[arg-type]
         alter_log_dirs,
     )  # fmt: skip
