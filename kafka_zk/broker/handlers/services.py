@@ -14,7 +14,6 @@ from kafka_zk.broker.controller.operations import ControllerOperation
 from kafka_zk.broker.group.coordinator import GroupCoordinator
 from kafka_zk.broker.group.offsets_topic import OffsetsTopic
 from kafka_zk.broker.metadata.cache import MetadataCache
-from kafka_zk.broker.replica.batch_helpers import BatchHelpers
 from kafka_zk.broker.replica.fetch_session import FetchSessions
 from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.broker.replica.purgatory import Purgatory
@@ -74,7 +73,6 @@ class Services:
     controller_epochs: ControllerEpochs
     dynamic_config: DynamicBrokerConfig
     group_offsets: Callable[[str], OffsetRegistry]
-    batch_helpers: BatchHelpers
     coordinator: GroupCoordinator
     offsets_topic: OffsetsTopic
     transactions: TransactionCoordinator

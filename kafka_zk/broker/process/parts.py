@@ -195,7 +195,6 @@ class BrokerParts:
             controller_epochs=ControllerEpochs(base.client),
             dynamic_config=base.dynamic_config,
             group_offsets=lambda group: OffsetRegistry(base.client, group),
-            batch_helpers=replicas.batch_helpers,
             coordinator=coordinator,
             offsets_topic=OffsetsTopic(config, metadata, topics, random),
             transactions=self._transactions.coordinator,
@@ -290,4 +289,4 @@ class BrokerParts:
         self._fetch_purgatory.abandon_all()
         self.services.metadata_purgatory.abandon_all()
         self._verifications.close()
-        self.services.batch_helpers.close()
+        self.services.replicas.batch_helpers.close()

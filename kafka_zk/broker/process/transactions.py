@@ -10,7 +10,7 @@ from kafka_zk.broker.process.foundation import Foundation
 from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.broker.replica.transaction_markers import TransactionMarker
 from kafka_zk.broker.transaction.config import TransactionConfig
-from kafka_zk.broker.transaction.coordinator import TransactionCoordinator
+from kafka_zk.broker.transaction.coordinator import CoordinatorHost, TransactionCoordinator
 from kafka_zk.broker.transaction.events import TransactionReporter
 from kafka_zk.broker.transaction.marker_channels import FindMissing, TxnMarker, Written
 from kafka_zk.broker.transaction.marker_client import MarkerClient
@@ -47,10 +47,12 @@ class BrokerTransactions:
             replicas,
             metadata,
             ProducerIdManager(allocate_block),
-            self._write_markers,
-            find_missing,
-            TransactionReporter(base.events).tell,
-            end_of_turn(base.machine.reactor),
+            CoordinatorHost(
+                self._write_markers,
+                find_missing,
+                TransactionReporter(base.events).tell,
+                end_of_turn(base.machine.reactor),
+            ),
         )
         self._broker_id = replicas.broker_id
         self._services: Services | None = None

@@ -36,7 +36,7 @@ from kafka_zk.broker.replica.replica_alter_log_dirs_manager import ReplicaAlterL
 from kafka_zk.broker.replica.transaction_markers import TransactionMarker
 from kafka_zk.broker.security.authorizer import NoAuthorizer
 from kafka_zk.broker.transaction.config import TransactionConfig
-from kafka_zk.broker.transaction.coordinator import TransactionCoordinator
+from kafka_zk.broker.transaction.coordinator import CoordinatorHost, TransactionCoordinator
 from kafka_zk.broker.transaction.marker_channels import TxnMarker, Written
 from kafka_zk.broker.transaction.producer_ids import ProducerIdManager
 from kafka_zk.broker.transaction.state_topic import TransactionStateTopic
@@ -315,7 +315,8 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
 
     markers = FakeMarkers()
     transactions = TransactionCoordinator(
-        TransactionConfig.of(config), clock, replicas, metadata, ProducerIdManager(block), markers.write, topics.missing
+        TransactionConfig.of(config), clock, replicas, metadata, ProducerIdManager(block),
+        CoordinatorHost(markers.write, topics.missing),
     )
     replicas.role_listeners.append(transactions.role_changed)
     alter_log_dirs = ReplicaAlterLogDirsManager(clock, replicas, run_now, lambda: 2**63 - 1)
@@ -325,7 +326,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
         purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
         FakeController(), topics, configs, lambda: 1, FakeControllerEpochs(),  # type: ignore[arg-type]
         DynamicBrokerConfig(config.properties), FakeOffsets,  # type: ignore[arg-type]
-        replicas.batch_helpers, coordinator, OffsetsTopic(config, metadata, topics),  # type: ignore[arg-type]
+        coordinator, OffsetsTopic(config, metadata, topics),  # type: ignore[arg-type]
         transactions, TransactionStateTopic(config, metadata, topics),  # type: ignore[arg-type]
         alter_log_dirs,
     )  # fmt: skip
@@ -344,7 +345,7 @@ def harness(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
 
     yield build
     for each in made:
-        each.services.batch_helpers.close()
+        each.services.replicas.batch_helpers.close()
 
 
 def live_config(
