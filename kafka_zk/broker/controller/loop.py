@@ -136,20 +136,9 @@ class Controller:
         """What the active controller knows; empty when this broker is not it. Read only."""
         return Context() if self._reign is None else self._reign.context
 
-    @property
-    def queued(self) -> int:
-        """How many events wait, the one in progress not included."""
-        return len(self._queue)
-
-    def on_controller_change(self, callback: Callable[[int], None]) -> Callable[[], None]:
-        """Call ``callback`` with every new ``controller_id``; returns a function that stops it."""
+    def on_controller_change(self, callback: Callable[[int], None]) -> None:
+        """Call ``callback`` with every new ``controller_id``."""
         self._listeners.append(callback)
-
-        def remove() -> None:
-            if callback in self._listeners:
-                self._listeners.remove(callback)
-
-        return remove
 
     # -- life --
 
@@ -401,7 +390,7 @@ class Controller:
             return
         self.controller_id = controller_id
         self._reporter.event(events.ControllerChanged, controller_id)
-        for listener in list(self._listeners):
+        for listener in self._listeners:
             listener(controller_id)
 
     async def _delete_claim(self, epoch_zk_version: int) -> None:
