@@ -9,7 +9,7 @@ Tests: tests/kafka_zk/broker/replica/test_replica_fetcher.py.
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 from twisted.logger import Logger
@@ -50,16 +50,27 @@ _TIERED = (
 )
 
 
-class ReplicaFetcher:
-    """One leader's partitions. Nothing is connected, and nothing runs, while there are none.
+class FollowerHost(NamedTuple):
+    """What fetchers have of the broker that they run in.
 
-    Args:
+    Attributes:
         changed: told of a partition after its log or its high watermark changed.
         directory_failed: told of a log whose disk refused; its partitions become OFFLINE with it.
         role_changes: held while many partitions change their roles: what is added meanwhile is asked for together. Its
             holder must wait for nobody, since nothing is fetched until then.
-        backoff_s: the pause after a leader could not be reached.
         run_in_thread: where logs are flushed.
+    """
+
+    changed: Callable[[TopicPartition], None]
+    directory_failed: DirectoryFailed
+    role_changes: DeferredLock
+    run_in_thread: RunInThread
+
+
+class ReplicaFetcher:
+    """One leader's partitions. Nothing is connected, and nothing runs, while there are none.
+
+    ``backoff_s``: the pause after a leader could not be reached.
     """
 
     def __init__(
@@ -68,21 +79,15 @@ class ReplicaFetcher:
         clock: Clock,
         endpoint: LeaderEndPoint,
         state: FetcherState,
-        changed: Callable[[TopicPartition], None],
-        directory_failed: DirectoryFailed,
-        role_changes: DeferredLock,
+        host: FollowerHost,
         backoff_s: float,
-        run_in_thread: RunInThread,
     ) -> None:
         self.leader = leader
         self._clock = clock
         self._endpoint = endpoint
         self._state = state
-        self._changed = changed
-        self._directory_failed = directory_failed
-        self._role_changes = role_changes
+        self._changed, self._directory_failed, self._role_changes, self._run_in_thread = host
         self._backoff_s = backoff_s
-        self._run_in_thread = run_in_thread
         self._unflushed: dict[TopicPartition, None] = {}  # where flush.messages may ask for a flush
         self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # of this round, still to be told
         self.bytes_in = 0  # records that were appended

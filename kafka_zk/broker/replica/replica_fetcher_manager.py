@@ -7,18 +7,16 @@ Source: ReplicaFetcherManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/te
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Clock
-from kafka_zk.base.threads import RunInThread
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.inter_broker_protocol import FollowerVersions, follower_versions
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.replica.fetcher_state import FetcherState
 from kafka_zk.broker.replica.leader_endpoint import Connection, FetchLimits, LeaderEndPoint
 from kafka_zk.broker.replica.partition import Partition, Role
-from kafka_zk.broker.replica.replica_fetcher import DirectoryFailed, ReplicaFetcher
+from kafka_zk.broker.replica.replica_fetcher import FollowerHost, ReplicaFetcher
 from kafka_zk.broker.replica.replication_quota import ReplicationQuota
 
 _log = Logger()
@@ -50,8 +48,7 @@ class ReplicaFetcherSettings(NamedTuple):
 
 
 class ReplicaFetcherManager:
-    """See the module's docstring. ``changed`` and all that follow are as in ``ReplicaFetcher``. ``quota``: what
-    throttled replicas fetch from all leaders together."""
+    """See the module's docstring. ``quota``: what throttled replicas fetch from all leaders together."""
 
     def __init__(
         self,
@@ -60,10 +57,7 @@ class ReplicaFetcherManager:
         clock: Clock,
         settings: ReplicaFetcherSettings,
         connect: ConnectToLeader,
-        changed: Callable[[TopicPartition], None],
-        directory_failed: DirectoryFailed,
-        role_changes: DeferredLock,
-        run_in_thread: RunInThread,
+        host: FollowerHost,
         quota: ReplicationQuota | None = None,
     ) -> None:
         self._broker_id = broker_id
@@ -71,10 +65,7 @@ class ReplicaFetcherManager:
         self._clock = clock
         self._settings = settings
         self._connect = connect
-        self._changed = changed
-        self._directory_failed = directory_failed
-        self._role_changes = role_changes
-        self._run_in_thread = run_in_thread
+        self._host = host
         self._quota = quota
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._fetcher_of: dict[TopicPartition, ReplicaFetcher] = {}
@@ -140,14 +131,4 @@ class ReplicaFetcherManager:
             backoff_s=settings.backoff_s,
             quota=self._quota,
         )
-        return ReplicaFetcher(
-            leader,
-            self._clock,
-            endpoint,
-            state,
-            self._changed,
-            self._directory_failed,
-            self._role_changes,
-            settings.backoff_s,
-            self._run_in_thread,
-        )
+        return ReplicaFetcher(leader, self._clock, endpoint, state, self._host, settings.backoff_s)

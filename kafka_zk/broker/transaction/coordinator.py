@@ -56,15 +56,24 @@ class TransactionCounts(NamedTuple):
     held_bytes: int
 
 
-class TransactionCoordinator:
-    """See the module's docstring.
+class CoordinatorHost(NamedTuple):
+    """What the coordinator has of the broker that it runs in.
 
-    Args:
+    Attributes:
         write_markers: has a broker, also this one, write the ends of transactions.
         find_missing: which of some topics are not in ZooKeeper.
         tell: told of every transaction whose state in the log is another one now.
         at_end_of_turn: the reactor's; the markers of transactions that end in one turn are sent together.
     """
+
+    write_markers: WriteMarkers
+    find_missing: FindMissing
+    tell: Tell = lambda transaction: None
+    at_end_of_turn: AtEndOfTurn = at_once
+
+
+class TransactionCoordinator:
+    """See the module's docstring."""
 
     def __init__(
         self,
@@ -73,19 +82,16 @@ class TransactionCoordinator:
         replicas: ReplicaManager,
         metadata: MetadataCache,
         producer_ids: ProducerIdManager,
-        write_markers: WriteMarkers,
-        find_missing: FindMissing,
-        tell: Tell = lambda transaction: None,
-        at_end_of_turn: AtEndOfTurn = at_once,
+        host: CoordinatorHost,
     ) -> None:
         self._config = config
         self._clock = clock
         self._producer_ids = producer_ids
         self._manager = TransactionStateManager(
-            config, clock, replicas, metadata, lambda ending: self.markers.send(ending), tell
+            config, clock, replicas, metadata, lambda ending: self.markers.send(ending), host.tell
         )
         self.markers = TransactionMarkerChannels(
-            clock, metadata, write_markers, self._manager.markers_written, find_missing, at_end_of_turn
+            clock, metadata, host.write_markers, self._manager.markers_written, host.find_missing, host.at_end_of_turn
         )
 
     def role_changed(self, partition: Partition) -> None:

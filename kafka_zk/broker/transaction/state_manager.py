@@ -308,19 +308,19 @@ class TransactionStateManager:
         again is told to wait.
         """
         for owned in list(self.partitions.values()):
-            expired: list[Transaction] = []
-            await in_slices(self._clock, self._expire_steps(owned, expired))
+            steps = await in_slices(self._clock, self._expire_steps(owned))
+            expired = [transaction for transaction in steps if transaction is not None]
             parts = batches_of_tombstones(expired, lambda each: encode_key(each.transactional_id))
             for begun in await in_slices(self._clock, (ensureDeferred(self._remove(owned, part)) for part in parts)):
                 await begun
 
-    def _expire_steps(self, owned: CoordinatedPartition, expired: list[Transaction]) -> Iterator[None]:
+    def _expire_steps(self, owned: CoordinatedPartition) -> Iterator[Transaction | None]:
+        """Looks at one transactional id a step; gives it if it has expired."""
         for transaction in list(owned.transactions.values()):
             if not owned.is_current:
                 return
-            if transaction.expire(self._clock.wall_ms(), self._config.id_expiration_ms):
-                expired.append(transaction)
-            yield
+            has_expired = transaction.expire(self._clock.wall_ms(), self._config.id_expiration_ms)
+            yield transaction if has_expired else None
 
     def make_room(self) -> None:
         """Begin to forget some of the ids that were never used, if that is not under way: first those of the client

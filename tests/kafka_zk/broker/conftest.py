@@ -18,6 +18,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.controller.feature_updates import apply_updates
+from kafka_zk.broker.controller.operations import AllocateProducerIds, ControllerOperation, UpdateFeatures
 from kafka_zk.broker.group.config import CoordinatorConfig
 from kafka_zk.broker.group.coordinator import GroupCoordinator
 from kafka_zk.broker.group.offsets_topic import OffsetsTopic
@@ -27,7 +28,6 @@ from kafka_zk.broker.handlers.table import Dispatcher
 from kafka_zk.broker.handlers.transactions.write_txn_markers import write
 from kafka_zk.broker.metadata.cache import MetadataCache
 from kafka_zk.broker.process.live_config import LiveConfig
-from kafka_zk.broker.replica.batch_helpers import BatchHelpers
 from kafka_zk.broker.replica.fetch_session import FetchSessions
 from kafka_zk.broker.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.broker.replica.manager import ReplicaManager
@@ -36,7 +36,7 @@ from kafka_zk.broker.replica.replica_alter_log_dirs_manager import ReplicaAlterL
 from kafka_zk.broker.replica.transaction_markers import TransactionMarker
 from kafka_zk.broker.security.authorizer import NoAuthorizer
 from kafka_zk.broker.transaction.config import TransactionConfig
-from kafka_zk.broker.transaction.coordinator import TransactionCoordinator
+from kafka_zk.broker.transaction.coordinator import CoordinatorHost, TransactionCoordinator
 from kafka_zk.broker.transaction.marker_channels import TxnMarker, Written
 from kafka_zk.broker.transaction.producer_ids import ProducerIdManager
 from kafka_zk.broker.transaction.state_topic import TransactionStateTopic
@@ -60,23 +60,14 @@ class FakeController:
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Iterable[TopicPartition]:
         return []
 
-    async def alter_partitions(self, broker_id: int, broker_epoch: int, proposals: Any) -> Any:
-        raise ApiError(ErrorCode.NOT_CONTROLLER)
-
-    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
-        return range(1000, 2000)
-
-    async def update_features(self, updates: Any, *, validate_only: bool) -> Any:
-        return apply_updates(updates, {"left": 1})[1]
-
-    async def elect_leaders(self, tps: Any, *, unclean: bool) -> Any:
-        raise ApiError(ErrorCode.NOT_CONTROLLER)
-
-    async def alter_reassignments(self, targets: Any) -> Any:
-        raise ApiError(ErrorCode.NOT_CONTROLLER)
-
-    async def list_reassignments(self, tps: Any) -> Any:
-        raise ApiError(ErrorCode.NOT_CONTROLLER)
+    async def carry_out(self, operation: ControllerOperation[Any]) -> Any:
+        match operation:
+            case AllocateProducerIds():
+                return range(1000, 2000)
+            case UpdateFeatures(updates):
+                return apply_updates(updates, {"left": 1})[1]
+            case _:
+                raise ApiError(ErrorCode.NOT_CONTROLLER)
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
         return None
@@ -310,8 +301,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
         return succeed(work())
 
     metadata = MetadataCache()
-    batch_helpers = BatchHelpers(clock, lambda work: replicas.run_in_thread(work))
-    replicas = ReplicaManager(0, logs, clock, purgatory, run_now, batch_helpers, metadata, events)
+    replicas = ReplicaManager(0, logs, clock, purgatory, run_now, metadata, events)
     configs, topics = FakeConfigs(), FakeTopics()
 
     coordinator = GroupCoordinator(
@@ -325,7 +315,8 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
 
     markers = FakeMarkers()
     transactions = TransactionCoordinator(
-        TransactionConfig.of(config), clock, replicas, metadata, ProducerIdManager(block), markers.write, topics.missing
+        TransactionConfig.of(config), clock, replicas, metadata, ProducerIdManager(block),
+        CoordinatorHost(markers.write, topics.missing),
     )
     replicas.role_listeners.append(transactions.role_changed)
     alter_log_dirs = ReplicaAlterLogDirsManager(clock, replicas, run_now, lambda: 2**63 - 1)
@@ -335,7 +326,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
         purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
         FakeController(), topics, configs, lambda: 1, FakeControllerEpochs(),  # type: ignore[arg-type]
         DynamicBrokerConfig(config.properties), FakeOffsets,  # type: ignore[arg-type]
-        batch_helpers, coordinator, OffsetsTopic(config, metadata, topics),  # type: ignore[arg-type]
+        coordinator, OffsetsTopic(config, metadata, topics),  # type: ignore[arg-type]
         transactions, TransactionStateTopic(config, metadata, topics),  # type: ignore[arg-type]
         alter_log_dirs,
     )  # fmt: skip
@@ -354,7 +345,7 @@ def harness(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
 
     yield build
     for each in made:
-        each.services.batch_helpers.close()
+        each.services.replicas.batch_helpers.close()
 
 
 def live_config(

@@ -60,7 +60,7 @@ async def up_convert(
             )
         except UnpacksTooBig:
             pass  # for the turn of a reactor
-    converted: bytes = await services.batch_helpers.run(UpConvertWork(PickleBuffer(records), max_size_bytes))
+    converted: bytes = await services.replicas.batch_helpers.run(UpConvertWork(PickleBuffer(records), max_size_bytes))
     memory.take(len(converted))
     return memoryview(bytearray(converted))
 
@@ -219,5 +219,5 @@ class DownConversion:
             except UnpacksTooBig:
                 pass  # for the turn of a reactor
         work = DownConvertWork(span.position, span.size_bytes, self._magic, first_offset)
-        converted: bytes = await self._services.batch_helpers.run_on(segment, work)
+        converted: bytes = await self._services.replicas.batch_helpers.run_on(segment, work)
         return converted

@@ -154,7 +154,7 @@ async def _searched(services: Services, turns: ResponseTurns, search: Search) ->
         while True:
             wanted = search.send(result)
             await turns.spend(_STEP_COST)
-            result = None if wanted is None else await services.batch_helpers.run_on(*wanted)
+            result = None if wanted is None else await services.replicas.batch_helpers.run_on(*wanted)
     except StopIteration as stop:
         found: TimestampOffset | None = stop.value
         return found

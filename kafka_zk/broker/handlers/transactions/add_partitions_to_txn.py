@@ -125,9 +125,9 @@ async def _add(
     wanted: str,
     producer: ProducerIdAndEpoch,
     tps: tuple[TopicPartition, ...],
-    refused: dict[TopicPartition, ErrorCode],
+    forbidden: dict[TopicPartition, ErrorCode],
 ) -> ErrorCode | _Codes:
-    refused.update(_unknown(services, [tp for tp in tps if tp not in refused] if refused else tps))
+    refused = forbidden | _unknown(services, [tp for tp in tps if tp not in forbidden] if forbidden else tps)
     if refused:
         return _none_of(tps, refused)
     added = services.transactions.add_partitions(wanted, producer, frozenset(tps))

@@ -16,7 +16,6 @@ from kafka_zk.broker.group.records import OffsetAndMetadata
 from kafka_zk.broker.group.reporter import GroupReporter
 from kafka_zk.broker.group.requests import JoinGroup, JoinResult, SyncGroup, SyncResult
 from kafka_zk.broker.metadata.cache import MetadataCache
-from kafka_zk.broker.replica.batch_helpers import BatchHelpers
 from kafka_zk.broker.replica.manager import LeaderState, ReplicaManager
 from kafka_zk.broker.replica.partition import LeaderAndIsrPartitionState
 from kafka_zk.broker.replica.purgatory import Purgatory
@@ -53,9 +52,8 @@ class World:
         logs.start({})
         self.logs = logs
         self.metadata = MetadataCache()
-        helpers = BatchHelpers(self.clock, lambda work: succeed(work()))
         self.replicas = ReplicaManager(
-            0, logs, self.clock, Purgatory(self.clock), lambda work: succeed(work()), helpers, self.metadata
+            0, logs, self.clock, Purgatory(self.clock), lambda work: succeed(work()), self.metadata
         )
         source = EventSource("broker-0", self.events.append, self.clock.wall_ms)
         self.coordinator = GroupCoordinator(

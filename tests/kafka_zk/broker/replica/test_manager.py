@@ -14,7 +14,6 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from kafka_zk.base.events import Event, EventSource
 from kafka_zk.base.types import FetchIsolation, LogAppendInfo, TopicPartition
 from kafka_zk.broker.metadata.cache import MetadataCache
-from kafka_zk.broker.replica.batch_helpers import BatchHelpers
 from kafka_zk.broker.replica.delayed_produce import AppendResult, DelayedProduce
 from kafka_zk.broker.replica.events import ControllerIgnored, ReplicasOffline, RoleChanged
 from kafka_zk.broker.replica.manager import LeaderState, ReplicaManager
@@ -46,10 +45,9 @@ class World:
             on_directory_failure=lambda directory, error, lost: self.replicas.directory_failed(lost),
         )  # fmt: skip
         self.logs.start({})
-        self.helpers = BatchHelpers(self.clock, self._run)
         self.purgatory = Purgatory(self.clock)
         self.replicas = ReplicaManager(
-            0, self.logs, self.clock, self.purgatory, self._run, self.helpers, MetadataCache(),
+            0, self.logs, self.clock, self.purgatory, self._run, MetadataCache(),
             EventSource("broker-0", self.told.append, self.clock.wall_ms),
         )  # fmt: skip
 
@@ -103,7 +101,7 @@ def codes(results: list[AppendResult]) -> list[ErrorCode | int]:
 def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     yield made
-    made.helpers.close()
+    made.replicas.batch_helpers.close()
 
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])

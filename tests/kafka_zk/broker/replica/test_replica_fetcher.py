@@ -16,6 +16,7 @@ from kafka_zk.broker.replica.fetcher_state import FetcherState
 from kafka_zk.broker.replica.leader_endpoint import EARLIEST, LATEST, Connection, FetchLimits
 from kafka_zk.broker.replica.partition import LeaderAndIsrPartitionState, Partition
 from kafka_zk.broker.replica.remote_replicas import InSyncRule
+from kafka_zk.broker.replica.replica_fetcher import FollowerHost
 from kafka_zk.broker.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -106,8 +107,10 @@ class World:
         self.epoch_ends: list[tuple[ErrorCode, EpochEndOffset]] = []
         settings = ReplicaFetcherSettings(self.versions, FetchLimits(500, 1, 1 << 20), 1 << 20, 1.0)
         self.fetchers = ReplicaFetcherManager(
-            ME, lambda: 44, self.clock, settings, self._connect, self.changed.append,
-            lambda log, error: self.failed.append(error), self.role_changes, self._run_in_thread,
+            ME, lambda: 44, self.clock, settings, self._connect, FollowerHost(
+                self.changed.append, lambda log, error: self.failed.append(error), self.role_changes,
+                self._run_in_thread,
+            ),
         )  # fmt: skip
         self.log = new_log(folder)
         self.partition = Partition(ME, TP, InSyncRule(1000, lambda broker_id: True))
