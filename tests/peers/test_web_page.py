@@ -138,9 +138,9 @@ def check_keys_and_steps(page: Page) -> None:
     page.press("#details details.steps summary")
     until(lambda: page.count("#details details.steps[open] li") > 5, "the steps, unfolded")
     steps = page.text("#details details.steps li").split("\n")
-    fired = next(at for at, text in enumerate(steps) if "watch fired" in text)
+    fired = next(at for at, text in enumerate(steps) if " fired: " in text)
     page.press("#details details.steps [data-seq]", fired)
-    until(lambda: "Watch fired" in page.text("#details h2"), "a step")
+    until(lambda: " fired: " in page.text("#details h2"), "a step")
     page.press("[data-episode]", next(at for at, text in enumerate(failover) if "lost its session" in text))
     until(lambda: "The session of broker-2 ended" in page.text("#details h2"), "the first event again")
 

@@ -1,13 +1,12 @@
 """An entry as a line for people. Pure."""
 
-from kafka_zk.recorder.timeline.cluster_narrator import ClusterNarrator
 from kafka_zk.recorder.timeline.event_codec import UnknownEvent, decode
+from kafka_zk.recorder.timeline.sentences import sentence
 from kafka_zk.recorder.web.documents import Document
 from kafka_zk.recorder.web.recording import CHANGED, CHANGES, CREATED, SESSION_BEGAN, Entry
 from kafka_zk.recorder.web.session_names import unnamed
 
 _MOST_CHARACTERS = 240
-_NARRATOR = ClusterNarrator()
 
 
 def line(entry: Entry) -> str:
@@ -24,12 +23,10 @@ def _line(entry: Entry) -> str:
     if "event" not in entry.document:
         return f"{_session(entry)} ended"
     try:
-        phrase = _NARRATOR.phrase(decode(entry.document))
+        said = sentence(decode(entry.document))
     except UnknownEvent:
         return entry.kind
-    if phrase is None:
-        return f"{entry.kind}: {entry.document.get('cause', '')}"
-    return phrase.text.format(", ".join(phrase.items)) if phrase.items else phrase.text
+    return f"{entry.kind}: {entry.document.get('cause', '')}" if said is None else str(said)
 
 
 def _change(kind: str, path: str, document: Document) -> str:
