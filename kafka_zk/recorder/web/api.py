@@ -11,7 +11,7 @@ from kafka_zk.recorder.web.episodes import Episode, GroupStep, episodes
 from kafka_zk.recorder.web.explanations import explanation
 from kafka_zk.recorder.web.lanes import is_folded, silences
 from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, decode, question
-from kafka_zk.recorder.web.narration import line
+from kafka_zk.recorder.web.narration import line, title
 from kafka_zk.recorder.web.recording import CHANGES, Bucket, Entry, Recording
 
 MOST_ENTRIES = 5_000
@@ -203,6 +203,7 @@ class RecordingApi:
         told = explanation(entry.kind)
         return {
             **_short(entry),
+            "title": title(entry),
             "document": _shown_document(entry),
             "why": [_short(each) for each in self._chain(entry)],
             "effects": [_short(each) for each in self._recording.effects(entry.seq, MOST_LINKS)],

@@ -3,7 +3,7 @@
 from kafka_zk.recorder.timeline.event_codec import UnknownEvent, decode
 from kafka_zk.recorder.timeline.sentences import sentence
 from kafka_zk.recorder.web.documents import Document
-from kafka_zk.recorder.web.recording import CHANGED, CHANGES, CREATED, SESSION_BEGAN, Entry
+from kafka_zk.recorder.web.recording import CHANGES, CREATED, SESSION_BEGAN, Entry
 from kafka_zk.recorder.web.session_names import unnamed
 
 _MOST_CHARACTERS = 240
@@ -15,9 +15,14 @@ def line(entry: Entry) -> str:
     return told if len(told) <= _MOST_CHARACTERS else told[: _MOST_CHARACTERS - 1] + "…"
 
 
+def title(entry: Entry) -> str:
+    """Who did what, without a znode's data, which the page shows below it."""
+    return f"{entry.actor} {_change(entry.kind, entry.path, entry.document)}" if entry.kind in CHANGES else line(entry)
+
+
 def _line(entry: Entry) -> str:
     if entry.kind in CHANGES:
-        return _change(entry.kind, entry.path, entry.document)
+        return f"{_change(entry.kind, entry.path, entry.document)}{_data(entry.document)}"
     if "timeout_ms" in entry.document and entry.kind == SESSION_BEGAN:
         return f"{_session(entry)} began, timeout {entry.document['timeout_ms'] / 1000:g} s"
     if "event" not in entry.document:
@@ -33,10 +38,14 @@ def _change(kind: str, path: str, document: Document) -> str:
     after = document["after"]
     if after is None:
         return f"deleted {path}"
-    told = after[0] if after[0] is not None else "null"
     if kind == CREATED:
-        return f"created {path}{' (ephemeral)' if after[5] else ''}  {told}"
-    return f"{'set' if kind == CHANGED else kind} {path}  version {after[1]}  {told}"
+        return f"created {path}{' (ephemeral)' if after[5] else ''}"
+    return f"set {path} to version {after[1]}"
+
+
+def _data(document: Document) -> str:
+    after = document["after"]
+    return "" if after is None else f"  {'null' if after[0] is None else after[0]}"
 
 
 def _session(entry: Entry) -> str:
