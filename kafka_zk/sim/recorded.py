@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_zk.base.events import Event
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, Step, encode
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Deleted, SessionClosed, Transaction
 from kafka_zk.recorder.zookeeper_files.transaction_log import Operation as Written
 from kafka_zk.registry.client.client import Create, EventType, Operation, SetData, WatchedEvent

@@ -20,11 +20,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoChildrenForEphemeralsError, NodeExistsError, NoNodeError, NotEmptyError
 
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
-from kafka_zk.recorder.web.recording import Recording
+from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.recording.znode_tree import Znode
 from kafka_zk.recorder.web.sources import LogSource, WatchSource
-from kafka_zk.recorder.web.znode_tree import Znode
 from kafka_zk.recorder.zookeeper_files.transaction_log import TransactionLogFollower
-from tests.kafka_zk.recorder.web.histories import history
+from tests.kafka_zk.recorder.recording.histories import history
 from tests.terminal import Terminal
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]

@@ -13,7 +13,7 @@ from selenium.webdriver.common.keys import Keys
 
 from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
-from kafka_zk.recorder.web.recording import Recording
+from kafka_zk.recorder.recording.recording import Recording
 from tests.integration.processes import ENVIRON
 from tests.peers import targets
 from tests.peers.jars import MAGIC_1_VERSION

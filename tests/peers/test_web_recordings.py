@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.event_codec import encode
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Transaction
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import WatchFired

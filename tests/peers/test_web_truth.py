@@ -18,9 +18,9 @@ from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.embedded.jars import find_zookeeper_jars
+from kafka_zk.recorder.recording.recording import CHANGES, Entry, Recording
+from kafka_zk.recorder.recording.znode_tree import Znode
 from kafka_zk.recorder.timeline.trace_file import TraceFollower
-from kafka_zk.recorder.web.recording import CHANGES, Entry, Recording
-from kafka_zk.recorder.web.znode_tree import Znode
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import WatchFired
 from tests.peers.java import SOURCES

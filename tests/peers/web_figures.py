@@ -23,9 +23,9 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from kafka_zk.base.events import Event, EventSource, harmless
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.trace_file import TraceWriter
 from kafka_zk.recorder.web.api import RecordingApi
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Transaction
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import WatchFired

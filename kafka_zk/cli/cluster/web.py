@@ -14,8 +14,8 @@ from kafka_zk.cli.terminal.output import note, print_json, say
 
 if TYPE_CHECKING:
     from kafka_zk.cli.cluster.running_cluster import RunningCluster
-    from kafka_zk.recorder.web.documents import Document
-    from kafka_zk.recorder.web.recording import Recording
+    from kafka_zk.recorder.recording.documents import Document
+    from kafka_zk.recorder.recording.recording import Recording
     from kafka_zk.recorder.web.service import Cluster
     from kafka_zk.recorder.web.sources import Source, WatchSource
 
@@ -78,8 +78,8 @@ def command(
     interrupt_at_the_end()
     if recording is not None and (traces or data is not None or record is not None):
         raise click.UsageError("a recording is shown as it is: without --data, --trace and --record")
-    from kafka_zk.recorder.web.errors import NoRecording
-    from kafka_zk.recorder.web.recording import Recording
+    from kafka_zk.recorder.recording.errors import NoRecording
+    from kafka_zk.recorder.recording.recording import Recording
 
     try:
         if recording is not None:
@@ -99,7 +99,7 @@ def _size(recording: "Recording") -> str:
 
 def _opened(name: str) -> "tuple[Recording, None, str]":
     """What is recorded in a file, or what a scenario gives."""
-    from kafka_zk.recorder.web.recording import Recording
+    from kafka_zk.recorder.recording.recording import Recording
     from kafka_zk.sim import library
 
     path = Path(name)
@@ -111,7 +111,7 @@ def _opened(name: str) -> "tuple[Recording, None, str]":
 def _played(path: Path) -> "Recording":
     from twisted.logger import globalLogBeginner
 
-    from kafka_zk.recorder.web.recording import Recording
+    from kafka_zk.recorder.recording.recording import Recording
     from kafka_zk.sim.recorded import record
     from kafka_zk.sim.scenario import parse
     from kafka_zk.sim.statements import ScenarioError

@@ -12,8 +12,8 @@ from kafka_zk.learn.lesson import course
 from kafka_zk.learn.lesson.course import Chapter
 from kafka_zk.learn.lesson.rooms import Rooms
 from kafka_zk.learn.lesson.step_teacher import StepTeacher
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, encode
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.service import Cluster, WebService
 from kafka_zk.recorder.web.sources import LogSource, TraceSource
 from kafka_zk.recorder.zookeeper_files.transaction_log import Deleted, Transaction

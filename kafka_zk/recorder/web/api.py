@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kafka_zk.recorder.recording.documents import Document, znode_document
+from kafka_zk.recorder.recording.recording import CHANGES, Bucket, Entry, Recording
 from kafka_zk.recorder.web.cluster_view import cluster_document
-from kafka_zk.recorder.web.documents import Document, znode_document
 from kafka_zk.recorder.web.episodes import Episode, GroupStep, episodes
 from kafka_zk.recorder.web.explanations import explanation
 from kafka_zk.recorder.web.lanes import is_folded, silences
 from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, decode, question
 from kafka_zk.recorder.web.narration import line, title
-from kafka_zk.recorder.web.recording import CHANGES, Bucket, Entry, Recording
 
 MOST_ENTRIES = 5_000
 MOST_SPANS = 20_000

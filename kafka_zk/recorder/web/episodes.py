@@ -7,6 +7,7 @@ each other closely.
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kafka_zk.recorder.recording.spans import Move
 from kafka_zk.recorder.timeline.names import counted
 
 NEAR_MS = 2_000
@@ -16,20 +17,6 @@ NOBODY = ""
 CLUSTER = "cluster"
 ASSIGNED = "assigned"
 IN_ZOOKEEPER, IN_BROKER = "group", "group of the broker"
-
-
-class Move(NamedTuple):
-    """From ``from_ms`` on ``holder`` has the lane, before ``previous`` had it: "" is nobody, None nobody ever.
-
-    ``to_ms`` None: it lasts. The kinds are those of ``spans.Hold``.
-    """
-
-    kind: str
-    lane: str
-    holder: str
-    previous: str | None
-    from_ms: int
-    to_ms: int | None
 
 
 class GroupStep(NamedTuple):

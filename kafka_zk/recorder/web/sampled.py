@@ -1,8 +1,8 @@
 """Which partitions and groups are sampled: those that a recording knows now."""
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.cluster_view import is_internal
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.sampler import MOST_GROUPS, MOST_PARTITIONS, Wanted
 from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import brokers as broker_znodes

@@ -12,12 +12,12 @@ from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import wall_ms
+from kafka_zk.recorder.recording.documents import Document
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.api import RecordingApi
 from kafka_zk.recorder.web.asked_groups import AskedGroups
-from kafka_zk.recorder.web.documents import Document
 from kafka_zk.recorder.web.heartbeats import HEARD_OF, Connection, Heartbeats
 from kafka_zk.recorder.web.recorder import Recorder
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.sampled import to_ask
 from kafka_zk.recorder.web.sampler import MOST_GROUPS, Sampler
 from kafka_zk.recorder.web.server import LOOPBACK, Break, WebServer

@@ -6,10 +6,10 @@ import pytest
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.events import AssignmentCompleted
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.cluster_events import OperatorActed
 from kafka_zk.recorder.web import api as module
 from kafka_zk.recorder.web.api import BadRequest, RecordingApi
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, SessionCreated, Transaction
 from kafka_zk.registry.client.events import WatchArmed
 

@@ -6,9 +6,9 @@ import pytest
 from twisted.internet.task import Clock
 
 from kafka_zk.base.events import Event
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web import recorder as module
 from kafka_zk.recorder.web.recorder import INTERVAL_S, RETRY_POLLS, Recorder
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.sources import TraceSource
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
 from kafka_zk.registry.client.client import EventType

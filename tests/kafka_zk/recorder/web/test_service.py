@@ -6,10 +6,10 @@ import pytest
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.testing import MemoryReactorClock
 
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web import service as module
 from kafka_zk.recorder.web.heartbeats import Connection, Heartbeats
 from kafka_zk.recorder.web.recorder import INTERVAL_S, RETRY_POLLS
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.service import HEARTBEATS_INTERVAL_S, WATCH_TABLE_INTERVAL_S, Cluster, WebService
 from kafka_zk.recorder.web.watch_table import Watches, WatchTable
 from tests.kafka_zk.recorder.web.test_recorder import Source

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.base.events import EventSource
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.trace_file import TraceWriter
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.sources import LogSource, TraceSource
 from kafka_zk.registry.client.events import WatchArmed
 from tests.registry.test_snapshot import snapshot, znode

@@ -4,8 +4,8 @@ import pytest
 
 from kafka_zk.embedded.health import NoAnswer, NotAllowed
 from kafka_zk.embedded.ports import AnswerTooLong
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web import watch_table as module
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.watch_table import WatchTable, parse
 from tests.kafka_zk.recorder.web.answering import SetAnswers, answering
 

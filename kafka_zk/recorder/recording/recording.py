@@ -15,19 +15,18 @@ from typing import Any, NamedTuple
 
 from kafka_zk.base.events import Event
 from kafka_zk.broker.group.events import AssignmentCompleted, MemberDeparted
+from kafka_zk.recorder.recording import documents
+from kafka_zk.recorder.recording.causality import Causality, Cause
+from kafka_zk.recorder.recording.documents import Document, change_document, change_of, znode_document
+from kafka_zk.recorder.recording.errors import NoRecording
+from kafka_zk.recorder.recording.holds import assigned, assigned_lanes, hold
+from kafka_zk.recorder.recording.samples import SCHEMA as SAMPLES
+from kafka_zk.recorder.recording.samples import Samples
+from kafka_zk.recorder.recording.session_names import session_name, unnamed
+from kafka_zk.recorder.recording.spans import LaneGroup, Move
+from kafka_zk.recorder.recording.watchers import Lifetime, SetWatch, standing
+from kafka_zk.recorder.recording.znode_tree import Change, Znode, ZnodeTree
 from kafka_zk.recorder.timeline.event_codec import encode
-from kafka_zk.recorder.web import documents
-from kafka_zk.recorder.web.causality import Causality, Cause
-from kafka_zk.recorder.web.documents import Document, change_document, change_of, znode_document
-from kafka_zk.recorder.web.episodes import Move
-from kafka_zk.recorder.web.errors import NoRecording
-from kafka_zk.recorder.web.lanes import LaneGroup
-from kafka_zk.recorder.web.samples import SCHEMA as SAMPLES
-from kafka_zk.recorder.web.samples import Samples
-from kafka_zk.recorder.web.session_names import session_name, unnamed
-from kafka_zk.recorder.web.spans import assigned, assigned_lanes, hold
-from kafka_zk.recorder.web.watchers import Lifetime, SetWatch, standing
-from kafka_zk.recorder.web.znode_tree import Change, Znode, ZnodeTree
 from kafka_zk.recorder.zookeeper_files.transaction_log import SessionClosed, SessionCreated, Transaction
 from kafka_zk.registry.client.events import SessionChanged
 

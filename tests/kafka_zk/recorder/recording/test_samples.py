@@ -16,12 +16,12 @@ from kafka_zk.clients.admin.group_admin import GroupDescription, GroupMember, Li
 from kafka_zk.clients.connection.errors import KafkaTimeoutError
 from kafka_zk.clients.connection.list_offsets import ListedOffset
 from kafka_zk.clients.connection.waiting import run
-from kafka_zk.recorder.web import samples as module
+from kafka_zk.recorder.recording import samples as module
+from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.recording.samples import Samples
 from kafka_zk.recorder.web.asked_groups import AskedGroups
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.sampled import to_ask
 from kafka_zk.recorder.web.sampler import Sampler, Wanted, series
-from kafka_zk.recorder.web.samples import Samples
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

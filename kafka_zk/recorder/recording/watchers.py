@@ -7,7 +7,7 @@ restarts has two for a while, until ZooKeeper ends the one of its old process.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafka_zk.recorder.web.session_names import process_of
+from kafka_zk.recorder.recording.session_names import process_of
 
 
 class SetWatch(NamedTuple):

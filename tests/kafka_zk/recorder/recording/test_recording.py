@@ -11,15 +11,15 @@ from kafka_zk.broker.group.events import AssignmentCompleted, MemberDeparted
 from kafka_zk.broker.group.requests import Departure
 from kafka_zk.broker.replica.events import RoleChanged
 from kafka_zk.broker.replica.partition import Role
+from kafka_zk.recorder.recording import recording as module
+from kafka_zk.recorder.recording.errors import NoRecording
+from kafka_zk.recorder.recording.recording import CREATED, DELETED, SESSION_ENDED, Recording
 from kafka_zk.recorder.timeline.cluster_events import OperatorActed
-from kafka_zk.recorder.web import recording as module
 from kafka_zk.recorder.web.api import RecordingApi
-from kafka_zk.recorder.web.errors import NoRecording
-from kafka_zk.recorder.web.recording import CREATED, DELETED, SESSION_ENDED, Recording
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, SessionClosed, SessionCreated, Transaction
 from kafka_zk.registry.client.client import EventType, SessionState
 from kafka_zk.registry.client.events import Reread, SessionChanged, WatchArmed, WatchFired
-from tests.kafka_zk.recorder.web.histories import Znodes, history
+from tests.kafka_zk.recorder.recording.histories import Znodes, history
 
 STATE = b'{"controller_epoch":1,"leader":%d,"version":1,"leader_epoch":0,"isr":[0,1]}'
 STATE_PATH = "/brokers/topics/t/partitions/0/state"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.api import RecordingApi
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.sources import without_secrets
 from kafka_zk.recorder.zookeeper_files.snapshot import SnapshotZnode
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Operation, Restored, Transaction

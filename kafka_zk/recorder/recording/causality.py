@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeVar
 
 from kafka_zk.base.events import Event
 from kafka_zk.broker.replica.events import RoleChanged
+from kafka_zk.recorder.recording.session_names import process_of
 from kafka_zk.recorder.timeline.cluster_events import OperatorActed
-from kafka_zk.recorder.web.session_names import process_of
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import Reread, SessionChanged, WatchArmed, WatchFired
 from kafka_zk.registry.znodes import topics

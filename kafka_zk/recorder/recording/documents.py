@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from kafka_zk.recorder.web.znode_tree import Change, Znode
+from kafka_zk.recorder.recording.znode_tree import Change, Znode
 from kafka_zk.registry.znodes.secrets import masked, may_hold_secrets
 
 Document = dict[str, Any]

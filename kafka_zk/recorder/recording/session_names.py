@@ -2,7 +2,7 @@
 
 import re
 
-from kafka_zk.recorder.web.znode_tree import Change
+from kafka_zk.recorder.recording.znode_tree import Change
 
 _CONTROLLER = "controller-"
 _BROKER = re.compile(r"/brokers/ids/(\d+)")
