@@ -53,7 +53,7 @@ class _Recorder:
     def begin(self, stage: Played) -> None:
         """A play begins; what the end of the world before wrote is no part of it."""
         self._end_step()
-        ends_ms = (self._recording.times() or (0, EPOCH_MS))[1]
+        ends_ms = (self._recording.entries.times() or (0, EPOCH_MS))[1]
         zxid = self._tree.zxid if self._tree is not None else 0
         gone = [path for path in reversed(self._tree.paths()) if path != "/"] if self._tree is not None else []
         self._play += 1
@@ -79,8 +79,8 @@ class _Recorder:
     def _until(self, time_ms: float | None) -> int:
         """The last entry of what happened until then; None: the last one of all."""
         if not self._is_run or time_ms is None:
-            return self._recording.count
-        return self._recording.seq_at(self._base_ms + int(time_ms))
+            return self._recording.entries.count
+        return self._recording.entries.seq_at(self._base_ms + int(time_ms))
 
     def finished(self) -> list[Step]:
         self._end_step()

@@ -28,7 +28,7 @@ def kinds_exported(page: Page, folder: Path) -> dict[str, int]:
     with urlopen(str(page.driver.find_element(By.ID, "export").get_property("href")), timeout=TIMEOUT_S) as answer:
         (folder / "exported").write_bytes(answer.read())
     recording = Recording(folder / "exported", read_only=True)
-    kinds = recording.kinds_between(0, 10**15)
+    kinds = recording.entries.kinds_between(0, 10**15)
     recording.close()
     return kinds
 

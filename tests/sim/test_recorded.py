@@ -55,7 +55,7 @@ def test_what_was_done_in_the_run_of_a_seed_are_its_steps() -> None:
     steps = api.lesson({})["steps"]
     assert len(steps) > 5
     assert [step["seq"] for step in steps[:-1]] == [step["from_seq"] for step in steps[1:]]
-    assert (steps[-1]["kind"], steps[-1]["seq"]) == ("held", recording.count)
+    assert (steps[-1]["kind"], steps[-1]["seq"]) == ("held", recording.entries.count)
     assert [step["from_seq"] for step in steps] == sorted(step["from_seq"] for step in steps)
     shown = [len(api.state({"seq": str(step["from_seq"])})["cluster"]["brokers"]) for step in steps if step["from_seq"]]
     assert max(shown) == 3

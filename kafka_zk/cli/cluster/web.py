@@ -86,7 +86,7 @@ def command(
             _serve(*_opened(recording), port, as_json)
         else:
             kept = Recording(record)
-            if kept.count:
+            if kept.entries.count:
                 note(f"continues {record}: {_size(kept)}")
             _record(kept, zookeeper, data, traces, port, as_json)
     except NoRecording as error:
@@ -94,7 +94,7 @@ def command(
 
 
 def _size(recording: "Recording") -> str:
-    return f"{recording.count:,} entries, {recording.used_bytes / 1e6:.1f} MB"
+    return f"{recording.entries.count:,} entries, {recording.used_bytes / 1e6:.1f} MB"
 
 
 def _opened(name: str) -> "tuple[Recording, None, str]":
@@ -178,11 +178,11 @@ def _record(
         cluster = Cluster(watches, told, watch_table=table, heartbeats=Heartbeats(zookeeper))
         _serve(recording, cluster, watches.described, port, as_json)
         return
-    source = _log_of(running, recording.last_zxid())
+    source = _log_of(running, recording.entries.last_zxid())
     found = traces or ((running.trace,) if running.trace is not None else ())
     if not found:
         note("what brokers do is shown if they write it: kafka-zk up --web, or --trace DIR")
-    told = TraceSource(*found, from_start=not recording.count) if found else None
+    told = TraceSource(*found, from_start=not recording.entries.count) if found else None
     beats = Heartbeats(running.zookeeper)
     cluster = Cluster(source, told, running.broker_ids, lambda request: _break(running, request), heartbeats=beats)
     _serve(recording, cluster, source.described, port, as_json)

@@ -93,8 +93,8 @@ class _Clusters:
 
     def begin(self, zookeeper_data: Path, trace: Path) -> None:
         if self._log is not None:
-            last = self._recording.last_zxid() + 1
-            paths = sorted(self._recording.tree(self._recording.count).znodes, reverse=True)
+            last = self._recording.entries.last_zxid() + 1
+            paths = sorted(self._recording.znodes.after(self._recording.entries.count).znodes, reverse=True)
             self._clearing = [Transaction(last, wall_ms(), 0, tuple(map(Deleted, paths)))]
             self.traces.zxid_shift = last
         self._log = LogSource(zookeeper_data)

@@ -1,7 +1,7 @@
 """An entry as a line for people. Pure."""
 
 from kafka_zk.recorder.recording.documents import Document
-from kafka_zk.recorder.recording.recording import CHANGES, CREATED, SESSION_BEGAN, Entry
+from kafka_zk.recorder.recording.entries import CHANGES, CREATED, SESSION_BEGAN, Entry
 from kafka_zk.recorder.recording.session_names import unnamed
 from kafka_zk.recorder.timeline.event_codec import UnknownEvent, decode
 from kafka_zk.recorder.timeline.sentences import sentence

@@ -97,7 +97,7 @@ class WebService:
         """Take what the cluster has told until now; returns the last entry."""
         if self._recorder is not None:
             self._recorder.poll()
-        return self._recording.count
+        return self._recording.entries.count
 
     def stop(self) -> None:
         if self._recorder is not None:
@@ -111,13 +111,13 @@ class WebService:
 
     def describe(self) -> Document:
         """What there is to see."""
-        first_ms, last_ms = self._recording.times() or (0, 0)
+        first_ms, last_ms = self._recording.entries.times() or (0, 0)
         problem = self._recorder.problem if self._recorder is not None else ""
         if self._recorder is not None and self._recorder.lost_count:
             problem = f"{problem or 'the recording has a gap'} ({self._recorder.lost_count} entries are lost)"
         cluster = self._cluster
         return {
-            "count": self._recording.count,
+            "count": self._recording.entries.count,
             "first_ms": first_ms,
             "last_ms": last_ms,
             "now_ms": int(time.time() * 1000),
@@ -157,7 +157,7 @@ class WebService:
 
     def _take_watches(self, watches: Watches | None, table: WatchTable) -> None:
         if watches is not None and self._recorder is not None:
-            self._recorder.take(table.tell(watches, self._recording.actor_of))
+            self._recorder.take(table.tell(watches, self._recording.sessions.actor_of))
 
     def _take_heartbeats(self, connections: list[Connection] | None, beats: Heartbeats) -> None:
         now_ms = wall_ms()

@@ -137,7 +137,7 @@ def test_why_is_a_chain_that_ends() -> None:
     for zxid in range(2, 200):
         event = WatchArmed(zxid * 10, "broker-0", "", 0, "/a")
         recording.add([event], [Transaction(zxid, zxid * 10 + 1, 7, (DataSet("/a", b"", zxid),))])
-    entry = RecordingApi(recording).entry({"seq": str(recording.count)})
+    entry = RecordingApi(recording).entry({"seq": str(recording.entries.count)})
     assert len(entry["why"]) <= module.MOST_LINKS
     assert entry["explanation"]["ours"]
 

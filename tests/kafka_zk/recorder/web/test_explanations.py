@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.recorder.recording.recording import CHANGES, SESSION_BEGAN, SESSION_ENDED
+from kafka_zk.recorder.recording.entries import CHANGES, SESSION_BEGAN, SESSION_ENDED
 from kafka_zk.recorder.timeline.event_codec import EVENT_TYPES
 from kafka_zk.recorder.web.explanations import code, explanation
 

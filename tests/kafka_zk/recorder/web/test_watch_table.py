@@ -58,7 +58,7 @@ def test_whose_they_are_may_be_known_later(answers: SetAnswers) -> None:
     answers(h1="0x1000\n\t/a\n")
     for name in ("session 0x1000", "broker-0"):
         recording.add(table.tell(table.look() or frozenset(), lambda session, name=name: name), [])
-        assert recording.watchers(recording.count) == {"/a": [name]}
+        assert recording.entries.watchers(recording.entries.count) == {"/a": [name]}
 
 
 @pytest.mark.parametrize(
