@@ -23,7 +23,7 @@ from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.brokers import BROKER_IDS
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
-from kafka_zk.sim.zookeeper_group import Fact, Kind
+from kafka_zk.sim.judges.zookeeper_group import Fact, Kind
 
 if TYPE_CHECKING:
     from tests.rebalance.world import Group

@@ -23,14 +23,14 @@ from kafka_zk.registry.client.client import Create, Operation, SetData, WatchedE
 from kafka_zk.registry.znodes import admin, controller, topics
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from kafka_zk.sim import judges
-from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, NEVER, PATIENCE_MS, Outcome, Run
-from kafka_zk.sim.clients import SEND_EVERY_S, SimProducer, key_of, make_admin
-from kafka_zk.sim.faults import Fault, disturbed, drawn, reassigned, with_a_sequence
-from kafka_zk.sim.history import Acked, Fact, Found, HandedOut, Sent
-from kafka_zk.sim.scheduler import Stuck
-from kafka_zk.sim.world import SimBroker
-from kafka_zk.sim.znode_tree import Result, ZnodeTree
+from kafka_zk.sim.campaign.faults import Fault, disturbed, drawn, reassigned, with_a_sequence
+from kafka_zk.sim.campaign.run import FAULTS_MS, LIVENESS_MS, NEVER, PATIENCE_MS, Outcome, Run
+from kafka_zk.sim.judges import cluster as judges
+from kafka_zk.sim.machine.scheduler import Stuck
+from kafka_zk.sim.world.clients import SEND_EVERY_S, SimProducer, key_of, make_admin
+from kafka_zk.sim.world.history import Acked, Fact, Found, HandedOut, Sent
+from kafka_zk.sim.world.world import SimBroker
+from kafka_zk.sim.zookeeper.znode_tree import Result, ZnodeTree
 from kafka_zk.storage.log.log import Log
 from tests.sim import replica_judges
 from tests.sim.power_losses import PowerLosses

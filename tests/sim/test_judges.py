@@ -7,10 +7,11 @@ from kafka_zk.broker.controller.events import ControllerElected
 from kafka_zk.broker.group.events import AssignmentCompleted
 from kafka_zk.broker.replica.events import RoleChanged
 from kafka_zk.broker.replica.partition import Role
-from kafka_zk.sim import broker_group, judges
-from kafka_zk.sim.clients import key_of
-from kafka_zk.sim.faults import disturbed, reassigned
-from kafka_zk.sim.history import (
+from kafka_zk.sim.campaign.faults import disturbed, reassigned
+from kafka_zk.sim.judges import broker_group
+from kafka_zk.sim.judges import cluster as judges
+from kafka_zk.sim.world.clients import key_of
+from kafka_zk.sim.world.history import (
     Acked,
     Assigned,
     Committed,

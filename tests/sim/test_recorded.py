@@ -6,9 +6,9 @@ import pytest
 
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.api import RecordingApi
-from kafka_zk.sim import library
-from kafka_zk.sim.recorded import record
-from kafka_zk.sim.scenario import parse
+from kafka_zk.sim.replay.recorded import record
+from kafka_zk.sim.scenarios import library
+from kafka_zk.sim.scenarios.scenario import parse
 
 
 @pytest.fixture(scope="module")

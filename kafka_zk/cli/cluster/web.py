@@ -100,7 +100,7 @@ def _size(recording: "Recording") -> str:
 def _opened(name: str) -> "tuple[Recording, None, str]":
     """What is recorded in a file, or what a scenario gives."""
     from kafka_zk.recorder.recording.recording import Recording
-    from kafka_zk.sim import library
+    from kafka_zk.sim.scenarios import library
 
     path = Path(name)
     if library.find(name) in (None, path) and (not path.is_file() or path.read_bytes()[:6] == b"SQLite"):
@@ -112,9 +112,9 @@ def _played(path: Path) -> "Recording":
     from twisted.logger import globalLogBeginner
 
     from kafka_zk.recorder.recording.recording import Recording
-    from kafka_zk.sim.recorded import record
-    from kafka_zk.sim.scenario import parse
-    from kafka_zk.sim.statements import ScenarioError
+    from kafka_zk.sim.replay.recorded import record
+    from kafka_zk.sim.scenarios.scenario import parse
+    from kafka_zk.sim.scenarios.statements import ScenarioError
 
     globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)  # the judges hear of errors
     try:

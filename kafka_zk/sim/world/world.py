@@ -21,13 +21,13 @@ from kafka_zk.base.events import Event
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.process.broker import Broker
 from kafka_zk.network.client import Connect, connect
-from kafka_zk.sim.disk import SimDisk
-from kafka_zk.sim.helpers import SimHelpers
-from kafka_zk.sim.network import SimNetwork
-from kafka_zk.sim.process import Process
-from kafka_zk.sim.scheduler import Scheduler
-from kafka_zk.sim.zookeeper import SimZooKeeper
-from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.sim.machine.disk import SimDisk
+from kafka_zk.sim.machine.helpers import SimHelpers
+from kafka_zk.sim.machine.network import SimNetwork
+from kafka_zk.sim.machine.process import Process
+from kafka_zk.sim.machine.scheduler import Scheduler
+from kafka_zk.sim.zookeeper.client import SimClient
+from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
 from kafka_zk.storage.files import files
 
 EPOCH_MS = 1_700_000_000_000

@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import AlreadyCalled, AlreadyCancelled
 from twisted.python.failure import Failure
 
-from kafka_zk.sim.scheduler import Scheduler
+from kafka_zk.sim.machine.scheduler import Scheduler
 
 T = TypeVar("T")
 THREAD_S = (0.00005, 0.002)

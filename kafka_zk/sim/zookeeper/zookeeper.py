@@ -18,8 +18,8 @@ from functools import partial
 from twisted.internet.task import Clock
 
 from kafka_zk.registry.client.client import Create, EventType, WatchedEvent
-from kafka_zk.sim.znode_tree import ZnodeTree
-from kafka_zk.sim.zookeeper_client import Request, SimClient
+from kafka_zk.sim.zookeeper.client import Request, SimClient
+from kafka_zk.sim.zookeeper.znode_tree import ZnodeTree
 
 _FIRST_SESSION_ID = 0x1000_0000_0001
 

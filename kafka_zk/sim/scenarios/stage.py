@@ -17,13 +17,14 @@ from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.watches import DataWatcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.topics import TOPICS
-from kafka_zk.sim import broker_group, judges
-from kafka_zk.sim.campaign import BROKER, LIVENESS_MS
-from kafka_zk.sim.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, make_admin
-from kafka_zk.sim.history import Found, History, Lifted, Sent, Stored
-from kafka_zk.sim.scheduler import Stuck
-from kafka_zk.sim.world import SimBroker, World
-from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.sim.campaign.run import BROKER, LIVENESS_MS
+from kafka_zk.sim.judges import broker_group
+from kafka_zk.sim.judges import cluster as judges
+from kafka_zk.sim.machine.scheduler import Stuck
+from kafka_zk.sim.world.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, make_admin
+from kafka_zk.sim.world.history import Found, History, Lifted, Sent, Stored
+from kafka_zk.sim.world.world import SimBroker, World
+from kafka_zk.sim.zookeeper.client import SimClient
 
 READ_MS = 20_000
 """How long the judges try to read a partition."""

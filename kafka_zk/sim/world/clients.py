@@ -23,10 +23,10 @@ from kafka_zk.clients.consumer.zookeeper_consumer import ZookeeperConsumer
 from kafka_zk.clients.producer.future import RecordMetadata
 from kafka_zk.clients.producer.producer import Producer
 from kafka_zk.registry.client.errors import RegistryError
-from kafka_zk.sim.history import Acked, Committed, HandedOut, History, Lifted, Refused, Sent
-from kafka_zk.sim.process import Process
-from kafka_zk.sim.world import SESSION_TIMEOUT_MS, World
-from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.sim.machine.process import Process
+from kafka_zk.sim.world.history import Acked, Committed, HandedOut, History, Lifted, Refused, Sent
+from kafka_zk.sim.world.world import SESSION_TIMEOUT_MS, World
+from kafka_zk.sim.zookeeper.client import SimClient
 
 GROUP = "g"
 BROKER_GROUP = "broker-group"

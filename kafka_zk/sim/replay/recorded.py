@@ -16,11 +16,11 @@ from kafka_zk.recorder.zookeeper_files.transaction_log import Operation as Writt
 from kafka_zk.registry.client.client import Create, EventType, Operation, SetData, WatchedEvent
 from kafka_zk.registry.client.client import Delete as DeleteOperation
 from kafka_zk.registry.client.events import SessionChanged
-from kafka_zk.sim.history import Lifted
-from kafka_zk.sim.replay import COMMAND, FACT, Line, Played, replay
-from kafka_zk.sim.scenario import PLAYS, Scenario
-from kafka_zk.sim.world import EPOCH_MS
-from kafka_zk.sim.znode_tree import Result, ZnodeTree
+from kafka_zk.sim.replay.player import COMMAND, FACT, Line, Played, replay
+from kafka_zk.sim.scenarios.scenario import PLAYS, Scenario
+from kafka_zk.sim.world.history import Lifted
+from kafka_zk.sim.world.world import EPOCH_MS
+from kafka_zk.sim.zookeeper.znode_tree import Result, ZnodeTree
 
 _BETWEEN_PLAYS_MS = 10_000
 _SESSIONS = 1 << 48

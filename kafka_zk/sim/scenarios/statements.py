@@ -1,7 +1,7 @@
 """The grammar of scenarios: a statement is one of a few phrases, whose ``{slots}`` stand for names, numbers and times.
 
-``kafka_zk.sim.verbs`` says which phrases there are. What fits none is a ``ScenarioError``, which names the line and the
-phrase that comes closest. Pure. Tests: tests/sim/test_scenarios.py.
+``verbs`` says which phrases there are. What fits none is a ``ScenarioError``, which names the line and the phrase that
+comes closest. Pure. Tests: tests/sim/test_scenarios.py.
 """
 
 import difflib

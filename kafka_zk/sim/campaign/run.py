@@ -21,14 +21,15 @@ from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.watches import DataWatcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER
-from kafka_zk.sim import broker_group, judges
-from kafka_zk.sim.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, key_of, make_admin
-from kafka_zk.sim.faults import DRAWN, KINDS, PEACE, Fault, FaultsInForce, disk_error, drawn
-from kafka_zk.sim.history import Found, Happened, History, Lifted, Stored
-from kafka_zk.sim.offsets_topic import OffsetsTopic, read_offsets_topic
-from kafka_zk.sim.scheduler import Stuck
-from kafka_zk.sim.world import SimBroker, World
-from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.sim.campaign.faults import DRAWN, KINDS, PEACE, Fault, FaultsInForce, disk_error, drawn
+from kafka_zk.sim.judges import broker_group
+from kafka_zk.sim.judges import cluster as judges
+from kafka_zk.sim.judges.offsets_topic import OffsetsTopic, read_offsets_topic
+from kafka_zk.sim.machine.scheduler import Stuck
+from kafka_zk.sim.world.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, key_of, make_admin
+from kafka_zk.sim.world.history import Found, Happened, History, Lifted, Stored
+from kafka_zk.sim.world.world import SimBroker, World
+from kafka_zk.sim.zookeeper.client import SimClient
 
 BROKERS = (1, 2, 3)
 NEVER = str(2**63 - 1)

@@ -19,12 +19,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kafka_zk.sim.campaign import TARGETS
-from kafka_zk.sim.conditions import CONDITIONS, JUDGES
-from kafka_zk.sim.faults import Fault
-from kafka_zk.sim.old_rules import OLD_RULES
-from kafka_zk.sim.statements import Phrase, ScenarioError, matched, nearest
-from kafka_zk.sim.verbs import VERBS
+from kafka_zk.sim.campaign.faults import Fault
+from kafka_zk.sim.campaign.run import TARGETS
+from kafka_zk.sim.scenarios.conditions import CONDITIONS, JUDGES
+from kafka_zk.sim.scenarios.old_rules import OLD_RULES
+from kafka_zk.sim.scenarios.statements import Phrase, ScenarioError, matched, nearest
+from kafka_zk.sim.scenarios.verbs import VERBS
 
 TRACE_MARK = "==="
 OLD, OURS = "old", "ours"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.events import AssignmentCompleted
-from kafka_zk.sim.history import Assigned, Committed, Fact, HandedOut, Kept, Lifted
+from kafka_zk.sim.world.history import Assigned, Committed, Fact, HandedOut, Kept, Lifted
 
 Owned = Mapping[str, tuple[TopicPartition, ...]]
 

@@ -21,13 +21,13 @@ from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.registry.znodes.controller import decode as decode_controller
 from kafka_zk.registry.znodes.topics import decode_state, state_path
-from kafka_zk.sim.clients import GROUP
-from kafka_zk.sim.history import Fact, Happened
-from kafka_zk.sim.process import THREAD_S
+from kafka_zk.sim.machine.process import THREAD_S
+from kafka_zk.sim.world.clients import GROUP
+from kafka_zk.sim.world.history import Fact, Happened
 
 if TYPE_CHECKING:
-    from kafka_zk.sim.campaign import Run
-    from kafka_zk.sim.world import SimBroker
+    from kafka_zk.sim.campaign.run import Run
+    from kafka_zk.sim.world.world import SimBroker
 
 
 class Fault(NamedTuple):

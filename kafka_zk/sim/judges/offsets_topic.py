@@ -7,7 +7,7 @@ from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
 from kafka_zk.broker.group.records import GroupKey, OffsetKey, decode_group_value, decode_key, decode_offset_value
 from kafka_zk.clients.consumer.reader import Reader
 from kafka_zk.protocol.consumer_protocol import read_assignment
-from kafka_zk.sim.history import Assigned, Kept
+from kafka_zk.sim.world.history import Assigned, Kept
 
 
 class OffsetsTopic(NamedTuple):

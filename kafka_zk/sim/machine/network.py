@@ -28,8 +28,8 @@ from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.network.transport import QUEUE_FULL_BYTES
 from kafka_zk.protocol.fetch import Part, Slice
 from kafka_zk.protocol.frame import FrameDecoder
-from kafka_zk.sim.process import Process
-from kafka_zk.sim.scheduler import Scheduler
+from kafka_zk.sim.machine.process import Process
+from kafka_zk.sim.machine.scheduler import Scheduler
 from kafka_zk.storage.files import files
 
 WINDOW_BYTES = 256 * 1024

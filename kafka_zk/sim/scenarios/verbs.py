@@ -10,9 +10,9 @@ from twisted.internet.defer import ensureDeferred
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.client import Create, SetData
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.sim.history import Chosen
-from kafka_zk.sim.stage import Stage, StageError, broker_member, zookeeper_member
-from kafka_zk.sim.statements import Phrase
+from kafka_zk.sim.scenarios.stage import Stage, StageError, broker_member, zookeeper_member
+from kafka_zk.sim.scenarios.statements import Phrase
+from kafka_zk.sim.world.history import Chosen
 
 Act = Callable[..., None]
 VERBS: dict[Phrase, Act] = {}

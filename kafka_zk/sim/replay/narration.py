@@ -17,8 +17,19 @@ from kafka_zk.recorder.timeline.names import GroupNames
 from kafka_zk.recorder.timeline.sentences import Mark, sentence
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import Reread, WatchArmed, WatchFired
-from kafka_zk.sim.clients import BROKER_GROUP, GROUP
-from kafka_zk.sim.history import Acked, Chosen, Committed, Fact, HandedOut, Happened, Lifted, Refused, Sent, Stored
+from kafka_zk.sim.world.clients import BROKER_GROUP, GROUP
+from kafka_zk.sim.world.history import (
+    Acked,
+    Chosen,
+    Committed,
+    Fact,
+    HandedOut,
+    Happened,
+    Lifted,
+    Refused,
+    Sent,
+    Stored,
+)
 
 SAFEGUARD = Mark.SAFEGUARD.value
 _QUIET = (

@@ -13,7 +13,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from kafka_zk.sim.process import Process
+from kafka_zk.sim.machine.process import Process
 from kafka_zk.storage.files.helper_process import PROGRESS, answer
 
 SAYS_S = (0.001, 0.2)

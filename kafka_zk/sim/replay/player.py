@@ -10,15 +10,16 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
-from kafka_zk.sim import narration, old_rules
-from kafka_zk.sim.campaign import Run, play
-from kafka_zk.sim.conditions import CONDITIONS, JUDGES
-from kafka_zk.sim.narration import SAFEGUARD
-from kafka_zk.sim.old_rules import OLD_RULES
-from kafka_zk.sim.scenario import OLD, PLAYS, TRACE_MARK, Condition, Note, Scenario, Statement
-from kafka_zk.sim.stage import Stage, StageError
-from kafka_zk.sim.statements import ScenarioError
-from kafka_zk.sim.verbs import VERBS, expect, expect_not
+from kafka_zk.sim.campaign.run import Run, play
+from kafka_zk.sim.replay import narration
+from kafka_zk.sim.replay.narration import SAFEGUARD
+from kafka_zk.sim.scenarios import old_rules
+from kafka_zk.sim.scenarios.conditions import CONDITIONS, JUDGES
+from kafka_zk.sim.scenarios.old_rules import OLD_RULES
+from kafka_zk.sim.scenarios.scenario import OLD, PLAYS, TRACE_MARK, Condition, Note, Scenario, Statement
+from kafka_zk.sim.scenarios.stage import Stage, StageError
+from kafka_zk.sim.scenarios.statements import ScenarioError
+from kafka_zk.sim.scenarios.verbs import VERBS, expect, expect_not
 
 Played = Stage | Run
 """Where a scenario is played, or the run of a seed: both have a ``world`` and a ``history``."""

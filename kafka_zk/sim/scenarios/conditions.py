@@ -11,10 +11,10 @@ from kafka_zk.rebalance.events import OwnershipLost
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER, decode
 from kafka_zk.registry.znodes.topics import decode_state, state_path, topic_path
-from kafka_zk.sim.clients import GROUP
-from kafka_zk.sim.history import HandedOut, Lifted
-from kafka_zk.sim.stage import Stage
-from kafka_zk.sim.statements import Phrase
+from kafka_zk.sim.scenarios.stage import Stage
+from kafka_zk.sim.scenarios.statements import Phrase
+from kafka_zk.sim.world.clients import GROUP
+from kafka_zk.sim.world.history import HandedOut, Lifted
 
 Holds = Callable[..., bool]
 CONDITIONS: dict[Phrase, Holds] = {}

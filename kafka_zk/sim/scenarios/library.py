@@ -1,8 +1,8 @@
-"""The scenarios that are built in: the files of ``scenarios/``, by name."""
+"""The scenarios that are built in: the files of ``outages/``, by name."""
 
 from pathlib import Path
 
-FOLDER = Path(__file__).parent / "scenarios"
+FOLDER = Path(__file__).parent / "outages"
 
 
 def built_in() -> dict[str, Path]:

@@ -28,7 +28,7 @@ from kafka_zk.registry.client.lease import Lease
 from kafka_zk.registry.client.session import add_listener, cancellable, complete_when_connected, tell
 
 if TYPE_CHECKING:
-    from kafka_zk.sim.zookeeper import Link, Session, SimZooKeeper
+    from kafka_zk.sim.zookeeper.zookeeper import Link, Session, SimZooKeeper
 
 Answer = Any  # a result or the RegistryError that is the outcome
 _RECONNECT_DELAY_MS = (5.0, 50.0)

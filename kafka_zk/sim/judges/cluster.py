@@ -11,8 +11,8 @@ from math import inf
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.events import ControllerElected, TopicDeleted
 from kafka_zk.broker.replica.events import RoleChanged
-from kafka_zk.sim import zookeeper_group
-from kafka_zk.sim.history import Acked, Chosen, Fact, Found, HandedOut, Happened, Lifted, Sent, Stored
+from kafka_zk.sim.judges import zookeeper_group
+from kafka_zk.sim.world.history import Acked, Chosen, Fact, Found, HandedOut, Happened, Lifted, Sent, Stored
 
 
 def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], durable: Collection[str]) -> list[str]:
