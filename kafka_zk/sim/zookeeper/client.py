@@ -6,8 +6,7 @@ Besides the protocol it has the faults that hit one process: ``disconnect``, ``c
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.internet.defer import Deferred, fail, succeed
 
@@ -26,37 +25,16 @@ from kafka_zk.registry.client.client import (
 from kafka_zk.registry.client.errors import ConnectionLoss, NoAuth, NoNode, RegistryError, SessionLost
 from kafka_zk.registry.client.lease import Lease
 from kafka_zk.registry.client.session import add_listener, cancellable, complete_when_connected, tell
+from kafka_zk.sim.zookeeper.server import Answer, Link, Request, Server, Session
 
-if TYPE_CHECKING:
-    from kafka_zk.sim.zookeeper.zookeeper import Link, Session, SimZooKeeper
-
-Answer = Any  # a result or the RegistryError that is the outcome
 _RECONNECT_DELAY_MS = (5.0, 50.0)
 _READS = ("get", "get_all", "exists", "children")  # a follower answers them by itself; all else goes through the leader
-
-
-@dataclass(eq=False, slots=True)
-class Request:
-    """One request under way: how the server applies it, and who waits for the answer."""
-
-    kind: str
-    path: str
-    sent_ms: float
-    run: "Callable[[SimZooKeeper, Session], Any]"
-    waiting: "Deferred[Any] | None" = None
-    watch: Watch | None = None
-
-    def apply(self, server: "SimZooKeeper", session: "Session") -> Answer:
-        try:
-            return self.run(server, session)
-        except RegistryError as error:
-            return error
 
 
 class SimClient:
     """One process's client. Use ``SimZooKeeper.client`` to make one."""
 
-    def __init__(self, server: "SimZooKeeper", name: str, session_timeout_ms: int, chroot: str) -> None:
+    def __init__(self, server: Server, name: str, session_timeout_ms: int, chroot: str) -> None:
         self.name = name
         self.counts: Counter[str] = Counter()  # requests sent, by kind
         self._server = server
@@ -76,10 +54,6 @@ class SimClient:
         self._lose: tuple[int, bool] | None = None
         self.has_heartbeats = True
         self._plan_ping()
-
-    @staticmethod
-    def chroot_paths(chroot: str) -> list[str]:
-        return Chroot(chroot).ancestors()
 
     # RegistryClient
 
@@ -110,7 +84,7 @@ class SimClient:
         return cancellable(self._server.clock, delay_s, work)
 
     def get(self, path: str, watch: Watch | None = None) -> "Deferred[tuple[bytes | None, ZnodeStat]]":
-        def run(server: "SimZooKeeper", session: "Session") -> tuple[bytes | None, ZnodeStat]:
+        def run(server: Server, session: Session) -> tuple[bytes | None, ZnodeStat]:
             found = server.tree.get(full)
             if watch is not None:
                 server.watch_data(full, session.link)
@@ -120,7 +94,7 @@ class SimClient:
         return self._submit("get", full, run, watch)
 
     def get_all(self, paths: Sequence[str]) -> "Deferred[list[tuple[bytes | None, ZnodeStat] | NoAuth | None]]":
-        def read(server: "SimZooKeeper", path: str) -> tuple[bytes | None, ZnodeStat] | NoAuth | None:
+        def read(server: Server, path: str) -> tuple[bytes | None, ZnodeStat] | NoAuth | None:
             try:
                 return server.tree.get(path)
             except NoNode:
@@ -128,14 +102,14 @@ class SimClient:
             except NoAuth as error:
                 return error
 
-        def run(server: "SimZooKeeper", session: "Session") -> list[tuple[bytes | None, ZnodeStat] | NoAuth | None]:
+        def run(server: Server, session: Session) -> list[tuple[bytes | None, ZnodeStat] | NoAuth | None]:
             return [read(server, path) for path in full]
 
         full = [self._chroot.full(path) for path in paths]
         return self._submit("get_all", full[0] if full else "/", run)
 
     def exists(self, path: str, watch: Watch | None = None) -> "Deferred[ZnodeStat | None]":
-        def run(server: "SimZooKeeper", session: "Session") -> ZnodeStat | None:
+        def run(server: Server, session: Session) -> ZnodeStat | None:
             if watch is not None:
                 server.watch_data(full, session.link)
             return server.tree.exists(full)
@@ -144,7 +118,7 @@ class SimClient:
         return self._submit("exists", full, run, watch)
 
     def children(self, path: str, watch: Watch | None = None) -> "Deferred[tuple[list[str], ZnodeStat]]":
-        def run(server: "SimZooKeeper", session: "Session") -> tuple[list[str], ZnodeStat]:
+        def run(server: Server, session: Session) -> tuple[list[str], ZnodeStat]:
             found = server.tree.children(full)
             if watch is not None:
                 server.watch_children(full, session.link)
@@ -167,7 +141,7 @@ class SimClient:
     def multi(self, operations: Sequence[Operation]) -> "Deferred[list[str | ZnodeStat | None]]":
         full = [self._chroot.operation(operation) for operation in operations]
 
-        def run(server: "SimZooKeeper", session: "Session") -> list[str | ZnodeStat | None]:
+        def run(server: Server, session: Session) -> list[str | ZnodeStat | None]:
             results, events = server.tree.apply_multi(full, session.session_id, int(server.now_ms))
             server.fire(events)
             return [self._relative(result) for result in results]
@@ -178,7 +152,7 @@ class SimClient:
         return self._submit("sync", "/", lambda server, session: None)
 
     def close(self) -> "Deferred[None]":
-        def run(server: "SimZooKeeper", session: "Session") -> None:
+        def run(server: Server, session: Session) -> None:
             if session.link is not None:
                 server.forget(session.link)
             server.end_session(session)
@@ -241,7 +215,7 @@ class SimClient:
 
     # The server's half calls these
 
-    def attach(self, link: "Link", session_id: int) -> None:
+    def attach(self, link: Link, session_id: int) -> None:
         """A session is there (or there again)."""
         self._link, self._session_id = link, session_id
         self._lease.answered(self._server.now_ms)
@@ -282,7 +256,7 @@ class SimClient:
     def _write(self, kind: str, operation: Operation) -> "Deferred[Any]":
         full = self._chroot.operation(operation)
 
-        def run(server: "SimZooKeeper", session: "Session") -> Any:
+        def run(server: Server, session: Session) -> Any:
             result, events = server.tree.apply(full, session.session_id, int(server.now_ms))
             server.fire(events)
             return self._relative(result)
@@ -290,7 +264,7 @@ class SimClient:
         return self._submit(kind, full.path, run)
 
     def _submit(
-        self, kind: str, path: str, run: "Callable[[SimZooKeeper, Session], Any]", watch: Watch | None = None
+        self, kind: str, path: str, run: Callable[[Server, Session], Any], watch: Watch | None = None
     ) -> "Deferred[Any]":
         if self._closed or self._state is SessionState.LOST:
             return fail(SessionLost(path))

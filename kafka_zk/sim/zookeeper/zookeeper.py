@@ -4,88 +4,19 @@ Guarantees kept, as ZooKeeper gives them: the requests of one client are applied
 order; a watch event reaches the client before any reply that shows the change; watches are one-shot and belong to a
 connection; ephemerals belong to a session. Everything between clients is up to the seed: each message takes a random
 time. Faults: sessions that expire, connections that break (what was under way is applied up to a random request, the
-answers are lost), silent cuts, a stopped server, paused processes.
-
-The tree is in ``znode_tree``, the client's half in ``zookeeper_client``; tests in ``tests/sim/test_zookeeper.py``.
+answers are lost), silent cuts, a stopped server, paused processes. Tests: tests/sim/test_zookeeper.py.
 """
-
-import random
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 
 from twisted.internet.task import Clock
 
-from kafka_zk.registry.client.client import Create, EventType, WatchedEvent
-from kafka_zk.sim.zookeeper.client import Request, SimClient
-from kafka_zk.sim.zookeeper.znode_tree import ZnodeTree
-
-_FIRST_SESSION_ID = 0x1000_0000_0001
-
-
-@dataclass(slots=True)
-class Session:
-    """A session as the server knows it; ``link`` is None while no connection carries it."""
-
-    session_id: int
-    timeout_ms: int
-    heard_ms: float
-    link: "Link | None" = None
+from kafka_zk.registry.client.chroot import Chroot
+from kafka_zk.registry.client.client import Create
+from kafka_zk.sim.zookeeper.client import SimClient
+from kafka_zk.sim.zookeeper.server import Server
 
 
-class Link:
-    """One connection of one client: two pipes that keep their order and take a random time for each message."""
-
-    def __init__(self, server: "SimZooKeeper", client: SimClient) -> None:
-        self.server = server
-        self.client = client
-        self.open = True  # False: nothing passes any more and both sides have forgotten it
-        self.silent = False  # True: nothing passes, but neither side knows
-        self.inbound: deque[Request] = deque()  # queues, because times alone may be equal, or differ by a rounding
-        self._outbound: deque[Callable[[], None]] = deque()
-        self._arrives_at = 0.0
-        self._delivered_at = 0.0
-
-    def send(self, request: Request) -> None:
-        """Client to server."""
-        self.inbound.append(request)
-        self._arrives_at = max(self._arrives_at, self.server.later())
-        self.server.call_at(self._arrives_at, self._arrive)
-
-    def deliver(self, message: Callable[[], None]) -> None:
-        """Server to client; the message is a call on the client's half."""
-        self._outbound.append(message)
-        self._delivered_at = max(self._delivered_at, self.server.later())
-        self.server.call_at(self._delivered_at, self._reach_client)
-
-    def break_off(self) -> None:
-        """Both sides find the connection gone. What was under way is applied up to a random request."""
-        if not self.open:
-            return
-        if not self.silent:
-            for _ in range(self.server.random.randint(0, len(self.inbound))):
-                self._arrive()
-        self.open = False
-        self.server.forget(self)
-
-    def _arrive(self) -> None:
-        if self.open and not self.silent and self.inbound:
-            self.server.process(self, self.inbound.popleft())
-
-    def _reach_client(self) -> None:
-        message = self._outbound.popleft()
-        if self.open and not self.silent:
-            self.client.receive(message)
-
-
-class SimZooKeeper:
-    """One server. Give ``clock`` (a Twisted Clock, usually ``Scheduler.clock``) and a seed; make clients from it.
-
-    Args:
-        delay_ms: least and greatest time that one message takes.
-        loss_probability: chance that a request breaks the connection (before or after it was applied).
-    """
+class SimZooKeeper(Server):
+    """A server that makes its clients. The arguments are those of ``Server``."""
 
     def __init__(
         self,
@@ -95,151 +26,22 @@ class SimZooKeeper:
         delay_ms: tuple[float, float] = (0.1, 2.0),
         loss_probability: float = 0.0,
     ) -> None:
-        self.clock = clock
-        self.random = random.Random(seed)
-        self.delay_ms = delay_ms
-        self.loss_probability = loss_probability
-        self.tree = ZnodeTree()
-        self.running = True
-        self.sessions: dict[int, Session] = {}
+        super().__init__(clock, seed, delay_ms=delay_ms, loss_probability=loss_probability)
         self.clients: list[SimClient] = []
-        self.counts: Counter[str] = Counter()  # requests processed, by kind
-        self._data_watches: defaultdict[str, dict[Link, None]] = defaultdict(dict)
-        self._child_watches: defaultdict[str, dict[Link, None]] = defaultdict(dict)
-        self._last_session_id = _FIRST_SESSION_ID
 
     def client(self, name: str, *, session_timeout_ms: int = 6000, chroot: str = "") -> SimClient:
         """A client with a session, connected from the start; the chroot is created if absent."""
-        for path in SimClient.chroot_paths(chroot):
+        for path in Chroot(chroot).ancestors():
             if self.tree.exists(path) is None:
-                self._fire(self.tree.apply(Create(path), 0, int(self.now_ms))[1])
+                self.fire(self.tree.apply(Create(path), 0, int(self.now_ms))[1])
         client = SimClient(self, name, session_timeout_ms, chroot)
         self.clients.append(client)
         client.attach(*self.open_session(client))
         return client
 
-    # Faults
-
-    def expire(self, who: "SimClient | int") -> None:
+    def expire(self, who: SimClient | int) -> None:
         """End a session now, as if its timeout had passed; the client learns it when it next hears of the server."""
         session_id = who if isinstance(who, int) else who.session_id
         session = self.sessions.get(session_id or 0)
         if session is not None:
             self.end_session(session)
-
-    def stop(self) -> None:
-        """Stop the server: all connections break, no session expires."""
-        self.running = False
-        for session in list(self.sessions.values()):
-            if session.link is not None:
-                session.link.client.disconnect()
-
-    def start(self) -> None:
-        """Start it again with its data; every session has its whole timeout anew, as after a real restart."""
-        self.running = True
-        for session in self.sessions.values():
-            session.heard_ms = self.now_ms
-            self._watch_timeout(session)
-
-    # What the two halves of a connection call
-
-    @property
-    def now_ms(self) -> float:
-        return self.clock.seconds() * 1000
-
-    def later(self) -> float:
-        """The time (ms) at which a message sent now arrives."""
-        return self.now_ms + self.random.uniform(*self.delay_ms)
-
-    def call_at(self, time_ms: float, call: Callable[[], None]) -> None:
-        self.clock.callLater(max(0.0, (time_ms - self.now_ms) / 1000), call)
-
-    def open_session(self, client: SimClient) -> tuple[Link, int]:
-        """A new session over a new connection."""
-        self._last_session_id += 1
-        self.tree.next_zxid()
-        link = Link(self, client)
-        session = Session(self._last_session_id, client.session_timeout_ms, self.now_ms, link)
-        self.sessions[session.session_id] = session
-        self._watch_timeout(session)
-        return link, session.session_id
-
-    def resume_session(self, client: SimClient, session_id: int) -> Link | None:
-        """A new connection for a session; None when it has expired."""
-        session = self.sessions.get(session_id)
-        if session is None:
-            return None
-        if session.link is not None:
-            session.link.break_off()
-        session.link = Link(self, client)
-        session.heard_ms = self.now_ms
-        return session.link
-
-    def process(self, link: Link, request: Request) -> None:
-        """Apply one request and send its answer back over the connection that brought it."""
-        session = self.session_of(link)
-        if session is None:
-            return
-        session.heard_ms = self.now_ms
-        self.counts[request.kind] += 1
-        if self.random.random() < self.loss_probability:
-            if self.random.random() < 0.5:
-                request.apply(self, session)
-            link.client.disconnect()
-            return
-        answer = request.apply(self, session)
-        link.deliver(lambda: link.client.answered(request, answer))
-
-    def session_of(self, link: Link) -> Session | None:
-        return next((session for session in self.sessions.values() if session.link is link), None)
-
-    def watch_data(self, path: str, link: Link | None) -> None:
-        if link is not None:
-            self._data_watches[path][link] = None
-
-    def watch_children(self, path: str, link: Link | None) -> None:
-        if link is not None:
-            self._child_watches[path][link] = None
-
-    def fire(self, events: list[WatchedEvent]) -> None:
-        """A write happened: send its events to those who watch."""
-        self._fire(events)
-
-    def end_session(self, session: Session) -> None:
-        """Closed or expired: its ephemerals go, its connection is closed by the server."""
-        del self.sessions[session.session_id]
-        self._fire(self.tree.remove_ephemerals(session.session_id))
-        link = session.link
-        if link is not None:
-            self.forget(link)
-            link.deliver(link.client.disconnect)
-
-    def forget(self, link: Link) -> None:
-        """A connection is gone, and with it the watches that were set over it."""
-        for watches in (self._data_watches, self._child_watches):
-            for links in watches.values():
-                links.pop(link, None)
-        for session in self.sessions.values():
-            if session.link is link:
-                session.link = None
-
-    def _watch_timeout(self, session: Session) -> None:
-        def check() -> None:
-            if self.sessions.get(session.session_id) is not session or not self.running:
-                return
-            if self.now_ms >= session.heard_ms + session.timeout_ms:
-                self.end_session(session)
-            else:
-                self.call_at(session.heard_ms + session.timeout_ms + 0.001, check)
-
-        self.call_at(session.heard_ms + session.timeout_ms + 0.001, check)
-
-    def _fire(self, events: list[WatchedEvent]) -> None:
-        for event in events:
-            links: dict[Link, None] = {}
-            if event.type is not EventType.CHILD:
-                links.update(self._data_watches.pop(event.path, {}))
-            if event.type in (EventType.CHILD, EventType.DELETED):
-                links.update(self._child_watches.pop(event.path, {}))
-            for link in links:
-                link.deliver(partial(link.client.fired, event))
