@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from twisted.logger import globalLogBeginner
 
-from kafka_zk.sim.campaign.faults import DRAWN, KINDS, Fault
+from kafka_zk.sim.campaign.faults import DRAWN, KINDS
+from kafka_zk.sim.campaign.plan import Fault
 from kafka_zk.sim.campaign.run import Outcome, play
 from kafka_zk.sim.scenarios.old_rules import OLD_RULES
 from kafka_zk.sim.scenarios.scenario import of_campaign

@@ -17,7 +17,8 @@ from kafka_zk.clients.connection.waiting import sleep
 from kafka_zk.registry.client.client import SessionState, Watch
 from kafka_zk.registry.client.errors import ConnectionTimeout, RegistryError
 from kafka_zk.registry.znodes import consumers
-from kafka_zk.sim.campaign.faults import KINDS, Fault, FaultsInForce, drawn
+from kafka_zk.sim.campaign.faults import KINDS
+from kafka_zk.sim.campaign.plan import Fault, FaultsInForce, drawn
 from kafka_zk.sim.campaign.run import FAULTS_MS, LIVENESS_MS, PATIENCE_MS, Outcome
 from kafka_zk.sim.machine.process import Process
 from kafka_zk.sim.machine.scheduler import Stuck

@@ -23,7 +23,7 @@ from kafka_zk.registry.client.client import Create, Operation, SetData, WatchedE
 from kafka_zk.registry.znodes import admin, controller, topics
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from kafka_zk.sim.campaign.faults import Fault, disturbed, drawn, reassigned, with_a_sequence
+from kafka_zk.sim.campaign.plan import Fault, disturbed, drawn, reassigned, with_a_sequence
 from kafka_zk.sim.campaign.run import FAULTS_MS, LIVENESS_MS, NEVER, PATIENCE_MS, Outcome, Run
 from kafka_zk.sim.judges import cluster as judges
 from kafka_zk.sim.machine.scheduler import Stuck

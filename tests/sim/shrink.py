@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kafka_zk.sim.campaign.faults import Fault
+from kafka_zk.sim.campaign.plan import Fault
 from kafka_zk.sim.campaign.run import Outcome
 
 Play = Callable[[Sequence[Fault]], Outcome]

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from kafka_zk.sim.campaign.faults import Fault
+from kafka_zk.sim.campaign.plan import Fault
 from kafka_zk.sim.campaign.run import play
 from kafka_zk.storage.files import files
 from tests.sim.safeguards import SAFEGUARDS

@@ -7,7 +7,7 @@ from kafka_zk.broker.controller.events import ControllerElected
 from kafka_zk.broker.group.events import AssignmentCompleted
 from kafka_zk.broker.replica.events import RoleChanged
 from kafka_zk.broker.replica.partition import Role
-from kafka_zk.sim.campaign.faults import disturbed, reassigned
+from kafka_zk.sim.campaign.plan import disturbed, reassigned
 from kafka_zk.sim.judges import broker_group
 from kafka_zk.sim.judges import cluster as judges
 from kafka_zk.sim.world.clients import key_of

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from kafka_zk.sim.campaign.faults import Fault
+from kafka_zk.sim.campaign.plan import Fault
 from tests.sim.replicated import REPLICATION_FAULTS, play_replicated
 from tests.sim.replication_safeguards import SAFEGUARDS, play_replicated_without
 from tests.sim.taken_out import play_without

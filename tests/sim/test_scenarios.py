@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.cli.cluster.replay import command
 from kafka_zk.rebalance.driver import GroupDriver
-from kafka_zk.sim.campaign.faults import Fault
+from kafka_zk.sim.campaign.plan import Fault
 from kafka_zk.sim.replay.player import replay
 from kafka_zk.sim.scenarios import conditions, library, old_rules, verbs
 from kafka_zk.sim.scenarios.scenario import OLD, OURS, of_campaign, parse, with_trace

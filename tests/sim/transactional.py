@@ -19,7 +19,7 @@ from kafka_zk.clients.consumer.reader import Reader
 from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.clients.producer.errors import TransactionAbortable, TransactionAborted
 from kafka_zk.clients.producer.producer import Producer
-from kafka_zk.sim.campaign.faults import Fault
+from kafka_zk.sim.campaign.plan import Fault
 from kafka_zk.sim.campaign.run import FAULTS_MS, LIVENESS_MS, PATIENCE_MS, Outcome
 from kafka_zk.sim.machine.process import Process
 from kafka_zk.sim.world.clients import make_admin

@@ -13,23 +13,21 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.consumer.reader import Reader
-from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.watches import DataWatcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER
-from kafka_zk.sim.campaign.faults import DRAWN, KINDS, PEACE, Fault, FaultsInForce, disk_error, drawn
+from kafka_zk.sim.campaign.faults import DRAWN, KINDS
+from kafka_zk.sim.campaign.plan import PEACE, Fault, FaultsInForce, drawn
+from kafka_zk.sim.campaign.targets import Targets
 from kafka_zk.sim.judges import broker_group
 from kafka_zk.sim.judges import cluster as judges
 from kafka_zk.sim.judges.offsets_topic import OffsetsTopic, read_offsets_topic
 from kafka_zk.sim.machine.scheduler import Stuck
 from kafka_zk.sim.world.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, key_of, make_admin
 from kafka_zk.sim.world.history import Found, Happened, History, Lifted, Stored
-from kafka_zk.sim.world.world import SimBroker, World
-from kafka_zk.sim.zookeeper.client import SimClient
 
 BROKERS = (1, 2, 3)
 NEVER = str(2**63 - 1)
@@ -83,96 +81,19 @@ class Outcome:
         return sum(not isinstance(fact, Lifted | Happened | Stored) for fact in self.history.facts)
 
 
-class Run:
+class Run(Targets):
     """The state of a run; faults act on it."""
 
     def __init__(self, seed: int, plan: Sequence[Fault] | None, kinds: Iterable[str]) -> None:
-        self.history = History()
-        self.world = World(seed, self._observed)
-        self.random = Random(f"{seed} faults")
-        self.members: dict[str, SimMember | SimBrokerMember] = {}
+        super().__init__(seed)
         self.assignor = ASSIGNORS[seed % 2]
         self.producers: list[SimProducer] = []
-        self.listeners: list[Callable[[Event], None]] = []
-        self._faulty: dict[tuple[str, tuple[str, ...], int], None] = {}
         self._in_force = FaultsInForce()
         self._joined: Counter[str] = Counter()
-        self._peaceful = self._closing = False
+        self._closing = False
         names = [f"broker-{number}" for number in BROKERS]
         drawn_plan = drawn(Random(f"{seed} plan"), names, MEMBERS, BROKER_MEMBERS, FAULTS_MS, tuple(kinds))
         self.plan = drawn_plan if plan is None else sorted(plan)
-
-    # -- what faults ask for --------------------------------------------------------------------------------------
-
-    def broker(self, name: str) -> SimBroker:
-        return self.world.brokers[int(name.rpartition("-")[2])]
-
-    def hosts(self) -> list[str]:
-        return [broker.name for broker in self.world.brokers.values()] + list(self.members)
-
-    def client_of(self, name: str) -> SimClient | None:
-        """The ZooKeeper client of a broker or member that lives."""
-        if name in self.members:
-            member = self.members[name]
-            return None if member.is_over else member.client
-        broker = self.broker(name)
-        return broker.client if broker.is_alive else None
-
-    def broker_starter(self, name: str) -> Callable[[], None]:
-        """Starts the broker unless it runs by then."""
-
-        def start() -> None:
-            broker = self.broker(name)
-            if not broker.is_alive:
-                self.note(f"start {name}")
-                broker.start()
-
-        return start
-
-    def disk_fault(self, folder: str, operations: tuple[str, ...], number: int) -> Callable[[], None]:
-        self._faulty[folder, operations, number] = None
-
-        def heal() -> None:
-            self._faulty.pop((folder, operations, number), None)
-
-        return heal
-
-    def kill_member(self, name: str) -> None:
-        if name in self.members:
-            self.members[name].kill()
-
-    def leave(self, name: str) -> None:
-        member = self.members.get(name)
-        if member is not None and not member.is_over and not member.process.is_paused:
-            member.close().addErrback(self.world.failed)
-
-    def replace_member(self, name: str) -> None:
-        """A new process under the name of one that is gone."""
-        member = self.members.get(name)
-        if member is not None and member.is_over:
-            member.kill()
-            self.world.graves.append(member)
-            self._join(name)
-
-    def owned(self, name: str) -> list[TopicPartition]:
-        """What a member of the ZooKeeper group claimed, sorted."""
-        tree = self.world.zookeeper.tree
-        owners = {tp: znodes.owner_path(GROUP, *tp) for tp in self._writable() if tp.topic == DURABLE}
-        return [
-            tp
-            for tp, path in owners.items()
-            if tree.exists(path) is not None and (tree.get(path)[0] or b"").decode().startswith(f"{GROUP}_{name}-")
-        ]
-
-    def delete_znode(self, path: str) -> None:
-        self._tool.delete(path).addErrback(lambda failure: failure.trap(RegistryError))
-
-    def later(self, delay_s: float, act: Callable[[], object]) -> None:
-        """Do it then, unless there is peace."""
-        self.world.scheduler.clock.callLater(delay_s, lambda: None if self._peaceful else act())
-
-    def note(self, text: str) -> None:
-        self.history.add(Happened(self.world.now_ms, text))
 
     # -- the course of things -------------------------------------------------------------------------------------
 
@@ -202,13 +123,15 @@ class Run:
         else:
             self.members[name] = SimBrokerMember(self.world, name, DURABLE, self.history, self.assignor)
 
+    def _consumed(self) -> list[TopicPartition]:
+        return [TopicPartition(DURABLE, number) for number in range(PARTITIONS)]
+
     def _writable(self) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for topic in TOPICS for number in range(PARTITIONS)]
 
     def _watch_offsets(self) -> None:
         self._tool = self.world.zookeeper.client("tool", session_timeout_ms=600_000)
-        for number in range(PARTITIONS):
-            tp = TopicPartition(DURABLE, number)
+        for tp in self._consumed():
             path = znodes.offset_path(GROUP, *tp)
             DataWatcher(self._tool, path, lambda data, stat, tp=tp: self._stored(tp, data))  # type: ignore[misc]
 
@@ -230,17 +153,6 @@ class Run:
                 self.note(f"start {broker.name}")
                 broker.start()
         self.world.scheduler.clock.callLater(1.5, self._supervise)
-
-    def _disk_fault(self, operation: str, path: str) -> OSError | None:
-        for folder, operations, number in self._faulty:
-            if operation in operations and path.startswith(folder):
-                return disk_error(number, path)
-        return None
-
-    def _observed(self, event: Event) -> None:
-        self.history.add(Lifted(self.world.now_ms, event.actor, event))
-        for listener in list(self.listeners):
-            listener(event)
 
     def make_peace(self) -> None:
         """Undo every fault; whoever is down is started."""

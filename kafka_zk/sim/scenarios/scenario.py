@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kafka_zk.sim.campaign.faults import Fault
+from kafka_zk.sim.campaign.plan import Fault
 from kafka_zk.sim.campaign.run import TARGETS
 from kafka_zk.sim.scenarios.conditions import CONDITIONS, JUDGES
 from kafka_zk.sim.scenarios.old_rules import OLD_RULES
