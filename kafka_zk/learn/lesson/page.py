@@ -32,7 +32,7 @@ class LessonPage:
         self._thread = reactor_thread()
         self._begun = begun
         self._is_begun = False
-        self._thread.call(self._start, port)
+        self._recording, self._clusters, self._service = self._thread.call(self._started, port)
 
     def teach(self, folder: Path, chapters: Mapping[int, Chapter], numbers: Sequence[int]) -> None:
         """Give these chapters, with clusters in ``folder``. Raises: as ``course.run``."""
@@ -58,12 +58,12 @@ class LessonPage:
 
     # --- in the reactor's thread ---
 
-    async def _start(self, port: int) -> None:
-        self._recording = Recording()
-        self._clusters = _Clusters(self._recording)
-        cluster = Cluster(self._clusters, self._clusters.traces, in_lesson=True)
-        self._service = WebService(self._recording, cluster, "the lesson's cluster")
-        self._service.start(self._thread.reactor, port)
+    async def _started(self, port: int) -> tuple[Recording, "_Clusters", WebService]:
+        recording = Recording()
+        clusters = _Clusters(recording)
+        service = WebService(recording, Cluster(clusters, clusters.traces, in_lesson=True), "the lesson's cluster")
+        service.start(self._thread.reactor, port)
+        return recording, clusters, service
 
     async def _record_now(self) -> int:
         return self._service.record_now()
