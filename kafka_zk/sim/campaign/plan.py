@@ -5,19 +5,12 @@ A line of a plan is ``12000 kill broker-1 3000``: when (ms of virtual time), wha
 
 import re
 from collections.abc import Callable, Sequence
-from math import inf
 from random import Random
 from typing import NamedTuple
 
 from kafka_zk.base.clock import Clock
-from kafka_zk.sim.campaign.faults import COMPOSED, KINDS, LAG_S
-from kafka_zk.sim.world.history import Fact, Happened
+from kafka_zk.sim.campaign.faults import COMPOSED, KINDS
 
-COMPOSED_MS = 20_000
-"""How long a sequence of faults lasts."""
-RECOVERY_MS = 20_000
-"""After a fault: sessions end, leaders are elected, replicas catch up."""
-SEQUENCE_PROBABILITY = 0.3
 PEACE = "peace"
 _LINE = re.compile(r"(\d{1,9}) (\S+) (\S+) (\d{1,9})")
 _OF_MEMBERS = ("kill-member", "pause-member", "leave", "delete-claim")
@@ -72,38 +65,6 @@ class FaultsInForce:
             undo()
 
 
-def disturbed(facts: Sequence[Fact]) -> list[tuple[float, float]]:
-    """From when to when faults may keep a cluster from acknowledging records; a follower that lags does not."""
-    found = []
-    for fact in facts:
-        if not isinstance(fact, Happened):
-            continue
-        if _LINE.fullmatch(fact.text) is not None:
-            fault = Fault.parse(fact.text)
-            if fault.kind != "lag":
-                lasts_ms = COMPOSED_MS if fault.kind in COMPOSED else fault.duration_ms
-                found.append((fact.time_ms, fact.time_ms + lasts_ms + RECOVERY_MS))
-        elif fact.text == PEACE:
-            found.append((fact.time_ms, inf))
-        elif fact.text.startswith("start "):
-            found.append((fact.time_ms, fact.time_ms + RECOVERY_MS))
-    return found
-
-
-def reassigned(facts: Sequence[Fact]) -> list[float]:
-    """When partitions were to be reassigned while a follower lags. With a new leader epoch its time begins again
-    (Replica.resetReplicaState in Kafka 3.9), for what was sent to that partition, and to others in the same request."""
-    found, lags_until_ms = [], -inf
-    for fact in facts:
-        if isinstance(fact, Happened):
-            line = _LINE.fullmatch(fact.text)
-            if line is not None and line[2] == "lag":
-                lags_until_ms = fact.time_ms + LAG_S * 1_000
-            elif fact.text.startswith("reassign ") and fact.time_ms < lags_until_ms:
-                found.append(fact.time_ms)
-    return found
-
-
 def drawn(
     random: Random,
     brokers: Sequence[str],
@@ -126,13 +87,3 @@ def drawn(
         duration_ms = 0 if kind in _AT_ONCE else random.choice((200, 1_000, 3_000, 7_000, 12_000))
         plan.append(Fault(random.randint(1_000, end_ms), kind, target, duration_ms))
     return sorted(plan)
-
-
-def with_a_sequence(
-    random: Random, plan: Sequence[Fault], brokers: Sequence[str], end_ms: int, kinds: Sequence[str]
-) -> list[Fault]:
-    """Now and then one of these sequences more, so that it ends before ``end_ms``."""
-    if random.random() >= SEQUENCE_PROBABILITY:
-        return list(plan)
-    at_ms = random.randint(1_000, end_ms - COMPOSED_MS)
-    return sorted([*plan, Fault(at_ms, random.choice(kinds), random.choice(brokers), 0)])

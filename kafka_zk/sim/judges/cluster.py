@@ -6,7 +6,6 @@ acknowledges per epoch, prefixes of logs, the ISR) and with transactions (atomic
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from math import inf
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.events import ControllerElected, TopicDeleted
@@ -97,40 +96,6 @@ def seen(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], dura
                 f" {at.get(fact.offset, 'nothing')} is now"
             )
     return broken
-
-
-def in_time(
-    facts: Iterable[Fact],
-    disturbed: Collection[tuple[float, float]],
-    limit_ms: float,
-    again: Collection[float] = (),
-) -> list[str]:
-    """A record is acknowledged within ``limit_ms``, unless something disturbs the cluster until then.
-
-    ``disturbed``: from when to when, in ms. ``again``: when the time of all that wait begins again, in ms.
-    """
-    facts = list(facts)
-    acked = {(fact.tp, fact.value): fact.time_ms for fact in facts if isinstance(fact, Acked)}
-    broken = []
-    for fact in facts:
-        if not isinstance(fact, Sent):
-            continue
-        due_ms = _due_ms(fact.time_ms, limit_ms, again)
-        if any(begin <= due_ms and fact.time_ms <= end for begin, end in disturbed):
-            continue
-        acked_ms = acked.get((fact.tp, fact.value), inf)
-        if acked_ms > due_ms:
-            after_ms = acked_ms - fact.time_ms
-            broken.append(f"{fact.time_ms:.3f}: {fact.tp}: {fact.value} was acknowledged after {after_ms:.0f} ms")
-    return broken
-
-
-def _due_ms(sent_ms: float, limit_ms: float, again: Collection[float]) -> float:
-    due_ms = sent_ms + limit_ms
-    for at_ms in sorted(again):
-        if sent_ms <= at_ms <= due_ms:
-            due_ms = at_ms + limit_ms
-    return due_ms
 
 
 def controllers(facts: Iterable[Fact]) -> list[str]:
