@@ -16,7 +16,6 @@ from twisted.internet.defer import ensureDeferred
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.consumer.reader import Reader
-from kafka_zk.registry.client.watches import DataWatcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.sim.campaign.faults import DRAWN, KINDS
@@ -26,7 +25,16 @@ from kafka_zk.sim.judges import broker_group
 from kafka_zk.sim.judges import cluster as judges
 from kafka_zk.sim.judges.offsets_topic import OffsetsTopic, read_offsets_topic
 from kafka_zk.sim.machine.scheduler import Stuck
-from kafka_zk.sim.world.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, key_of, make_admin
+from kafka_zk.sim.world.clients import (
+    BROKER_GROUP,
+    GROUP,
+    SimBrokerMember,
+    SimMember,
+    SimProducer,
+    key_of,
+    make_admin,
+    watch_offsets,
+)
 from kafka_zk.sim.world.history import Found, Happened, History, Lifted, Stored
 
 BROKERS = (1, 2, 3)
@@ -107,7 +115,8 @@ class Run(Targets):
         self._admin = make_admin(world, process)
         for topic, configs in TOPICS.items():
             world.run(self._admin.create_topic(topic, PARTITIONS, 1, configs))
-        self._watch_offsets()
+        self._tool = world.zookeeper.client("tool", session_timeout_ms=600_000)
+        watch_offsets(world, self._tool, self._consumed(), self.history)
         self.producers = [SimProducer(world, f"producer-{n}", self._writable, self.history) for n in (1, 2)]
         for name in MEMBERS + BROKER_MEMBERS:
             self._join(name)
@@ -128,16 +137,6 @@ class Run(Targets):
 
     def _writable(self) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for topic in TOPICS for number in range(PARTITIONS)]
-
-    def _watch_offsets(self) -> None:
-        self._tool = self.world.zookeeper.client("tool", session_timeout_ms=600_000)
-        for tp in self._consumed():
-            path = znodes.offset_path(GROUP, *tp)
-            DataWatcher(self._tool, path, lambda data, stat, tp=tp: self._stored(tp, data))  # type: ignore[misc]
-
-    def _stored(self, tp: TopicPartition, data: bytes | None) -> None:
-        if data is not None:
-            self.history.add(Stored(self.world.now_ms, tp, int(data)))
 
     def _do(self, fault: Fault) -> None:
         if self._peaceful:

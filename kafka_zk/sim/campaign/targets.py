@@ -9,7 +9,7 @@ from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.znodes import consumers as znodes
-from kafka_zk.sim.world.clients import GROUP, SimBrokerMember, SimMember
+from kafka_zk.sim.world.clients import GROUP, SimGroupMember
 from kafka_zk.sim.world.history import Happened, History, Lifted
 from kafka_zk.sim.world.world import SimBroker, World
 from kafka_zk.sim.zookeeper.client import SimClient
@@ -25,7 +25,7 @@ class Targets(ABC):
         self.history = History()
         self.world = World(seed, self._observed)
         self.random = Random(f"{seed} faults")
-        self.members: dict[str, SimMember | SimBrokerMember] = {}
+        self.members: dict[str, SimGroupMember] = {}
         self.listeners: list[Callable[[Event], None]] = []
         self._faulty: dict[tuple[str, tuple[str, ...], int], None] = {}
         self._peaceful = False

@@ -14,15 +14,21 @@ from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.consumer.reader import Reader
 from kafka_zk.registry.client.errors import RegistryError
-from kafka_zk.registry.client.watches import DataWatcher
-from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.topics import TOPICS
 from kafka_zk.sim.campaign.run import BROKER, LIVENESS_MS
 from kafka_zk.sim.judges import broker_group
 from kafka_zk.sim.judges import cluster as judges
 from kafka_zk.sim.machine.scheduler import Stuck
-from kafka_zk.sim.world.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, make_admin
-from kafka_zk.sim.world.history import Found, History, Lifted, Sent, Stored
+from kafka_zk.sim.world.clients import (
+    BROKER_GROUP,
+    SimBrokerMember,
+    SimGroupMember,
+    SimMember,
+    SimProducer,
+    make_admin,
+    watch_offsets,
+)
+from kafka_zk.sim.world.history import Found, History, Lifted, Sent
 from kafka_zk.sim.world.world import SimBroker, World
 from kafka_zk.sim.zookeeper.client import SimClient
 
@@ -43,7 +49,7 @@ class Stage:
     def __init__(self, seed: int) -> None:
         self.history = History()
         self.world = World(seed, self._observed)
-        self.members: dict[str, SimMember | SimBrokerMember] = {}
+        self.members: dict[str, SimGroupMember] = {}
         self.joined: Counter[str] = Counter()
         self.producers: dict[str, SimProducer] = {}
         self._admin: Any = None
@@ -62,7 +68,7 @@ class Stage:
                 return broker
         raise StageError(f"no broker is called {name}; there are: {self._listed(self.world.brokers.values())}")
 
-    def process(self, name: str) -> SimBroker | SimMember | SimBrokerMember:
+    def process(self, name: str) -> SimBroker | SimGroupMember:
         """What can be paused and killed. Raises: StageError."""
         if name in self.members:
             return self.members[name]
@@ -79,7 +85,7 @@ class Stage:
             raise StageError(f"{name} has no session with ZooKeeper")
         return client
 
-    def member(self, name: str) -> SimMember | SimBrokerMember:
+    def member(self, name: str) -> SimGroupMember:
         """Raises: StageError."""
         if name not in self.members:
             raise StageError(f"no member is called {name}; there are: {', '.join(self.members) or 'none yet'}")
@@ -117,10 +123,8 @@ class Stage:
             assignment = {partition: [number] for partition in range(partition_count)}
         wanted = NewTopic(topic, assignment=assignment) if assignment else NewTopic(topic, partition_count, 1)
         self.wait_for(self.admin().create_topics([wanted]))
-        for number in range(partition_count):
-            tp = TopicPartition(topic, number)
-            path = znodes.offset_path(GROUP, *tp)
-            DataWatcher(self.tool, path, lambda data, stat, tp=tp: self._stored(tp, data))  # type: ignore[misc]
+        partitions = [TopicPartition(topic, number) for number in range(partition_count)]
+        watch_offsets(self.world, self.tool, partitions, self.history)
 
     def produce(self, name: str, tp: TopicPartition, values: list[str]) -> None:
         if name not in self.producers:
@@ -129,7 +133,7 @@ class Stage:
         for value in values:
             self.producers[name].send(tp, f"{name}:{value}")
 
-    def join(self, name: str, make: Callable[[], SimMember | SimBrokerMember]) -> None:
+    def join(self, name: str, make: Callable[[], SimGroupMember]) -> None:
         """Raises: StageError."""
         if name in self.members and not self.members[name].is_over:
             raise StageError(f"{name} is a member already")
@@ -206,10 +210,6 @@ class Stage:
             return found
         finally:
             await reader.close()
-
-    def _stored(self, tp: TopicPartition, data: bytes | None) -> None:
-        if data is not None:
-            self.history.add(Stored(self.world.now_ms, tp, int(data)))
 
     def _observed(self, event: Event) -> None:
         self.history.add(Lifted(self.world.now_ms, event.actor, event))

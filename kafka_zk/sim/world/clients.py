@@ -4,7 +4,8 @@ the broker, an administrator.
 Each lives in a process of its own, is killed and paused with it, and writes what it saw into the history.
 """
 
-from collections.abc import Callable, Container
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Iterable
 from random import Random
 from typing import Any
 
@@ -23,8 +24,10 @@ from kafka_zk.clients.consumer.zookeeper_consumer import ZookeeperConsumer
 from kafka_zk.clients.producer.future import RecordMetadata
 from kafka_zk.clients.producer.producer import Producer
 from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.client.watches import DataWatcher
+from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.sim.machine.process import Process
-from kafka_zk.sim.world.history import Acked, Committed, HandedOut, History, Lifted, Refused, Sent
+from kafka_zk.sim.world.history import Acked, Committed, HandedOut, History, Lifted, Refused, Sent, Stored
 from kafka_zk.sim.world.world import SESSION_TIMEOUT_MS, World
 from kafka_zk.sim.zookeeper.client import SimClient
 
@@ -126,20 +129,66 @@ class SimProducer:
         self._world.network.killed(self.process)
 
 
-class SimMember:
-    """A member of a group through ZooKeeper, that takes its time over what it gets.
+class SimGroupMember(ABC):
+    """A member of a group in a process of its own, that takes its time over what it gets."""
 
-    ``number``: of the processes that had this name, which tells them apart in the group.
-    """
+    client: SimClient | None = None
+    """Of ZooKeeper; None: it knows nothing of that."""
+    consumer: ZookeeperConsumer | Consumer
 
-    def __init__(self, world: World, name: str, topic: str, history: History, number: int = 1) -> None:
+    def __init__(self, world: World, name: str, history: History) -> None:
         self.name = name
         self._world = world
         self._history = history
         self._random = Random(f"{world.seed} {name} choices")
         self.process: Process = world.process(name)
-        self.client: SimClient = world.zookeeper.client(name, session_timeout_ms=SESSION_TIMEOUT_MS)
         self.is_over = False
+
+    def _join(self, topic: str) -> None:
+        self.consumer.subscribe([topic])
+        self.process.callLater(0, self._begin)
+
+    def _begin(self) -> None:
+        ensureDeferred(self._read()).addErrback(self._world.failed)
+
+    @abstractmethod
+    async def _read(self) -> None:
+        """Take records until the consumer is closed."""
+
+    def close(self) -> Any:
+        """Leave the group."""
+        return ensureDeferred(self.consumer.close())
+
+    def pause(self) -> None:
+        self.process.pause()
+        if self.client is not None:
+            self.client.pause()
+
+    def resume(self) -> None:
+        self.process.resume()
+        if self.client is not None and self.process.is_alive:  # or what it did first was to end
+            self.client.resume()
+
+    def kill(self) -> None:
+        self.is_over = True
+        self.process.kill()
+        if self.client is not None:
+            self.client.pause()
+        self._world.network.killed(self.process)
+
+
+class SimMember(SimGroupMember):
+    """A member of a group through ZooKeeper.
+
+    ``number``: of the processes that had this name, which tells them apart in the group.
+    """
+
+    client: SimClient
+    consumer: ZookeeperConsumer
+
+    def __init__(self, world: World, name: str, topic: str, history: History, number: int = 1) -> None:
+        super().__init__(world, name, history)
+        self.client = world.zookeeper.client(name, session_timeout_ms=SESSION_TIMEOUT_MS)
         self.consumer = ZookeeperConsumer(
             self.process,
             observe=self._observed,
@@ -154,11 +203,7 @@ class SimMember:
             auto_commit_interval_ms=500,
             client_id=name,
         )
-        self.consumer.subscribe([topic])
-        self.process.callLater(0, self._begin)
-
-    def _begin(self) -> None:
-        ensureDeferred(self._read()).addErrback(self._world.failed)
+        self._join(topic)
 
     async def _read(self) -> None:
         try:
@@ -177,39 +222,14 @@ class SimMember:
     def _observed(self, event: Event) -> None:
         self._history.add(Lifted(self._world.now_ms, self.name, event))
 
-    def close(self) -> Any:
-        """Leave the group."""
-        return ensureDeferred(self.consumer.close())
 
-    def pause(self) -> None:
-        self.process.pause()
-        self.client.pause()
-
-    def resume(self) -> None:
-        self.process.resume()
-        if self.process.is_alive:  # or what it did first was to end
-            self.client.resume()
-
-    def kill(self) -> None:
-        self.is_over = True
-        self.process.kill()
-        self.client.pause()
-        self._world.network.killed(self.process)
-
-
-class SimBrokerMember:
+class SimBrokerMember(SimGroupMember):
     """A member of a group of the broker. What it was given it commits by the clock, and now and then by itself."""
 
-    client = None
-    """Of ZooKeeper it knows nothing."""
+    consumer: Consumer
 
     def __init__(self, world: World, name: str, topic: str, history: History, assignor: str) -> None:
-        self.name = name
-        self._world = world
-        self._history = history
-        self._random = Random(f"{world.seed} {name} choices")
-        self.process: Process = world.process(name)
-        self.is_over = False
+        super().__init__(world, name, history)
         process = self.process
         self.consumer = Consumer(
             process,
@@ -226,11 +246,7 @@ class SimBrokerMember:
             auto_offset_reset="earliest",
             auto_commit_interval_ms=500,
         )
-        self.consumer.subscribe([topic])
-        self.process.callLater(0, self._begin)
-
-    def _begin(self) -> None:
-        ensureDeferred(self._read()).addErrback(self._world.failed)
+        self._join(topic)
 
     async def _read(self) -> None:
         try:
@@ -275,20 +291,17 @@ class SimBrokerMember:
     def generation(self) -> int:
         return self.consumer.group_metadata().generation_id
 
-    def close(self) -> Any:
-        """Leave the group."""
-        return ensureDeferred(self.consumer.close())
 
-    def pause(self) -> None:
-        self.process.pause()
+def watch_offsets(world: World, tool: SimClient, partitions: Iterable[TopicPartition], history: History) -> None:
+    """Keep what the ZooKeeper group commits of these partitions."""
 
-    def resume(self) -> None:
-        self.process.resume()
+    def stored(tp: TopicPartition, data: bytes | None) -> None:
+        if data is not None:
+            history.add(Stored(world.now_ms, tp, int(data)))
 
-    def kill(self) -> None:
-        self.is_over = True
-        self.process.kill()
-        self._world.network.killed(self.process)
+    for tp in partitions:
+        path = znodes.offset_path(GROUP, *tp)
+        DataWatcher(tool, path, lambda data, stat, tp=tp: stored(tp, data))  # type: ignore[misc]
 
 
 def make_admin(world: World, process: Process, **options: Any) -> Admin:
