@@ -21,8 +21,8 @@ from kazoo.exceptions import NoChildrenForEphemeralsError, NodeExistsError, NoNo
 
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.recorder.recording.recording import Recording
-from kafka_zk.recorder.recording.znode_tree import Znode
 from kafka_zk.recorder.web.sources import LogSource, WatchSource
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.recorder.zookeeper_files.transaction_log import TransactionLogFollower
 from tests.kafka_zk.recorder.recording.histories import history
 from tests.terminal import Terminal

@@ -20,8 +20,8 @@ from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.embedded.jars import find_zookeeper_jars
 from kafka_zk.recorder.recording.entries import CHANGES, Entry
 from kafka_zk.recorder.recording.recording import Recording
-from kafka_zk.recorder.recording.znode_tree import Znode
 from kafka_zk.recorder.timeline.trace_file import TraceFollower
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import WatchFired
 from tests.peers.java import SOURCES

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     played_by, world = _world(options, kinds, plan)
     outcome = played_by(options.seed)
     if options.verbose:
-        print("\n".join(outcome.history.lines()))
+        print(*outcome.history.facts, sep="\n")
     print(_told(outcome))
     if outcome.violations and plan is None and world == SINGLE:
         print(smallest(outcome, kinds))

@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from kafka_zk.recorder.recording.znode_tree import Change, Znode
+from kafka_zk.recorder.recording.znode_tree import Change
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.registry.znodes.secrets import masked, may_hold_secrets
 
 Document = dict[str, Any]

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from kafka_zk.recorder.recording import documents
 from kafka_zk.recorder.recording.documents import Document
+from kafka_zk.recorder.recording.session_names import signed
 from kafka_zk.recorder.recording.watchers import Lifetime, SetWatch, standing
 
 CREATED, CHANGED, DELETED = "created", "changed", "deleted"
@@ -224,8 +225,3 @@ class Entries:
 
     def _row(self, query: str, *values: Any) -> Any:
         return self._database.execute(query, values).fetchone()
-
-
-def signed(session: int) -> int:
-    """SQLite's integers are signed; ZooKeeper's session ids are, too, but are told as unsigned ones at times."""
-    return session - (1 << 64) if session >= 1 << 63 else session

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kafka_zk.broker.group.events import AssignmentCompleted, MemberDeparted
-from kafka_zk.recorder.recording.znode_tree import Change, Znode
+from kafka_zk.recorder.recording.znode_tree import Change
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes.topics import decode_state
 

@@ -27,3 +27,8 @@ def unnamed(session: int) -> str:
 def process_of(actor: str) -> str:
     """Whose session this actor uses: the controller is a broker in its office."""
     return f"broker-{actor.removeprefix(_CONTROLLER)}" if actor.startswith(_CONTROLLER) else actor
+
+
+def signed(session: int) -> int:
+    """SQLite's integers are signed; ZooKeeper's session ids are, too, but are told as unsigned ones at times."""
+    return session - (1 << 64) if session >= 1 << 63 else session

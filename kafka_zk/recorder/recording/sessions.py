@@ -3,8 +3,7 @@
 import sqlite3
 from collections.abc import Container, Mapping
 
-from kafka_zk.recorder.recording.entries import signed
-from kafka_zk.recorder.recording.session_names import unnamed
+from kafka_zk.recorder.recording.session_names import signed, unnamed
 
 
 class Sessions:

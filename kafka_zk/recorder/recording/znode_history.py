@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from kafka_zk.recorder.recording import documents
 from kafka_zk.recorder.recording.documents import change_of, znode_document
 from kafka_zk.recorder.recording.entries import SQL_CHANGES, Entries
-from kafka_zk.recorder.recording.znode_tree import Change, Znode, ZnodeTree
+from kafka_zk.recorder.recording.znode_tree import Change, ZnodeTree
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.recorder.zookeeper_files.transaction_log import Transaction
 
 _LEAST_BETWEEN_CHECKPOINTS = 2_500

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.recorder.zookeeper_files.transaction_log import (
     Created,
     DataSet,
@@ -13,17 +14,6 @@ from kafka_zk.recorder.zookeeper_files.transaction_log import (
     SessionClosed,
     Transaction,
 )
-
-
-class Znode(NamedTuple):
-    """``session`` owns an ephemeral znode; 0: it is none."""
-
-    data: bytes | None
-    version: int
-    czxid: int
-    mzxid: int
-    mtime_ms: int
-    session: int
 
 
 class Change(NamedTuple):
@@ -92,7 +82,7 @@ class ZnodeTree:
             for path in sorted(self.znodes.keys() - operation.znodes.keys(), reverse=True):
                 yield from self._deleted(path)
             for path, znode in sorted(operation.znodes.items()):
-                yield Change(path, self.znodes.get(path), Znode(*znode))
+                yield Change(path, self.znodes.get(path), znode)
         elif isinstance(operation, SessionClosed):
             told = operation.paths if operation.paths is not None else sorted(self._ephemerals.get(session, ()))
             for path in told:

@@ -124,36 +124,5 @@ class History:
     def add(self, fact: Fact) -> None:
         self.facts.append(fact)
 
-    def lines(self) -> list[str]:
-        return [line_of(fact) for fact in self.facts]
-
     def digest(self) -> str:
-        return hashlib.sha256("\n".join(self.lines()).encode()).hexdigest()[:16]
-
-
-def line_of(fact: Fact) -> str:
-    """One fact for people."""
-    match fact:
-        case Sent():
-            return f"{fact.time_ms:10.3f} {fact.actor} sends {fact.value} to {_name(fact.tp)}"
-        case Acked():
-            return f"{fact.time_ms:10.3f} {fact.actor} has {fact.value} acknowledged at {_name(fact.tp)}@{fact.offset}"
-        case Refused():
-            return f"{fact.time_ms:10.3f} {fact.actor} fails to send {fact.value} to {_name(fact.tp)}: {fact.error}"
-        case HandedOut():
-            generation = f" in generation {fact.generation}" if fact.generation >= 0 else ""
-            return f"{fact.time_ms:10.3f} {fact.actor} gets {_name(fact.tp)}@{fact.offset} {fact.value}{generation}"
-        case Committed():
-            return f"{fact.time_ms:10.3f} {fact.actor} has committed {_name(fact.tp)}@{fact.offset}"
-        case Chosen():
-            return f"{fact.time_ms:10.3f} {fact.actor} chooses {_name(fact.tp)}@{fact.offset}"
-        case Stored():
-            return f"{fact.time_ms:10.3f} committed {_name(fact.tp)}@{fact.offset}"
-        case Happened():
-            return f"{fact.time_ms:10.3f} == {fact.text}"
-        case Lifted():
-            return f"{fact.time_ms:10.3f} {fact.actor}: {fact.event}"
-
-
-def _name(tp: TopicPartition) -> str:
-    return f"{tp.topic}-{tp.partition}"
+        return hashlib.sha256("\n".join(map(repr, self.facts)).encode()).hexdigest()[:16]

@@ -8,7 +8,7 @@ import pytest
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.api import RecordingApi
 from kafka_zk.recorder.web.sources import without_secrets
-from kafka_zk.recorder.zookeeper_files.snapshot import SnapshotZnode
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Operation, Restored, Transaction
 from kafka_zk.registry.znodes.secrets import HIDDEN
 
@@ -23,7 +23,7 @@ DATA = json.dumps({"version": 1, "config": {"SCRAM-SHA-256": SECRET}}).encode()
         (Created(PATH, DATA, False), ""),
         (DataSet(PATH, DATA, 1), ""),
         (Created("/alice", DATA, False), "/config/users"),
-        (Restored({PATH: SnapshotZnode(DATA, 0, 1, 1, 1, 0)}), ""),
+        (Restored({PATH: Znode(DATA, 0, 1, 1, 1, 0)}), ""),
     ],
 )
 def test_what_is_recorded_has_no_secrets(tmp_path: Path, operation: Operation, chroot: str) -> None:
