@@ -14,7 +14,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli.groups.group_lag import LagMeter
 from kafka_zk.recorder.timeline.lines import RebalanceLines, StepLines
 from kafka_zk.recorder.timeline.members_now import MemberNow, MembersNow
-from kafka_zk.recorder.timeline.narrator import listed, short_name
+from kafka_zk.recorder.timeline.names import listed, short_name
 from kafka_zk.recorder.timeline.picture import began_ms, picture
 from kafka_zk.recorder.timeline.timeline import Timeline, document
 

@@ -21,7 +21,7 @@ import click
 from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.registry.brokers import BrokerInfo
 from kafka_zk.registry.client.client import Operation, WatchedEvent
-from kafka_zk.sim.znode_tree import Result, ZnodeTree
+from kafka_zk.sim.zookeeper.znode_tree import Result, ZnodeTree
 from tests.bench.compare.judged import Samples, median
 from tests.bench.compare.systems import OURS
 from tests.kafka_zk.broker.controller.world import Cluster, Connection

@@ -30,7 +30,7 @@ from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestContext
-from kafka_zk.sim.zookeeper import SimZooKeeper
+from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
 from tests.kafka_zk.network.harness import LocalReactor
 
 STRANGERS = "PLAINTEXT"

@@ -23,9 +23,9 @@ from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.brokers import BROKER_IDS
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
-from kafka_zk.sim.scheduler import Scheduler
-from kafka_zk.sim.zookeeper import SimZooKeeper
-from kafka_zk.sim.zookeeper_group import Fact, Kind
+from kafka_zk.sim.judges.zookeeper_group import Fact, Kind
+from kafka_zk.sim.machine.scheduler import Scheduler
+from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
 
 GROUP = "g"
 RETRIES = 4

@@ -13,7 +13,7 @@ from kafka_zk.registry.client.client import SessionState
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry
 from kafka_zk.registry.znodes import consumers as znodes
-from kafka_zk.sim.zookeeper_group import Kind
+from kafka_zk.sim.judges.zookeeper_group import Kind
 from tests.rebalance.world import Group, Process
 
 SEEDS = range(4)

@@ -21,7 +21,7 @@ from kafka_zk.registry.group_topics import GroupTopic
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
 from kafka_zk.registry.znodes import consumers as znodes
-from kafka_zk.sim.old_rules import no_lease, no_reread_on_reconnect, no_token
+from kafka_zk.sim.scenarios.old_rules import no_lease, no_reread_on_reconnect, no_token
 from tests.rebalance import test_complaints as complaints
 from tests.rebalance.test_topic_made_again import starts_anew
 from tests.rebalance.test_vanished_claims import is_claimed_again, no_commit_without_claim, wakes_up_without_a_claim

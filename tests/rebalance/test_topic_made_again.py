@@ -8,7 +8,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import events
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.znodes.group_topic import group_topic_path
-from kafka_zk.sim.zookeeper_group import Kind
+from kafka_zk.sim.judges.zookeeper_group import Kind
 from tests.rebalance.old_consumer import GROUP
 from tests.rebalance.world import Group
 

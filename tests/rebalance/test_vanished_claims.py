@@ -6,7 +6,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import events
 from kafka_zk.registry.client.client import Create, Delete, SetData
 from kafka_zk.registry.znodes import consumers as znodes
-from kafka_zk.sim.zookeeper_group import Kind
+from kafka_zk.sim.judges.zookeeper_group import Kind
 from tests.rebalance.old_consumer import GROUP
 from tests.rebalance.world import Group, Process
 

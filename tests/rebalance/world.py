@@ -27,10 +27,10 @@ from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment, assignment_path, decode
 from kafka_zk.registry.znodes.topics import TopicAssignment, encode_assignment, topic_path
-from kafka_zk.sim.scheduler import Scheduler, Stuck
-from kafka_zk.sim.zookeeper import SimZooKeeper
-from kafka_zk.sim.zookeeper_client import SimClient
-from kafka_zk.sim.zookeeper_group import Fact, Kind, facts_of, violations
+from kafka_zk.sim.judges.zookeeper_group import Fact, Kind, facts_of, violations
+from kafka_zk.sim.machine.scheduler import Scheduler, Stuck
+from kafka_zk.sim.zookeeper.client import SimClient
+from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
 from tests.rebalance.old_consumer import GROUP, OldConsumer
 
 COOPERATIVE = ("cooperative-sticky", "range")

@@ -10,7 +10,7 @@ from kafka_zk.registry.client.errors import DuplicateBrokerId, RegistryError, Se
 from kafka_zk.registry.registration import ghost_life_ms
 from kafka_zk.registry.unclean_starts import read_unclean_starts
 from kafka_zk.registry.znodes.brokers import broker_path
-from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.sim.zookeeper.client import SimClient
 from tests.registry.world import World, broker_info
 
 

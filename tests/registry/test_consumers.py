@@ -10,7 +10,7 @@ from kafka_zk.registry.consumers import ConsumerRegistry, Members
 from kafka_zk.registry.registration import ghost_life_ms
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
-from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.sim.zookeeper.client import SimClient
 from tests.registry.group_lab import GROUP, GroupLab, create_znode, get_znode
 from tests.registry.world import World
 

@@ -20,7 +20,7 @@ from kafka_zk.registry.client.errors import (
 )
 from kafka_zk.registry.controller import BATCH_SIZE_BYTES, ControllerRegistry, Elected, Lost
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, decode_epoch
-from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.sim.zookeeper.client import SimClient
 from tests.registry.world import World, broker_info
 
 

@@ -4,9 +4,9 @@ from twisted.internet.task import Clock
 
 from kafka_zk.registry.paths import ensure_persistent_paths
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
-from kafka_zk.sim.scheduler import Scheduler
-from kafka_zk.sim.zookeeper import SimZooKeeper
-from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.sim.machine.scheduler import Scheduler
+from kafka_zk.sim.zookeeper.client import SimClient
+from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
 
 
 class World:

@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 from twisted.logger import globalLogBeginner
 
-from kafka_zk.sim.campaign import Outcome, play
-from kafka_zk.sim.faults import DRAWN, KINDS, Fault
-from kafka_zk.sim.old_rules import OLD_RULES
-from kafka_zk.sim.scenario import of_campaign
+from kafka_zk.sim.campaign.faults import DRAWN, KINDS
+from kafka_zk.sim.campaign.plan import Fault
+from kafka_zk.sim.campaign.run import Outcome, play
+from kafka_zk.sim.scenarios.old_rules import OLD_RULES
+from kafka_zk.sim.scenarios.scenario import of_campaign
 from tests.sim import played
 from tests.sim.extraction import EXTRACTION_FAULTS, play_extraction
 from tests.sim.replicated import REPLICATION_FAULTS, play_replicated
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     played_by, world = _world(options, kinds, plan)
     outcome = played_by(options.seed)
     if options.verbose:
-        print("\n".join(outcome.history.lines()))
+        print(*outcome.history.facts, sep="\n")
     print(_told(outcome))
     if outcome.violations and plan is None and world == SINGLE:
         print(smallest(outcome, kinds))

@@ -17,14 +17,15 @@ from kafka_zk.clients.connection.waiting import sleep
 from kafka_zk.registry.client.client import SessionState, Watch
 from kafka_zk.registry.client.errors import ConnectionTimeout, RegistryError
 from kafka_zk.registry.znodes import consumers
-from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, PATIENCE_MS, Outcome
-from kafka_zk.sim.faults import KINDS, Fault, FaultsInForce, drawn
-from kafka_zk.sim.history import Happened, History
-from kafka_zk.sim.process import Process
-from kafka_zk.sim.scheduler import Stuck
-from kafka_zk.sim.world import SESSION_TIMEOUT_MS, World
-from kafka_zk.sim.zookeeper import SimZooKeeper
-from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.sim.campaign.faults import KINDS
+from kafka_zk.sim.campaign.plan import Fault, FaultsInForce, drawn
+from kafka_zk.sim.campaign.run import FAULTS_MS, LIVENESS_MS, PATIENCE_MS, Outcome
+from kafka_zk.sim.machine.process import Process
+from kafka_zk.sim.machine.scheduler import Stuck
+from kafka_zk.sim.world.history import Happened, History
+from kafka_zk.sim.world.world import SESSION_TIMEOUT_MS, World
+from kafka_zk.sim.zookeeper.client import SimClient
+from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
 from kafka_zk.spark_jobs.errors import ForeignCommit, GroupBusy
 from kafka_zk.spark_jobs.extraction import manifest as manifests
 from kafka_zk.spark_jobs.extraction.job import ExtractionRun

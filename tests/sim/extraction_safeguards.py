@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kafka_zk.registry.client.client import Check, SetData
-from kafka_zk.sim.campaign import Outcome
-from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.sim.campaign.run import Outcome
+from kafka_zk.sim.zookeeper.client import SimClient
 from kafka_zk.spark_jobs.extraction import job
 from kafka_zk.spark_jobs.extraction import manifest as manifests
 from kafka_zk.spark_jobs.extraction.hold import GroupHold

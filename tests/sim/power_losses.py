@@ -9,7 +9,7 @@ Tests: tests/sim/test_power_losses.py.
 from collections.abc import Mapping, Sequence
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.sim.world import SESSION_TIMEOUT_MS
+from kafka_zk.sim.world.world import SESSION_TIMEOUT_MS
 
 KNOWN_TO_CONTROLLERS_MS = 2 * SESSION_TIMEOUT_MS
 """A broker that has been registered for so long no controller overlooks: by then what was decided before is written."""

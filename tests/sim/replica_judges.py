@@ -11,7 +11,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.events import ControllerElected
 from kafka_zk.broker.replica.events import RoleChanged
 from kafka_zk.broker.replica.partition import Role
-from kafka_zk.sim.history import Fact, Lifted
+from kafka_zk.sim.world.history import Fact, Lifted
 
 
 class StateSample(NamedTuple):

@@ -4,7 +4,7 @@ import hashlib
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.replica.partition import Partition
-from kafka_zk.sim.disk import SimDisk
+from kafka_zk.sim.machine.disk import SimDisk
 from kafka_zk.storage.files import files
 from kafka_zk.storage.records.record_batch import BatchHeader, decode_records, iter_batches
 from tests.sim.replica_judges import KeyedLog, LoggedBatch, ReplicaLog

@@ -23,17 +23,18 @@ from kafka_zk.registry.client.client import Create, Operation, SetData, WatchedE
 from kafka_zk.registry.znodes import admin, controller, topics
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from kafka_zk.sim import judges
-from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, NEVER, PATIENCE_MS, Outcome, Run
-from kafka_zk.sim.clients import SEND_EVERY_S, SimProducer, key_of, make_admin
-from kafka_zk.sim.faults import Fault, disturbed, drawn, reassigned, with_a_sequence
-from kafka_zk.sim.history import Acked, Fact, Found, HandedOut, Sent
-from kafka_zk.sim.scheduler import Stuck
-from kafka_zk.sim.world import SimBroker
-from kafka_zk.sim.znode_tree import Result, ZnodeTree
+from kafka_zk.sim.campaign.plan import Fault, drawn
+from kafka_zk.sim.campaign.run import FAULTS_MS, LIVENESS_MS, NEVER, PATIENCE_MS, Outcome, Run
+from kafka_zk.sim.judges import cluster as judges
+from kafka_zk.sim.machine.scheduler import Stuck
+from kafka_zk.sim.world.clients import SEND_EVERY_S, SimProducer, key_of, make_admin
+from kafka_zk.sim.world.history import Acked, Fact, Found, HandedOut, Sent
+from kafka_zk.sim.world.world import SimBroker
+from kafka_zk.sim.zookeeper.znode_tree import Result, ZnodeTree
 from kafka_zk.storage.log.log import Log
 from tests.sim import replica_judges
 from tests.sim.power_losses import PowerLosses
+from tests.sim.promptness import COMPOSED_MS, disturbed, in_time, reassigned
 from tests.sim.replica_judges import EndSeen, ReplicaSample, StateSample, StateWrite
 from tests.sim.replica_logs import ReplicaLogs
 
@@ -97,6 +98,7 @@ rare_key_of = partial(key_of, keys=60)
 
 Running = Mapping[int, Mapping[TopicPartition, Partition]]
 """Brokers that serve, with what they host."""
+_SEQUENCE_PROBABILITY = 0.3
 
 
 class HeardTree(ZnodeTree):
@@ -135,7 +137,7 @@ class ReplicatedRun(Run):
         if plan is None:
             self.plan = drawn(Random(f"{seed} replicated plan"), names, (), (), FAULTS_MS, tuple(kinds))
             if kinds == REPLICATION_FAULTS:
-                self.plan = with_a_sequence(
+                self.plan = _with_a_sequence(
                     Random(f"{seed} sequence"), self.plan, names, FAULTS_MS, self.sequences
                 )
         self.power_losses = PowerLosses()
@@ -469,7 +471,7 @@ def _judged(run: ReplicatedRun, logs: Mapping[TopicPartition, list[Found]]) -> l
     broken = judges.records(facts, plain, kept)
     broken += judges.last_values(facts, compacted, rare_key_of)
     broken += judges.seen(facts, plain, kept)
-    broken += judges.in_time(run.history.facts, disturbed(run.history.facts), IN_TIME_MS, reassigned(facts))
+    broken += in_time(run.history.facts, disturbed(run.history.facts), IN_TIME_MS, reassigned(facts))
     broken += judges.epochs(facts)
     broken += replica_judges.ends(
         each for each in run.ends if each.time_ms > run.power_losses.excused_until_ms(each.tp) or _is_flushed(each.tp)
@@ -505,3 +507,13 @@ def _judged_states(run: ReplicatedRun) -> list[str]:
     broken += replica_judges.states(write.state for write in run.writes)
     broken += replica_judges.writers(facts, run.writes)
     return broken
+
+
+def _with_a_sequence(
+    random: Random, plan: Sequence[Fault], brokers: Sequence[str], end_ms: int, kinds: Sequence[str]
+) -> list[Fault]:
+    """Now and then one of these sequences more, so that it ends before ``end_ms``."""
+    if random.random() >= _SEQUENCE_PROBABILITY:
+        return list(plan)
+    at_ms = random.randint(1_000, end_ms - COMPOSED_MS)
+    return sorted([*plan, Fault(at_ms, random.choice(kinds), random.choice(brokers), 0)])

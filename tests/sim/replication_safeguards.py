@@ -21,8 +21,8 @@ from kafka_zk.broker.replica.replica_fetcher import ReplicaFetcher
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.controller import ControllerRegistry
-from kafka_zk.sim.campaign import Outcome
-from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.sim.campaign.run import Outcome
+from kafka_zk.sim.zookeeper.client import SimClient
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_state import ProducerState
 from kafka_zk.storage.manager import log_loader

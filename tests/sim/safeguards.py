@@ -17,7 +17,7 @@ from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.clients.consumer.consumer_coordinator import ConsumerCoordinator
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.sim import old_rules
+from kafka_zk.sim.scenarios import old_rules
 from kafka_zk.storage.log.producer_state import ProducerState, Replayed
 from kafka_zk.storage.manager.log_dir import LogDir
 from tests.rebalance import test_safeguards as groups

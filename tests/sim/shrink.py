@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kafka_zk.sim.campaign import Outcome
-from kafka_zk.sim.faults import Fault
+from kafka_zk.sim.campaign.plan import Fault
+from kafka_zk.sim.campaign.run import Outcome
 
 Play = Callable[[Sequence[Fault]], Outcome]
 _SHORTEST_MS = 100

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from twisted.logger import globalLogBeginner
 
-from kafka_zk.sim.campaign import Outcome
+from kafka_zk.sim.campaign.run import Outcome
 
 TakeOut = Callable[[pytest.MonkeyPatch], None]
 Play = Callable[..., Outcome]

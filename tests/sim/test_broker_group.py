@@ -8,11 +8,11 @@ from twisted.internet.defer import ensureDeferred
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.consumer.errors import CommitRefused
-from kafka_zk.sim import broker_group
-from kafka_zk.sim.campaign import BROKER
-from kafka_zk.sim.clients import BROKER_GROUP, SimBrokerMember, SimProducer, make_admin
-from kafka_zk.sim.history import Committed, HandedOut, History, Lifted
-from kafka_zk.sim.world import World
+from kafka_zk.sim.campaign.run import BROKER
+from kafka_zk.sim.judges import broker_group
+from kafka_zk.sim.world.clients import BROKER_GROUP, SimBrokerMember, SimProducer, make_admin
+from kafka_zk.sim.world.history import Committed, HandedOut, History, Lifted
+from kafka_zk.sim.world.world import World
 
 TP = TopicPartition("t", 0)
 

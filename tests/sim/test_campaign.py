@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
-from kafka_zk.sim.campaign import play
-from kafka_zk.sim.faults import Fault
+from kafka_zk.sim.campaign.plan import Fault
+from kafka_zk.sim.campaign.run import play
 from kafka_zk.storage.files import files
 from tests.sim.safeguards import SAFEGUARDS
 from tests.sim.taken_out import play_without

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from kafka_zk.sim.disk import SimDisk
+from kafka_zk.sim.machine.disk import SimDisk
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.files import FileSystem
 

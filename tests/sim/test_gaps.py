@@ -14,8 +14,8 @@ import pytest
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.producer.producer import Producer
-from kafka_zk.sim.clients import make_admin
-from kafka_zk.sim.world import SESSION_TIMEOUT_MS, SimBroker, World
+from kafka_zk.sim.world.clients import make_admin
+from kafka_zk.sim.world.world import SESSION_TIMEOUT_MS, SimBroker, World
 from tests.bench.compare.load import Gaps
 
 BROKERS = 3

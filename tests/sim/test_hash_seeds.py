@@ -15,7 +15,7 @@ _IN_TESTS = "from tests.sim.{module} import {play}; print({play}({arguments}).hi
 @pytest.mark.parametrize(
     "code",
     [
-        pytest.param(_DIGEST.format(module="campaign", play="play", arguments="3"), id="one replica"),
+        pytest.param(_DIGEST.format(module="campaign.run", play="play", arguments="3"), id="one replica"),
         pytest.param(
             _IN_TESTS.format(module="replicated", play="play_replicated", arguments="0"),
             id="replicated",

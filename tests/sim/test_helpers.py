@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.sim.campaign import COMPACTED, Run, play
-from kafka_zk.sim.faults import DRAWN
-from kafka_zk.sim.helpers import SimHelper, SimHelpers
-from kafka_zk.sim.history import Acked
-from kafka_zk.sim.process import Process
-from kafka_zk.sim.scheduler import Scheduler
+from kafka_zk.sim.campaign.faults import DRAWN
+from kafka_zk.sim.campaign.run import COMPACTED, Run, play
+from kafka_zk.sim.machine.helpers import SimHelper, SimHelpers
+from kafka_zk.sim.machine.process import Process
+from kafka_zk.sim.machine.scheduler import Scheduler
+from kafka_zk.sim.world.history import Acked
 from kafka_zk.storage.cleaner.offset_map import Replaced
 from kafka_zk.storage.cleaner.record_filter import LastOffsetOf, choose
 from kafka_zk.storage.files.helper_process import DONE, FAILED, PROGRESS, Report

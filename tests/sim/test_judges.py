@@ -7,10 +7,10 @@ from kafka_zk.broker.controller.events import ControllerElected
 from kafka_zk.broker.group.events import AssignmentCompleted
 from kafka_zk.broker.replica.events import RoleChanged
 from kafka_zk.broker.replica.partition import Role
-from kafka_zk.sim import broker_group, judges
-from kafka_zk.sim.clients import key_of
-from kafka_zk.sim.faults import disturbed, reassigned
-from kafka_zk.sim.history import (
+from kafka_zk.sim.judges import broker_group
+from kafka_zk.sim.judges import cluster as judges
+from kafka_zk.sim.world.clients import key_of
+from kafka_zk.sim.world.history import (
     Acked,
     Assigned,
     Committed,
@@ -23,6 +23,7 @@ from kafka_zk.sim.history import (
     Sent,
     Stored,
 )
+from tests.sim.promptness import disturbed, in_time, reassigned
 
 TP = TopicPartition("durable", 0)
 CACHED = TopicPartition("cached", 0)
@@ -86,8 +87,8 @@ def test_what_is_sent_in_calm_is_acknowledged_soon(acked_ms: float | None, text:
     facts: list[Fact] = [sent("p:1"), Happened(7_000.0, text)]
     if acked_ms is not None:
         facts.append(acked("p:1", 0)._replace(time_ms=acked_ms))
-    assert bool(judges.in_time(facts, disturbed(facts), 8_000)) is is_found
-    assert not judges.in_time(facts, [(0, 8_000)], 8_000)
+    assert bool(in_time(facts, disturbed(facts), 8_000)) is is_found
+    assert not in_time(facts, [(0, 8_000)], 8_000)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_a_reassignment_gives_a_follower_that_lags_its_time_again(
     happened = [Happened(at_ms, "reassign durable-0 to [1, 2, 3]") for at_ms in reassigned_ms]
     lags = Happened(lags_at_ms, "0 lag broker-1 0")
     facts: list[Fact] = [lags, sent("p:1"), *happened, acked("p:1", 0)._replace(time_ms=acked_ms)]
-    assert bool(judges.in_time(facts, disturbed(facts), 8_000, reassigned(facts))) is is_found
+    assert bool(in_time(facts, disturbed(facts), 8_000, reassigned(facts))) is is_found
 
 
 def test_what_a_consumer_was_given_stays_where_it_was() -> None:

@@ -7,10 +7,10 @@ from twisted.internet.defer import ensureDeferred
 from twisted.python.failure import Failure
 
 from kafka_zk.clients.connection.errors import NoBrokersAvailable
-from kafka_zk.sim.clients import make_admin
-from kafka_zk.sim.process import Process
-from kafka_zk.sim.scheduler import Scheduler
-from kafka_zk.sim.world import World
+from kafka_zk.sim.machine.process import Process
+from kafka_zk.sim.machine.scheduler import Scheduler
+from kafka_zk.sim.world.clients import make_admin
+from kafka_zk.sim.world.world import World
 
 
 class Made:

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from kafka_zk.sim.faults import Fault
+from kafka_zk.sim.campaign.plan import Fault
 from tests.sim.replicated import REPLICATION_FAULTS, play_replicated
 from tests.sim.replication_safeguards import SAFEGUARDS, play_replicated_without
 from tests.sim.taken_out import play_without
@@ -82,4 +82,4 @@ def test_orders_that_come_late_are_ignored() -> None:
     """The connection over which they were sent is closed by then; what a cut kept arrives all the same."""
     outcome = play_replicated(1, [Fault(7_200, "late-orders", "broker-2", 3_000)])
     assert not outcome.violations
-    assert any("ControllerIgnored" in line for line in outcome.history.lines())
+    assert any("ControllerIgnored" in line for line in map(str, outcome.history.facts))

@@ -14,11 +14,11 @@ from click.testing import CliRunner, Result
 from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.cli.cluster.replay import command
 from kafka_zk.rebalance.driver import GroupDriver
-from kafka_zk.sim import conditions, library, old_rules, verbs
-from kafka_zk.sim.faults import Fault
-from kafka_zk.sim.replay import replay
-from kafka_zk.sim.scenario import OLD, OURS, of_campaign, parse, with_trace
-from kafka_zk.sim.statements import Phrase, ScenarioError
+from kafka_zk.sim.campaign.plan import Fault
+from kafka_zk.sim.replay.player import replay
+from kafka_zk.sim.scenarios import conditions, library, old_rules, verbs
+from kafka_zk.sim.scenarios.scenario import OLD, OURS, of_campaign, parse, with_trace
+from kafka_zk.sim.scenarios.statements import Phrase, ScenarioError
 
 SMALL = "# A small one\n\nbrokers 1\nexpect broker-1 is the controller\n"
 

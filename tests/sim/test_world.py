@@ -5,7 +5,7 @@ from random import Random
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk.sim.world import World
+from kafka_zk.sim.world.world import World
 
 
 def test_what_a_killed_process_awaited_does_not_go_on_when_it_is_collected() -> None:

@@ -22,9 +22,9 @@ from kafka_zk.registry.client.errors import (
     SessionLost,
 )
 from kafka_zk.registry.client.pipeline import outcomes, results
-from kafka_zk.sim.scheduler import Scheduler, Stuck
-from kafka_zk.sim.zookeeper import SimZooKeeper
-from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.sim.machine.scheduler import Scheduler, Stuck
+from kafka_zk.sim.zookeeper.client import SimClient
+from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
 
 World = tuple[Scheduler, SimZooKeeper, SimClient, SimClient]
 

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import events
-from kafka_zk.sim.zookeeper_group import Fact, Kind, facts_of, violations
+from kafka_zk.sim.judges.zookeeper_group import Fact, Kind, facts_of, violations
 from tests.rebalance.world import Group
 
 T0 = TopicPartition("t", 0)

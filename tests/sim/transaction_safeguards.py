@@ -13,7 +13,7 @@ from kafka_zk.broker.group.offsets import GroupOffsets
 from kafka_zk.broker.group.transactional_offsets import Marker
 from kafka_zk.broker.transaction.requests import ProducerIdAndEpoch, SendMarkers
 from kafka_zk.broker.transaction.transaction import Transaction
-from kafka_zk.sim.campaign import Outcome
+from kafka_zk.sim.campaign.run import Outcome
 from kafka_zk.storage.log.log import Log
 from tests.sim import taken_out
 from tests.sim.taken_out import TakeOut

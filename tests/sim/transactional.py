@@ -19,12 +19,12 @@ from kafka_zk.clients.consumer.reader import Reader
 from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.clients.producer.errors import TransactionAbortable, TransactionAborted
 from kafka_zk.clients.producer.producer import Producer
-from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, PATIENCE_MS, Outcome
-from kafka_zk.sim.clients import make_admin
-from kafka_zk.sim.faults import Fault
-from kafka_zk.sim.history import Found
-from kafka_zk.sim.process import Process
-from kafka_zk.sim.world import World
+from kafka_zk.sim.campaign.plan import Fault
+from kafka_zk.sim.campaign.run import FAULTS_MS, LIVENESS_MS, PATIENCE_MS, Outcome
+from kafka_zk.sim.machine.process import Process
+from kafka_zk.sim.world.clients import make_admin
+from kafka_zk.sim.world.history import Found
+from kafka_zk.sim.world.world import World
 from tests.sim import transaction_judge
 from tests.sim.replicated import BROKER, REPLICATION_FAULTS, TOPICS, ReplicatedRun, play_run
 from tests.sim.transaction_judge import History, Observed, transactions_of

@@ -11,7 +11,7 @@ import random
 import stat
 from pathlib import Path
 
-from kafka_zk.sim.disk import survivor
+from kafka_zk.sim.machine.disk import survivor
 from kafka_zk.storage.files.files import Data, FileSystem
 
 

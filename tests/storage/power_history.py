@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.sim.disk import SimDisk
+from kafka_zk.sim.machine.disk import SimDisk
 from kafka_zk.storage.cleaner.cleaner import CleanedSegment
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.findings import Finding

@@ -12,8 +12,8 @@ from kafka_zk.cli.terminal.options import json_option
 from kafka_zk.cli.terminal.output import note, print_json, print_rows, say
 
 if TYPE_CHECKING:
-    from kafka_zk.sim.replay import Line, Replayed
-    from kafka_zk.sim.scenario import Scenario
+    from kafka_zk.sim.replay.player import Line, Replayed
+    from kafka_zk.sim.scenarios.scenario import Scenario
 
 
 @click.command("replay", short_help="Play a scenario of the simulator: outages, step by step, and what prevents them.")
@@ -50,10 +50,10 @@ def command(scenario: str | None, write: bool, phrases: bool, verbose: bool, as_
 def _replay(name: str, write: bool, verbose: bool, as_json: bool) -> None:
     from twisted.logger import globalLogBeginner
 
-    from kafka_zk.sim import library
-    from kafka_zk.sim.replay import replay
-    from kafka_zk.sim.scenario import parse, with_trace
-    from kafka_zk.sim.statements import ScenarioError
+    from kafka_zk.sim.replay.player import replay
+    from kafka_zk.sim.scenarios import library
+    from kafka_zk.sim.scenarios.scenario import parse, with_trace
+    from kafka_zk.sim.scenarios.statements import ScenarioError
 
     path = library.find(name)
     if path is None:
@@ -99,7 +99,7 @@ class _TextLines:
             say(line)
 
     def tell(self, line: "Line") -> None:
-        from kafka_zk.sim.replay import heading
+        from kafka_zk.sim.replay.player import heading
 
         if line.play != self._play:
             self._play = line.play
@@ -108,7 +108,7 @@ class _TextLines:
         say(str(line))
 
     def end(self, scenario: "Scenario", replayed: "Replayed", difference: list[str]) -> None:
-        from kafka_zk.sim.scenario import PLAYS
+        from kafka_zk.sim.scenarios.scenario import PLAYS
 
         say("")
         for play in scenario.plays:
@@ -143,16 +143,16 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _list(as_json: bool) -> None:
-    from kafka_zk.sim import library
-    from kafka_zk.sim.scenario import parse
+    from kafka_zk.sim.scenarios import library
+    from kafka_zk.sim.scenarios.scenario import parse
 
     rows = [{"SCENARIO": name, "TITLE": parse(path.read_text()).title} for name, path in library.built_in().items()]
     print_rows(("SCENARIO", "TITLE"), rows, as_json)
 
 
 def _show_phrases(as_json: bool) -> None:
-    from kafka_zk.sim import conditions, verbs
-    from kafka_zk.sim.old_rules import OLD_RULES
+    from kafka_zk.sim.scenarios import conditions, verbs
+    from kafka_zk.sim.scenarios.old_rules import OLD_RULES
 
     rules = [(f"old rule {name}", rule.says) for name, rule in OLD_RULES.items()]
     parts = {"what happens": verbs.described(), "CONDITION": conditions.described(), "old rules": rules}

@@ -14,8 +14,8 @@ from kafka_zk.cli.terminal.output import note, print_json, say
 
 if TYPE_CHECKING:
     from kafka_zk.cli.cluster.running_cluster import RunningCluster
-    from kafka_zk.recorder.web.documents import Document
-    from kafka_zk.recorder.web.recording import Recording
+    from kafka_zk.recorder.recording.documents import Document
+    from kafka_zk.recorder.recording.recording import Recording
     from kafka_zk.recorder.web.service import Cluster
     from kafka_zk.recorder.web.sources import Source, WatchSource
 
@@ -78,15 +78,15 @@ def command(
     interrupt_at_the_end()
     if recording is not None and (traces or data is not None or record is not None):
         raise click.UsageError("a recording is shown as it is: without --data, --trace and --record")
-    from kafka_zk.recorder.web.errors import NoRecording
-    from kafka_zk.recorder.web.recording import Recording
+    from kafka_zk.recorder.recording.errors import NoRecording
+    from kafka_zk.recorder.recording.recording import Recording
 
     try:
         if recording is not None:
             _serve(*_opened(recording), port, as_json)
         else:
             kept = Recording(record)
-            if kept.count:
+            if kept.entries.count:
                 note(f"continues {record}: {_size(kept)}")
             _record(kept, zookeeper, data, traces, port, as_json)
     except NoRecording as error:
@@ -94,13 +94,13 @@ def command(
 
 
 def _size(recording: "Recording") -> str:
-    return f"{recording.count:,} entries, {recording.used_bytes / 1e6:.1f} MB"
+    return f"{recording.entries.count:,} entries, {recording.used_bytes / 1e6:.1f} MB"
 
 
 def _opened(name: str) -> "tuple[Recording, None, str]":
     """What is recorded in a file, or what a scenario gives."""
-    from kafka_zk.recorder.web.recording import Recording
-    from kafka_zk.sim import library
+    from kafka_zk.recorder.recording.recording import Recording
+    from kafka_zk.sim.scenarios import library
 
     path = Path(name)
     if library.find(name) in (None, path) and (not path.is_file() or path.read_bytes()[:6] == b"SQLite"):
@@ -111,10 +111,10 @@ def _opened(name: str) -> "tuple[Recording, None, str]":
 def _played(path: Path) -> "Recording":
     from twisted.logger import globalLogBeginner
 
-    from kafka_zk.recorder.web.recording import Recording
-    from kafka_zk.sim.recorded import record
-    from kafka_zk.sim.scenario import parse
-    from kafka_zk.sim.statements import ScenarioError
+    from kafka_zk.recorder.recording.recording import Recording
+    from kafka_zk.sim.replay.recorded import record
+    from kafka_zk.sim.scenarios.scenario import parse
+    from kafka_zk.sim.scenarios.statements import ScenarioError
 
     globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)  # the judges hear of errors
     try:
@@ -178,11 +178,11 @@ def _record(
         cluster = Cluster(watches, told, watch_table=table, heartbeats=Heartbeats(zookeeper))
         _serve(recording, cluster, watches.described, port, as_json)
         return
-    source = _log_of(running, recording.last_zxid())
+    source = _log_of(running, recording.entries.last_zxid())
     found = traces or ((running.trace,) if running.trace is not None else ())
     if not found:
         note("what brokers do is shown if they write it: kafka-zk up --web, or --trace DIR")
-    told = TraceSource(*found, from_start=not recording.count) if found else None
+    told = TraceSource(*found, from_start=not recording.entries.count) if found else None
     beats = Heartbeats(running.zookeeper)
     cluster = Cluster(source, told, running.broker_ids, lambda request: _break(running, request), heartbeats=beats)
     _serve(recording, cluster, source.described, port, as_json)

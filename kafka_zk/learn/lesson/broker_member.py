@@ -47,15 +47,6 @@ class BrokerMember(LessonMember):
         )
         self.consumer.subscribe([topic])
 
-    def join(self) -> None:
-        """Find the coordinator, join and begin to read. Raises: KafkaError."""
-
-        async def join() -> None:
-            await self.consumer.start()
-            run(self._read(self.consumer.batches()))
-
-        self._thread.call(join)
-
     def kill(self) -> None:
         """Cut its connections: the coordinator hears nothing from it any more, and sees that when its session ends."""
 
@@ -71,9 +62,8 @@ class BrokerMember(LessonMember):
 
     def close(self) -> None:
         """Leave the group. One that was killed can reach nobody: it is not waited for."""
-        self.alive = False
         if not self._killed:
-            self._thread.call(self.consumer.close)
+            super().close()
 
     def stopped(self, tps: Collection[TopicPartition]) -> None:
         """Of these it delivers nothing from now on."""
@@ -86,9 +76,6 @@ class BrokerMember(LessonMember):
         if not self._killed:
             event = DeliveryStarted(wall_ms(), self.name, "assigned", 0, dict.fromkeys(sorted(tps), -1))
             self._happened(event, None)
-
-    def _assignment(self) -> list[TopicPartition]:
-        return self.consumer.assignment()
 
     async def _connect(self, *args: Any, **options: Any) -> KafkaConnection:
         if self._killed:

@@ -17,7 +17,7 @@ from kafka_zk.learn.lesson.truncation import truncation
 from kafka_zk.learn.lesson.twice import same_change_twice
 from kafka_zk.learn.lesson.two_controllers import two_controllers
 from kafka_zk.learn.lesson.unclean_election import unclean_election
-from kafka_zk.recorder.timeline.narrator import listed
+from kafka_zk.recorder.timeline.names import listed
 from kafka_zk.recorder.timeline.rebalances import GroupRebalance
 
 RECORDS_PER_GROUP = 20

@@ -11,6 +11,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.errors import ClientClosed
 from kafka_zk.clients.connection.reactor_thread import ReactorThread
 from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.consumer.consumer import Consumer
 from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.clients.consumer.zookeeper_consumer import ZookeeperConsumer
 from kafka_zk.learn.lesson.gate import Gate, GatedClient
@@ -32,6 +33,8 @@ class Got(NamedTuple):
 class LessonMember(ABC):
     """Methods are for the lesson's thread; ``got`` and ``events`` only grow."""
 
+    consumer: ZookeeperConsumer | Consumer
+
     def __init__(self, thread: ReactorThread, gate: Gate, name: str) -> None:
         self.name = name
         self.got: list[Got] = []
@@ -44,23 +47,25 @@ class LessonMember(ABC):
     @property
     def owned(self) -> list[TopicPartition]:
         """The partitions that it has now; none once it has gone."""
-        return self._assignment() if self.alive else []
+        return self.consumer.assignment() if self.alive else []
 
-    @abstractmethod
     def join(self) -> None:
-        """Join the group and begin to read."""
+        """Join the group and begin to read. Raises: RegistryError, KafkaError."""
+
+        async def join() -> None:
+            await self.consumer.start()
+            run(self._read(self.consumer.batches()))
+
+        self._thread.call(join)
 
     @abstractmethod
     def kill(self) -> None:
         """What the others see of a crash."""
 
-    @abstractmethod
     def close(self) -> None:
         """Leave the group."""
-
-    @abstractmethod
-    def _assignment(self) -> list[TopicPartition]:
-        """What its consumer has."""
+        self.alive = False
+        self._thread.call(self.consumer.close)
 
     async def _read(self, batches: AsyncIterator[list[ConsumerRecord]]) -> None:
         try:
@@ -78,6 +83,8 @@ class LessonMember(ABC):
 
 class ZookeeperMember(LessonMember):
     """Of a group in ZooKeeper. Its watches go through the gate."""
+
+    consumer: ZookeeperConsumer
 
     def __init__(
         self, thread: ReactorThread, gate: Gate, zookeeper: str, group: str, name: str, topic: str, strategy: str
@@ -100,15 +107,6 @@ class ZookeeperMember(LessonMember):
         )
         self.consumer.subscribe([topic])
 
-    def join(self) -> None:
-        """Register and begin to read. Raises: RegistryError."""
-
-        async def join() -> None:
-            await self.consumer.start()
-            run(self._read(self.consumer.batches()))
-
-        self._thread.call(join)
-
     def kill(self) -> None:
         """End its session without giving anything back: what the others see of a crash once the session is over."""
 
@@ -118,14 +116,6 @@ class ZookeeperMember(LessonMember):
 
         self.alive = False
         self._thread.call(end_session)
-
-    def close(self) -> None:
-        """Leave the group."""
-        self.alive = False
-        self._thread.call(self.consumer.close)
-
-    def _assignment(self) -> list[TopicPartition]:
-        return self.consumer.assignment()
 
     async def _open(self) -> RegistryClient:
         timeout_ms = self.consumer.config.zookeeper_session_timeout_ms

@@ -12,8 +12,8 @@ from kafka_zk.learn.lesson import course
 from kafka_zk.learn.lesson.course import Chapter
 from kafka_zk.learn.lesson.rooms import Rooms
 from kafka_zk.learn.lesson.step_teacher import StepTeacher
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, encode
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.service import Cluster, WebService
 from kafka_zk.recorder.web.sources import LogSource, TraceSource
 from kafka_zk.recorder.zookeeper_files.transaction_log import Deleted, Transaction
@@ -32,7 +32,7 @@ class LessonPage:
         self._thread = reactor_thread()
         self._begun = begun
         self._is_begun = False
-        self._thread.call(self._start, port)
+        self._recording, self._clusters, self._service = self._thread.call(self._started, port)
 
     def teach(self, folder: Path, chapters: Mapping[int, Chapter], numbers: Sequence[int]) -> None:
         """Give these chapters, with clusters in ``folder``. Raises: as ``course.run``."""
@@ -58,12 +58,12 @@ class LessonPage:
 
     # --- in the reactor's thread ---
 
-    async def _start(self, port: int) -> None:
-        self._recording = Recording()
-        self._clusters = _Clusters(self._recording)
-        cluster = Cluster(self._clusters, self._clusters.traces, in_lesson=True)
-        self._service = WebService(self._recording, cluster, "the lesson's cluster")
-        self._service.start(self._thread.reactor, port)
+    async def _started(self, port: int) -> tuple[Recording, "_Clusters", WebService]:
+        recording = Recording()
+        clusters = _Clusters(recording)
+        service = WebService(recording, Cluster(clusters, clusters.traces, in_lesson=True), "the lesson's cluster")
+        service.start(self._thread.reactor, port)
+        return recording, clusters, service
 
     async def _record_now(self) -> int:
         return self._service.record_now()
@@ -93,8 +93,8 @@ class _Clusters:
 
     def begin(self, zookeeper_data: Path, trace: Path) -> None:
         if self._log is not None:
-            last = self._recording.last_zxid() + 1
-            paths = sorted(self._recording.tree(self._recording.count).znodes, reverse=True)
+            last = self._recording.entries.last_zxid() + 1
+            paths = sorted(self._recording.znodes.after(self._recording.entries.count).znodes, reverse=True)
             self._clearing = [Transaction(last, wall_ms(), 0, tuple(map(Deleted, paths)))]
             self.traces.zxid_shift = last
         self._log = LogSource(zookeeper_data)

@@ -44,15 +44,11 @@ class BrokerGroupObserver:
         self._admin = BlockingAdmin(bootstrap_servers=bootstrap, **timeouts)
         self._reader = BlockingReader(bootstrap_servers=bootstrap, **timeouts)
         try:
-            self._begin()
+            self.sees_nobody = self._begin()
+            """Whether the group had no member at the first look."""
         except BaseException:
             self.close()
             raise
-
-    @property
-    def sees_nobody(self) -> bool:
-        """Whether the group had no member at the first look."""
-        return self._nobody
 
     def poll(self, timeout_ms: int) -> None:
         """Wait for records that long, and look at the state. A broker that does not answer is no error."""
@@ -70,18 +66,19 @@ class BrokerGroupObserver:
         self._reader.close()
         self._admin.close()
 
-    def _begin(self) -> None:
-        """What is written after the first look is read in any case; what both show is no news."""
+    def _begin(self) -> bool:
+        """What is written after the first look is read in any case; what both show is no news. Returns whether the
+        group has no member."""
         self._describe_first()
         count = len(self._reader.partitions_for(OFFSETS_TOPIC).partitions)
         tp = TopicPartition(OFFSETS_TOPIC, partition_for(self._group, count))
         self._reader.assign(dict(self._reader.end_offsets([tp])))
         asked_ms = wall_ms()
         described = self._describe()
-        self._nobody = not described.members
         members = tuple(SeenMember(each.member_id, each.partitions, each.partitions) for each in described.members)
         self._source.emit(GenerationSeen, -1, described.assignor, "", -1, members, cause=FIRST_LOOK)
         self._see_state(described, asked_ms)
+        return not described.members
 
     def _describe_first(self) -> None:
         deadline_s = monotonic_s() + _FIRST_LOOK_S

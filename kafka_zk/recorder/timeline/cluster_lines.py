@@ -15,11 +15,12 @@ from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.events import IsrsChanged, LeadersElected
 from kafka_zk.recorder.timeline.cluster_events import LeadershipSeen
-from kafka_zk.recorder.timeline.cluster_narrator import ClusterNarrator
+from kafka_zk.recorder.timeline.events import OBSERVER
+from kafka_zk.recorder.timeline.sentences import Mark, Sentence, sentence
 
 HOLD_BACK_MS = 400
 TOGETHER_MS = 100
-"""Equal phrases of one process are one line if they are not further apart."""
+"""Equal sentences of one process are one line if they are not further apart."""
 REMEMBERED_COUNT = 8
 """So many states of a partition are known as written by a controller that told of it."""
 NAMED_COUNT = 6
@@ -30,7 +31,7 @@ _WHO_WIDTH = 12
 class _Line:
     time_ms: int
     who: str
-    text: str
+    said: Sentence
     items: list[str] = field(default_factory=list)
 
 
@@ -72,7 +73,6 @@ class ClusterLines:
         self, events: ClusterEvents, *, verbose: bool, time_text: Callable[[int], str] = time_of_day
     ) -> None:
         self._events = events
-        self._narrator = ClusterNarrator()
         self._verbose = verbose
         self._time_text = time_text
 
@@ -81,19 +81,24 @@ class ClusterLines:
         for line in self._grouped(self._events.due(now_ms)):
             more = len(line.items) - NAMED_COUNT
             named = ", ".join(line.items[:NAMED_COUNT]) + (f" and {more} more" if more > 0 else "")
-            yield f"{self._time_text(line.time_ms)}  {line.who:<{_WHO_WIDTH}}  {line.text.replace('{}', named)}"
+            yield f"{self._time_text(line.time_ms)}  {line.who:<{_WHO_WIDTH}}  {line.said.with_items(named)}"
 
     def _grouped(self, events: Iterator[Event]) -> list[_Line]:
         found: list[_Line] = []
         latest: dict[tuple[str, str], _Line] = {}
         for event in events:
-            phrase = self._narrator.phrase(event)
-            if phrase is None or (phrase.is_detail and not self._verbose):
+            said = sentence(event)
+            if said is None or (said.mark is Mark.DETAIL and not self._verbose):
                 continue
-            who = self._narrator.who(event)
-            line = latest.get((who, phrase.text))
-            if line is None or event.time_ms > line.time_ms + TOGETHER_MS or not phrase.items:
-                line = latest[who, phrase.text] = _Line(event.time_ms, who, phrase.text)
+            who = _who(event)
+            line = latest.get((who, said.text))
+            if line is None or event.time_ms > line.time_ms + TOGETHER_MS or not said.items:
+                line = latest[who, said.text] = _Line(event.time_ms, who, said)
                 found.append(line)
-            line.items += [item for item in phrase.items if item not in line.items]
+            line.items += [item for item in said.items if item not in line.items]
         return found
+
+
+def _who(event: Event) -> str:
+    """``controller 0``: broker 0 as the controller; what the observer sees are ``znodes``."""
+    return "znodes" if event.actor == OBSERVER else event.actor.replace("-", " ")

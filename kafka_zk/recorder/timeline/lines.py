@@ -8,23 +8,20 @@ from collections.abc import Iterator
 
 from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.rebalance.events import (
-    ClaimOverdue,
-    GroupNotUnderstood,
-    OffsetsOutdated,
-    PlaceNotKept,
-    SettingsDoubtful,
-    StrategyChosen,
-)
+from kafka_zk.broker.controller.events import ControllerEvent
+from kafka_zk.broker.replica.events import ReplicaEvent
+from kafka_zk.broker.transaction.events import TransactionChanged
 from kafka_zk.recorder.timeline.events import FIRST_LOOK, GenerationSeen, MemberSeen, OwnersSeen
-from kafka_zk.recorder.timeline.narrator import Narrator, listed
+from kafka_zk.recorder.timeline.names import GroupNames, listed
 from kafka_zk.recorder.timeline.rebalances import GroupRebalance
+from kafka_zk.recorder.timeline.sentences import Mark, sentence
 from kafka_zk.recorder.timeline.summary import Summaries, enumerated
 from kafka_zk.recorder.timeline.timeline import Timeline, Told
 from kafka_zk.registry.znodes.consumers import consumer_of
 
-_WARNINGS = (ClaimOverdue, GroupNotUnderstood, OffsetsOutdated, PlaceNotKept, SettingsDoubtful)
 _WHO_WIDTH = 10
+_OF_CLUSTERS = (ControllerEvent, ReplicaEvent, TransactionChanged)
+"""What else a broker's trace tells: nothing about a group."""
 _LONG_MS = 2_000
 """A rebalance that takes longer is told before it is over."""
 
@@ -34,7 +31,7 @@ class RebalanceLines:
 
     def __init__(self, group_id: str, timeline: Timeline) -> None:
         self._summaries = Summaries(group_id)
-        self._narrator = Narrator(group_id)
+        self._names = GroupNames(group_id)
         self._timeline = timeline
         self._found: dict[str, list[TopicPartition]] = {}  # member -> what it had at the first look
         self._told_long: int | None = None  # when the rebalance began that was told to take long
@@ -58,9 +55,8 @@ class RebalanceLines:
             self._found.setdefault(consumer_of(event.owner), []).extend(event.offsets)
         elif isinstance(event, GenerationSeen) and event.cause == FIRST_LOOK:
             self._found |= {each.member: list(each.assigned) for each in event.members}
-        elif isinstance(event, _WARNINGS) or (isinstance(event, StrategyChosen) and event.warning):
-            who, sentence = self._narrator.who(event), self._narrator.sentence(event)
-            yield f"{_time_of_day(event.time_ms)}  {who}: {sentence}"
+        elif (said := sentence(event, self._names)) is not None and said.mark is Mark.WARNING:
+            yield f"{_time_of_day(event.time_ms)}  {self._names.member(event.actor)}: {said.mark.value}{said}"
 
     def _first_look(self, now_ms: int | None) -> Iterator[str]:
         """Who was there already, once; of those that write traces, these tell more."""
@@ -97,7 +93,7 @@ class StepLines:
 
     def __init__(self, group_id: str, timeline: Timeline) -> None:
         self._summaries = Summaries(group_id)
-        self._narrator = Narrator(group_id)
+        self._names = GroupNames(group_id)
         self._timeline = timeline
 
     def lines(self, now_ms: int | None = None) -> Iterator[str]:
@@ -114,10 +110,11 @@ class StepLines:
             for detail in self._summaries.details(told):
                 yield f"{indent}   {detail}"
             return
-        sentence = self._narrator.sentence(told.event)
-        if sentence is not None:
+        said = None if isinstance(told.event, _OF_CLUSTERS) else sentence(told.event, self._names)
+        if said is not None:
             offset_ms = told.event.time_ms - (self._timeline.first_ms or 0)
-            yield f"{offset_ms / 1000:>9.3f}  {self._narrator.who(told.event):<{_WHO_WIDTH}}  {sentence}"
+            warning = Mark.WARNING.value if said.mark is Mark.WARNING else ""
+            yield f"{offset_ms / 1000:>9.3f}  {self._names.member(told.event.actor):<{_WHO_WIDTH}}  {warning}{said}"
 
 
 def _time_of_day(time_ms: int) -> str:

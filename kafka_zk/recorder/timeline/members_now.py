@@ -12,8 +12,9 @@ from kafka_zk.broker.group.events import (
 )
 from kafka_zk.rebalance.events import Committed, RebalanceEvent
 from kafka_zk.recorder.timeline.events import GenerationSeen, MemberGone, MemberSeen, OwnersGone, OwnersSeen
-from kafka_zk.recorder.timeline.narrator import Narrator, listed
+from kafka_zk.recorder.timeline.names import GroupNames, listed
 from kafka_zk.recorder.timeline.rebalances import GroupRebalance, Rebalances
+from kafka_zk.recorder.timeline.sentences import sentence
 from kafka_zk.recorder.timeline.timeline import Told
 from kafka_zk.registry.znodes.consumers import consumer_of
 
@@ -33,7 +34,7 @@ class MembersNow:
     """Of one group; feed it with what its timeline tells."""
 
     def __init__(self, group_id: str, rebalances: Rebalances) -> None:
-        self._narrator = Narrator(group_id)
+        self._names = GroupNames(group_id)
         self._rebalances = rebalances
         self._last: dict[str, LastEvent] = {}
         self._tell_themselves: set[str] = set()
@@ -65,9 +66,9 @@ class MembersNow:
                 return
         if event.actor != member and member in self._tell_themselves:
             return
-        sentence = self._narrator.sentence(event)
-        if sentence is not None:
-            self._last[member] = LastEvent(event.time_ms, sentence)
+        said = sentence(event, self._names)
+        if said is not None:
+            self._last[member] = LastEvent(event.time_ms, str(said))
 
     def rows(self) -> list[MemberNow]:
         """The members that are there, sorted."""

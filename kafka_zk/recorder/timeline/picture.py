@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.recorder.timeline.deliveries import Change
-from kafka_zk.recorder.timeline.narrator import short_name
+from kafka_zk.recorder.timeline.names import short_name
 
 SILENT = "·"
 _ROWS = 40

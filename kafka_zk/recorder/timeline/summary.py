@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.recorder.timeline.narrator import listed, short_name
+from kafka_zk.recorder.timeline.names import counted, listed, short_name
 from kafka_zk.recorder.timeline.rebalances import CoordinatedBy, GroupRebalance
 
 T = TypeVar("T")
@@ -56,8 +56,8 @@ class Summaries:
                 yield f"{partition} was taken over before its owner was seen to be gone ({path})"
             else:
                 yield f"{partition} silent for {each.silent_ms} ms{since} ({path})"
-        counted = zip(_COUNTED[summary.coordinated_by], (summary.requests, summary.notifications), strict=True)
-        for what, counts in counted:
+        told = zip(_COUNTED[summary.coordinated_by], (summary.requests, summary.notifications), strict=True)
+        for what, counts in told:
             if counts:
                 shares = ", ".join(f"{self.name(member)} {count}" for member, count in counts.items())
                 yield f"{what}: {sum(counts.values())} ({shares})"
@@ -81,7 +81,7 @@ class Summaries:
             longest = "at most " if len(summary.silences) > 1 else ""
             yield f"silent {longest}{summary.longest_silence_ms} ms"
         if summary.requests:
-            yield _counted(sum(summary.requests.values()), "request")
+            yield counted(sum(summary.requests.values()), "request")
 
     def _moves(self, summary: GroupRebalance, many: bool) -> Iterator[str]:
         handed_over = {each.partition: (each.before, each.after or "") for each in summary.moved}
@@ -111,11 +111,7 @@ def _grouped(values: Mapping[TopicPartition, T]) -> dict[T, list[TopicPartition]
 
 def _partitions(partitions: Iterable[TopicPartition], many: bool) -> str:
     tps = list(partitions)
-    return _counted(len(tps), "partition") if many else listed(tps)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return counted(len(tps), "partition") if many else listed(tps)
 
 
 def _plural(noun: str, members: Sequence[str]) -> str:

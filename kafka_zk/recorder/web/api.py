@@ -5,14 +5,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kafka_zk.recorder.recording.documents import Document, znode_document
+from kafka_zk.recorder.recording.entries import CHANGES, Bucket, Entry
+from kafka_zk.recorder.recording.export import export
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.cluster_view import cluster_document
-from kafka_zk.recorder.web.documents import Document, znode_document
 from kafka_zk.recorder.web.episodes import Episode, GroupStep, episodes
 from kafka_zk.recorder.web.explanations import explanation
 from kafka_zk.recorder.web.lanes import is_folded, silences
 from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, decode, question
-from kafka_zk.recorder.web.narration import line
-from kafka_zk.recorder.web.recording import CHANGES, Bucket, Entry, Recording
+from kafka_zk.recorder.web.narration import line, title
 
 MOST_ENTRIES = 5_000
 MOST_SPANS = 20_000
@@ -50,26 +52,26 @@ class RecordingApi:
 
     def state(self, query: Query) -> Document:
         """The cluster after entry ``seq``, and the rest of its transaction."""
-        seq = self._recording.whole(self._seq(query))
-        document = cluster_document(self._recording.tree(seq).znodes, _several(query, "open"))
+        seq = self._recording.entries.whole(self._seq(query))
+        document = cluster_document(self._recording.znodes.after(seq).znodes, _several(query, "open"))
         return {"seq": seq, "cluster": {**document, "coordinated": self._coordinated(seq)}}
 
     def tree(self, query: Query) -> Document:
         """The znodes after entry ``seq``: all; where there are too many, those with ``name`` in their path, or without
         a ``name`` those directly below ``path``, each with how many are below it. ``found``: how many those are, of
         which MOST_ZNODES are sent."""
-        seq = self._recording.whole(self._seq(query))
-        znodes = self._recording.tree(seq).znodes
+        seq = self._recording.entries.whole(self._seq(query))
+        znodes = self._recording.znodes.after(seq).znodes
         whole = len(znodes) <= MOST_ZNODES
         parent, name = query.get("path", ""), query.get("name", "")
         counts = dict.fromkeys(znodes, 0) if whole or name else _below(znodes, parent)
         found = sorted((path for path in counts if name in path), key=lambda path: path.split("/"))
-        watchers = self._recording.watchers(seq)
+        watchers = self._recording.entries.watchers(seq)
         rows = [
             {
                 "path": path,
                 "znode": _cut(znode_document(znodes.get(path))),
-                "actor": self._recording.actor_of(znodes[path].session) if path in znodes else "",
+                "actor": self._recording.sessions.owner(znodes[path].session) if path in znodes else "",
                 "watchers": watchers.get(path, []),
                 "below": counts[path],
             }
@@ -80,17 +82,17 @@ class RecordingApi:
 
     def znode(self, query: Query) -> Document:
         """One znode after entry ``seq``: what it has, who watches it, and what became of it until then."""
-        seq, path = self._recording.whole(self._seq(query)), query.get("path", "")
-        changes = self._recording.changes_of(path, seq, MOST_CHANGES)
-        znode = self._recording.tree(seq).znodes.get(path)
+        seq, path = self._recording.entries.whole(self._seq(query)), query.get("path", "")
+        changes = self._recording.entries.changes_of(path, seq, MOST_CHANGES)
+        znode = self._recording.znodes.after(seq).znodes.get(path)
         if znode is None and not changes:
             raise BadRequest(f"there is no znode {path[:200]!r} then")
         last = next(iter(changes), None)
         return {
             "path": path,
             "znode": _cut(znode_document(znode)),
-            "actor": self._recording.actor_of(znode.session) if znode is not None else "",
-            "watchers": self._recording.watchers(seq).get(path, []),
+            "actor": self._recording.sessions.owner(znode.session) if znode is not None else "",
+            "watchers": self._recording.entries.watchers(seq).get(path, []),
             "last": None if last is None else _shown_document(last),
             "changes": [_short(each) for each in changes],
         }
@@ -98,13 +100,13 @@ class RecordingApi:
     def entries(self, query: Query) -> Document:
         """Entries between two times, or as counts where there are too many to draw."""
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
-        count = self._recording.count_between(from_ms, to_ms)
+        count = self._recording.entries.count_between(from_ms, to_ms)
         if count > MOST_ENTRIES:
             width_ms = max(1, (to_ms - from_ms) // BUCKETS)
             if self._counted[0] != (from_ms, to_ms, count):
-                self._counted = (from_ms, to_ms, count), self._recording.density(from_ms, to_ms, width_ms)
+                self._counted = (from_ms, to_ms, count), self._recording.entries.density(from_ms, to_ms, width_ms)
             return {"count": count, "width_ms": width_ms, "buckets": self._counted[1]}
-        found = self._recording.between(from_ms, to_ms, MOST_ENTRIES)
+        found = self._recording.entries.between(from_ms, to_ms, MOST_ENTRIES)
         return {"count": count, "entries": [_short(entry) for entry in found]}
 
     def spans(self, query: Query) -> Document:
@@ -114,12 +116,12 @@ class RecordingApi:
         """
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         opened, closed = _several(query, "open"), _several(query, "close")
-        spans = self._recording.single_spans(from_ms, to_ms, MOST_SPANS)
+        spans = self._recording.spans.single(from_ms, to_ms, MOST_SPANS)
         groups = []
-        for group in self._recording.lane_groups(from_ms, to_ms, MOST_LANE_GROUPS):
+        for group in self._recording.spans.groups(from_ms, to_ms, MOST_LANE_GROUPS):
             folded = is_folded(group, opened, closed)
             room = max(0, MOST_SPANS - len(spans))
-            found = self._recording.spans_of(group, from_ms, to_ms, room, nobodys=folded)
+            found = self._recording.spans.of_group(group, from_ms, to_ms, room, nobodys=folded)
             silent = silences((each.from_ms, each.to_ms) for each in found) if folded else []
             groups.append({**group._asdict(), "folded": folded, "silences": silent})
             spans += () if folded else found
@@ -128,9 +130,9 @@ class RecordingApi:
     def episodes(self, query: Query) -> Document:
         """What happened between two times, folded, with what it cost; ``seq``: its first entry."""
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
-        steps = [_group_step(each) for each in self._recording.group_steps(from_ms, to_ms, MOST_MOVES)]
-        found = episodes(self._recording.moves(from_ms, to_ms, MOST_MOVES), steps, to_ms)
-        told = [_act(each) for each in self._recording.operator_acts(from_ms, to_ms, MOST_EPISODES)]
+        steps = [_group_step(each) for each in self._recording.entries.group_steps(from_ms, to_ms, MOST_MOVES)]
+        found = episodes(self._recording.spans.moves(from_ms, to_ms, MOST_MOVES), steps, to_ms)
+        told = [_act(each) for each in self._recording.entries.operator_acts(from_ms, to_ms, MOST_EPISODES)]
         told += [self._priced(each) for each in found[-MOST_EPISODES:]]
         told.sort(key=lambda each: int(each["from_ms"]))
         return {"count": len(found) + len(told) - len(found[-MOST_EPISODES:]), "episodes": told[-MOST_EPISODES:]}
@@ -156,8 +158,8 @@ class RecordingApi:
         number = _number(query, "step")
         if not 0 <= number < len(steps):
             raise BadRequest(f"there is no step {number}")
-        before = dict(self._recording.tree(steps[number].from_seq).znodes)
-        found = question(before, self._recording.tree(steps[number].seq).znodes)
+        before = dict(self._recording.znodes.after(steps[number].from_seq).znodes)
+        found = question(before, self._recording.znodes.after(steps[number].seq).znodes)
         return {"question": None if found is None else found._asdict()}
 
     def _lesson(self) -> Lesson:
@@ -167,27 +169,27 @@ class RecordingApi:
             raise BadRequest("the lesson in this recording cannot be read") from None
 
     def _priced(self, episode: Episode) -> Document:
-        document = {**episode._asdict(), "seq": self._recording.first_from(episode.from_ms)}
+        document = {**episode._asdict(), "seq": self._recording.entries.first_from(episode.from_ms)}
         if episode.lasts or episode.to_ms - episode.from_ms > LONGEST_COUNTED_MS:
             return {**document, "writes": None, "watches": None, "requests": None}
-        kinds = self._recording.kinds_between(episode.from_ms, episode.to_ms)
+        kinds = self._recording.entries.kinds_between(episode.from_ms, episode.to_ms)
         writes = sum(kinds.get(kind, 0) for kind in CHANGES)
         watches, requests = kinds.get("WatchFired", 0), kinds.get("RequestSent", 0)
         return {**document, "writes": writes, "watches": watches, "requests": requests}
 
     def export(self, query: Query, path: Path) -> None:
         """What was recorded between two times as a recording of its own. Raises: OSError, sqlite3.Error."""
-        first = self._recording.first_from(_number(query, "from_ms"))
-        last = self._recording.seq_at(_number(query, "to_ms"))
+        first = self._recording.entries.first_from(_number(query, "from_ms"))
+        last = self._recording.entries.seq_at(_number(query, "to_ms"))
         if not 0 < first <= last:
             raise BadRequest("nothing was recorded in that time")
-        self._recording.export(path, first, last)
+        export(self._recording, path, first, last)
 
     def _coordinated(self, seq: int) -> list[Document]:
         """The groups of the broker, as their coordinators told."""
         groups: dict[str, Document] = {}
-        at = self._recording.entry(seq)
-        for entry in self._recording.group_steps(0, at.time_ms if at else 0, MOST_MOVES):
+        at = self._recording.entries.entry(seq)
+        for entry in self._recording.entries.group_steps(0, at.time_ms if at else 0, MOST_MOVES):
             if entry.seq <= seq and entry.kind == ASSIGNED:
                 groups[str(entry.document.get("group_id"))] = entry.document
         return [
@@ -197,32 +199,33 @@ class RecordingApi:
 
     def entry(self, query: Query) -> Document:
         """One entry whole: why it came, what came of it, and where the code is."""
-        entry = self._recording.entry(_number(query, "seq"))
+        entry = self._recording.entries.entry(_number(query, "seq"))
         if entry is None:
             raise BadRequest(f"there is no entry {query.get('seq')}")
         told = explanation(entry.kind)
         return {
             **_short(entry),
+            "title": title(entry),
             "document": _shown_document(entry),
             "why": [_short(each) for each in self._chain(entry)],
-            "effects": [_short(each) for each in self._recording.effects(entry.seq, MOST_LINKS)],
+            "effects": [_short(each) for each in self._recording.entries.effects(entry.seq, MOST_LINKS)],
             "explanation": None if told is None else told._asdict(),
         }
 
     def step(self, query: Query) -> Document:
         """The next (``by`` 1) or the previous (-1) entry."""
-        seq = min(self._recording.count, self._seq(query) + (1 if query.get("by") != "-1" else -1))
-        entry = self._recording.entry(max(self._recording.first, seq))
+        seq = min(self._recording.entries.count, self._seq(query) + (1 if query.get("by") != "-1" else -1))
+        entry = self._recording.entries.entry(max(self._recording.entries.first, seq))
         if entry is None:
             raise BadRequest("nothing is recorded yet")
         return _short(entry)
 
     def at(self, query: Query) -> Document:
         """The last entry at a time, or the first one that there is."""
-        return {"seq": max(self._recording.first, self._recording.seq_at(_number(query, "time_ms")))}
+        return {"seq": max(self._recording.entries.first, self._recording.entries.seq_at(_number(query, "time_ms")))}
 
     def _seq(self, query: Query) -> int:
-        return _number(query, "seq") if "seq" in query else self._recording.count
+        return _number(query, "seq") if "seq" in query else self._recording.entries.count
 
     def _chain(self, entry: Entry) -> list[Entry]:
         """The cause, its cause, and so on."""
@@ -231,7 +234,7 @@ class RecordingApi:
         cause = entry.cause
         while cause is not None and cause not in seen and len(chain) < MOST_LINKS:
             seen.add(cause)
-            found = self._recording.entry(cause)
+            found = self._recording.entries.entry(cause)
             if found is None:
                 break
             chain.append(found)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kafka_zk.recorder.web.documents import Document
-from kafka_zk.recorder.web.znode_tree import Znode
+from kafka_zk.recorder.recording.documents import Document
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import brokers as broker_znodes
 from kafka_zk.registry.znodes import topics as topic_znodes

@@ -7,6 +7,9 @@ each other closely.
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kafka_zk.recorder.recording.spans import Move
+from kafka_zk.recorder.timeline.names import counted
+
 NEAR_MS = 2_000
 """Changes of one thing that are further apart than this are two episodes."""
 MOST_NAMES = 3
@@ -14,20 +17,6 @@ NOBODY = ""
 CLUSTER = "cluster"
 ASSIGNED = "assigned"
 IN_ZOOKEEPER, IN_BROKER = "group", "group of the broker"
-
-
-class Move(NamedTuple):
-    """From ``from_ms`` on ``holder`` has the lane, before ``previous`` had it: "" is nobody, None nobody ever.
-
-    ``to_ms`` None: it lasts. The kinds are those of ``spans.Hold``.
-    """
-
-    kind: str
-    lane: str
-    holder: str
-    previous: str | None
-    from_ms: int
-    to_ms: int | None
 
 
 class GroupStep(NamedTuple):
@@ -129,11 +118,7 @@ def _member(move: Move) -> str:
 
 
 def _partitions(count: int) -> str:
-    return _counted(count, "partition")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return counted(count, "partition")
 
 
 def _names(names: list[str], one: str, many: str) -> str:
@@ -152,7 +137,7 @@ def _of_steps(steps: Iterable[GroupStep], now_ms: int) -> list[Episode]:
             continue
         first = began.pop(step.group, step)
         generation = f"generation {step.generation}, " if step.generation >= 0 else ""
-        text = f"rebalanced: {generation}{_counted(step.member_count, 'member')}"
+        text = f"rebalanced: {generation}{counted(step.member_count, 'member')}"
         found.append(Episode(f"{IN_BROKER} {step.group}", text, first.time_ms, step.time_ms, 0, lasts=False))
     for step in began.values():
         text = f"rebalances since generation {step.generation}"

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kafka_zk.embedded.health import NoAnswer, NotAllowed, ask
 from kafka_zk.embedded.ports import AnswerTooLong
+from kafka_zk.recorder.recording.session_names import signed
 from kafka_zk.registry.client import connect_string
 
 WORD = "cons"
@@ -124,8 +125,7 @@ def parse(answer: str) -> Iterator[Connection]:
     """Connections without a session, such as that of who asks, are left out."""
     for line in answer.splitlines():
         if found := _CONNECTION.search(line):
-            unsigned = int(found[2], 16)
-            yield Connection(unsigned - (1 << 64) if unsigned >= 1 << 63 else unsigned, int(found[1]), int(found[3]))
+            yield Connection(signed(int(found[2], 16)), int(found[1]), int(found[3]))
 
 
 def _state(known: _Known, now_ms: int) -> int | None:

@@ -4,21 +4,11 @@ from collections.abc import Collection, Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
+from kafka_zk.recorder.recording.spans import LaneGroup
 from kafka_zk.recorder.web.cluster_view import is_internal
 
 MOST_UNASKED = 12
 """More partitions than this are one lane until somebody unfolds them."""
-
-
-class LaneGroup(NamedTuple):
-    """The lanes of one kind whose names differ only in the partition; ``stem`` is what they begin with, ``flights-``
-    say, or ``board: flights-``. ``to_ms`` None: one of them lasts."""
-
-    kind: str
-    stem: str
-    lane_count: int
-    from_ms: int
-    to_ms: int | None
 
 
 class Silence(NamedTuple):

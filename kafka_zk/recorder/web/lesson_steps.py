@@ -8,9 +8,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.web.cluster_view import cluster_document, is_internal
-from kafka_zk.recorder.web.documents import Document
-from kafka_zk.recorder.web.znode_tree import Znode
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 
 KEY = "lesson"
 """Of the recording's notes."""

@@ -1,13 +1,12 @@
 """An entry as a line for people. Pure."""
 
-from kafka_zk.recorder.timeline.cluster_narrator import ClusterNarrator
+from kafka_zk.recorder.recording.documents import Document
+from kafka_zk.recorder.recording.entries import CHANGES, CREATED, SESSION_BEGAN, Entry
+from kafka_zk.recorder.recording.session_names import unnamed
 from kafka_zk.recorder.timeline.event_codec import UnknownEvent, decode
-from kafka_zk.recorder.web.documents import Document
-from kafka_zk.recorder.web.recording import CHANGED, CHANGES, CREATED, SESSION_BEGAN, Entry
-from kafka_zk.recorder.web.session_names import unnamed
+from kafka_zk.recorder.timeline.sentences import sentence
 
 _MOST_CHARACTERS = 240
-_NARRATOR = ClusterNarrator()
 
 
 def line(entry: Entry) -> str:
@@ -16,30 +15,37 @@ def line(entry: Entry) -> str:
     return told if len(told) <= _MOST_CHARACTERS else told[: _MOST_CHARACTERS - 1] + "…"
 
 
+def title(entry: Entry) -> str:
+    """Who did what, without a znode's data, which the page shows below it."""
+    return f"{entry.actor} {_change(entry.kind, entry.path, entry.document)}" if entry.kind in CHANGES else line(entry)
+
+
 def _line(entry: Entry) -> str:
     if entry.kind in CHANGES:
-        return _change(entry.kind, entry.path, entry.document)
+        return f"{_change(entry.kind, entry.path, entry.document)}{_data(entry.document)}"
     if "timeout_ms" in entry.document and entry.kind == SESSION_BEGAN:
         return f"{_session(entry)} began, timeout {entry.document['timeout_ms'] / 1000:g} s"
     if "event" not in entry.document:
         return f"{_session(entry)} ended"
     try:
-        phrase = _NARRATOR.phrase(decode(entry.document))
+        said = sentence(decode(entry.document))
     except UnknownEvent:
         return entry.kind
-    if phrase is None:
-        return f"{entry.kind}: {entry.document.get('cause', '')}"
-    return phrase.text.format(", ".join(phrase.items)) if phrase.items else phrase.text
+    return f"{entry.kind}: {entry.document.get('cause', '')}" if said is None else str(said)
 
 
 def _change(kind: str, path: str, document: Document) -> str:
     after = document["after"]
     if after is None:
         return f"deleted {path}"
-    told = after[0] if after[0] is not None else "null"
     if kind == CREATED:
-        return f"created {path}{' (ephemeral)' if after[5] else ''}  {told}"
-    return f"{'set' if kind == CHANGED else kind} {path}  version {after[1]}  {told}"
+        return f"created {path}{' (ephemeral)' if after[5] else ''}"
+    return f"set {path} to version {after[1]}"
+
+
+def _data(document: Document) -> str:
+    after = document["after"]
+    return "" if after is None else f"  {'null' if after[0] is None else after[0]}"
 
 
 def _session(entry: Entry) -> str:

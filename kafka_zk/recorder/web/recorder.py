@@ -9,7 +9,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from kafka_zk.base.events import Event
-from kafka_zk.recorder.web.recording import Recording
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.sources import Source, Traces
 from kafka_zk.recorder.zookeeper_files.transaction_log import Transaction
 from kafka_zk.registry.client.errors import RegistryError

@@ -1,8 +1,8 @@
 """Which partitions and groups are sampled: those that a recording knows now."""
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.cluster_view import is_internal
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.sampler import MOST_GROUPS, MOST_PARTITIONS, Wanted
 from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import brokers as broker_znodes
@@ -15,19 +15,19 @@ _MOST_LOOKED_AT = 5 * MOST_PARTITIONS
 def to_ask(recording: Recording) -> Wanted:
     """At most MOST_PARTITIONS, none of Kafka's own topics; brokers that take connections without security."""
     leaders: dict[TopicPartition, str] = {}
-    for lane, leader in recording.holders("leader", _MOST_LOOKED_AT).items():
+    for lane, leader in recording.spans.holders("leader", _MOST_LOOKED_AT).items():
         tp = _tp(lane)
         if tp is not None and not is_internal(tp.topic) and len(leaders) < MOST_PARTITIONS:
             leaders[tp] = leader
-    groups = sorted({lane.rpartition(": ")[0] for lane in recording.holders("assigned", MOST_PARTITIONS)})
+    groups = sorted({lane.rpartition(": ")[0] for lane in recording.spans.holders("assigned", MOST_PARTITIONS)})
     return Wanted(_addresses(recording), leaders, _in_zookeeper(recording), tuple(groups[:MOST_GROUPS]))
 
 
 def _addresses(recording: Recording) -> tuple[str, ...]:
     found = []
-    for lane in sorted(recording.holders("broker", MOST_PARTITIONS)):
+    for lane in sorted(recording.spans.holders("broker", MOST_PARTITIONS)):
         number = lane.rpartition(" ")[2]
-        znode = recording.znode(f"/brokers/ids/{number}")
+        znode = recording.znodes.now(f"/brokers/ids/{number}")
         if znode is None:
             continue
         try:
@@ -41,10 +41,11 @@ def _addresses(recording: Recording) -> tuple[str, ...]:
 def _in_zookeeper(recording: Recording) -> dict[tuple[str, TopicPartition], int]:
     """What the groups of ZooKeeper committed of the partitions that somebody owns."""
     found = {}
-    for lane in recording.holders("owner", MOST_PARTITIONS):
+    for lane in recording.spans.holders("owner", MOST_PARTITIONS):
         group, _, name = lane.rpartition(": ")
         tp = _tp(name)
-        znode = recording.znode(f"/consumers/{group}/offsets/{tp.topic}/{tp.partition}") if tp is not None else None
+        path = "" if tp is None else f"/consumers/{group}/offsets/{tp.topic}/{tp.partition}"
+        znode = recording.znodes.now(path)
         if tp is not None and znode is not None and (znode.data or b"").isdigit():
             found[group, tp] = int(znode.data or b"")
     return found

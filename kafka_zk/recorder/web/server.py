@@ -21,8 +21,8 @@ from twisted.web import resource
 from twisted.web.server import NOT_DONE_YET
 
 from kafka_zk.network.bounded_site import BoundedSite
+from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.web.api import BadRequest, Query, RecordingApi
-from kafka_zk.recorder.web.documents import Document
 from kafka_zk.recorder.web.explanations import code
 
 LOOPBACK = "127.0.0.1"

@@ -12,12 +12,12 @@ from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import wall_ms
+from kafka_zk.recorder.recording.documents import Document
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.api import RecordingApi
 from kafka_zk.recorder.web.asked_groups import AskedGroups
-from kafka_zk.recorder.web.documents import Document
 from kafka_zk.recorder.web.heartbeats import HEARD_OF, Connection, Heartbeats
 from kafka_zk.recorder.web.recorder import Recorder
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.sampled import to_ask
 from kafka_zk.recorder.web.sampler import MOST_GROUPS, Sampler
 from kafka_zk.recorder.web.server import LOOPBACK, Break, WebServer
@@ -97,7 +97,7 @@ class WebService:
         """Take what the cluster has told until now; returns the last entry."""
         if self._recorder is not None:
             self._recorder.poll()
-        return self._recording.count
+        return self._recording.entries.count
 
     def stop(self) -> None:
         if self._recorder is not None:
@@ -111,13 +111,13 @@ class WebService:
 
     def describe(self) -> Document:
         """What there is to see."""
-        first_ms, last_ms = self._recording.times() or (0, 0)
+        first_ms, last_ms = self._recording.entries.times() or (0, 0)
         problem = self._recorder.problem if self._recorder is not None else ""
         if self._recorder is not None and self._recorder.lost_count:
             problem = f"{problem or 'the recording has a gap'} ({self._recorder.lost_count} entries are lost)"
         cluster = self._cluster
         return {
-            "count": self._recording.count,
+            "count": self._recording.entries.count,
             "first_ms": first_ms,
             "last_ms": last_ms,
             "now_ms": int(time.time() * 1000),
@@ -157,7 +157,7 @@ class WebService:
 
     def _take_watches(self, watches: Watches | None, table: WatchTable) -> None:
         if watches is not None and self._recorder is not None:
-            self._recorder.take(table.tell(watches, self._recording.actor_of))
+            self._recorder.take(table.tell(watches, self._recording.sessions.actor_of))
 
     def _take_heartbeats(self, connections: list[Connection] | None, beats: Heartbeats) -> None:
         now_ms = wall_ms()

@@ -10,6 +10,7 @@ from kafka_zk.base.clock import wall_ms
 from kafka_zk.base.events import Event
 from kafka_zk.embedded.health import NoAnswer, NotAllowed, ask
 from kafka_zk.embedded.ports import AnswerTooLong
+from kafka_zk.recorder.recording.session_names import signed
 from kafka_zk.recorder.timeline.cluster_events import WatchGone, WatchSeen
 from kafka_zk.registry.client import connect_string
 
@@ -102,5 +103,4 @@ def parse(answer: str) -> Iterator[tuple[int, str]]:
         if line.startswith("\t"):
             yield session, line[1:]
         elif line.startswith("0x"):
-            unsigned = int(line, 16)
-            session = unsigned - (1 << 64) if unsigned >= 1 << 63 else unsigned
+            session = signed(int(line, 16))

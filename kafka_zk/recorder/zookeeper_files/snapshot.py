@@ -24,7 +24,7 @@ _CONTAINER = -(1 << 63)
 _TTL_BYTE = 0xFF
 
 
-class SnapshotZnode(NamedTuple):
+class Znode(NamedTuple):
     """``session`` owns an ephemeral znode; 0: it is none."""
 
     data: bytes | None
@@ -39,7 +39,7 @@ class Snapshot(NamedTuple):
     """All znodes by path after transaction ``zxid``, or a little later; without the root and ZooKeeper's own."""
 
     zxid: int
-    znodes: Mapping[str, SnapshotZnode]
+    znodes: Mapping[str, Znode]
 
 
 def oldest_snapshot(data_dir: Path, least_zxid: int) -> Snapshot | None:
@@ -59,7 +59,7 @@ def _zxid(file: Path) -> int:
         return -1
 
 
-def _znodes(data: bytes) -> dict[str, SnapshotZnode] | None:
+def _znodes(data: bytes) -> dict[str, Znode] | None:
     """None for a file that is being written, or that is none of this format."""
     try:
         return _parse(data) if data.startswith(_MAGIC) else None
@@ -67,7 +67,7 @@ def _znodes(data: bytes) -> dict[str, SnapshotZnode] | None:
         return None
 
 
-def _parse(data: bytes) -> dict[str, SnapshotZnode]:
+def _parse(data: bytes) -> dict[str, Znode]:
     (count,) = INT.unpack_from(data, _FILE_HEADER_BYTES)
     position = _FILE_HEADER_BYTES + INT.size + max(0, count) * _SESSION_BYTES
     (count,) = INT.unpack_from(data, position)  # of different lists of ACLs
@@ -81,7 +81,7 @@ def _parse(data: bytes) -> dict[str, SnapshotZnode]:
         position += _LONG.size  # which list of ACLs
         czxid, mzxid, _, mtime_ms, version, _, _, owner, _ = _STAT.unpack_from(data, position)
         if path and path != _OF_ZOOKEEPER and not path.startswith(f"{_OF_ZOOKEEPER}/"):
-            znodes[path] = SnapshotZnode(content, version, czxid, mzxid, mtime_ms, _session(owner))
+            znodes[path] = Znode(content, version, czxid, mzxid, mtime_ms, _session(owner))
         path, position = read_text(data, position + _STAT.size)
     return znodes
 

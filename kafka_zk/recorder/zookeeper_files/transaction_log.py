@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kafka_zk.base.clock import wall_ms
 from kafka_zk.recorder.zookeeper_files.jute import INT, read_buffer, read_text, skip_acls
-from kafka_zk.recorder.zookeeper_files.snapshot import SnapshotZnode
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 
 _FILE_HEADER_BYTES = 16
 _CHUNK_BYTES = 1 << 20
@@ -68,7 +68,7 @@ class SessionClosed:
 class Restored:
     """In no log: all znodes are these now, whatever was before, as a snapshot says."""
 
-    znodes: Mapping[str, SnapshotZnode]
+    znodes: Mapping[str, Znode]
 
 
 Operation = Created | DataSet | Deleted | SessionCreated | SessionClosed | Restored

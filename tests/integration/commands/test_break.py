@@ -238,12 +238,12 @@ def test_watching_the_cluster_shows_who_did_what_after_a_death(cluster: Cluster)
         new = 1 - (old or 0)
         seen = list(itertools.takewhile(lambda line: "UpdateMetadata" not in line, lines))
         assert f"znodes        /brokers/ids: {old} gone, with its session" in seen
-        fired = seen.index(f"controller {new}  watch fired, deleted: /controller")
-        written = f"controller {new}  wrote /controller and /controller_epoch: it is the controller, epoch "
+        fired = seen.index(f"controller {new}  watch on /controller fired: deleted")
+        written = f"controller {new}  is elected controller, epoch "
         assert [line for line in seen[fired:] if line.startswith(written)], seen
         cluster.broken("restart", str(old))
         back = list(itertools.takewhile(lambda line: line != f"controller {new}  finds broker {old} started", lines))
-        assert f"controller {new}  watch fired, child: /brokers/ids" in back
+        assert f"controller {new}  watch on /brokers/ids fired: child" in back
     finally:
         watch.terminate()
         watch.communicate(timeout=60)

@@ -20,11 +20,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoChildrenForEphemeralsError, NodeExistsError, NoNodeError, NotEmptyError
 
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
-from kafka_zk.recorder.web.recording import Recording
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.sources import LogSource, WatchSource
-from kafka_zk.recorder.web.znode_tree import Znode
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.recorder.zookeeper_files.transaction_log import TransactionLogFollower
-from tests.kafka_zk.recorder.web.histories import history
+from tests.kafka_zk.recorder.recording.histories import history
 from tests.terminal import Terminal
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
@@ -120,7 +120,8 @@ def test_what_the_log_tells_is_what_clients_read(seed: int, server: EmbeddedZooK
     reader.close()
     assert len(seen) >= 20
     for seq in random.sample(sorted(seen), k=len(seen)):
-        told = {path: znode for path, znode in recording.tree(seq).znodes.items() if not path.startswith("/zookeeper")}
+        znodes = recording.znodes.after(seq).znodes
+        told = {path: znode for path, znode in znodes.items() if not path.startswith("/zookeeper")}
         assert told == seen[seq]
 
 
@@ -139,7 +140,7 @@ def test_what_was_purged_of_the_log_a_snapshot_tells(server: EmbeddedZooKeeper) 
         change(random, [client], names)
     source, recording = LogSource(server.data_dir / "data"), Recording()
     recording.add([], source.read())
-    tree = recording.tree(recording.count).znodes
+    tree = recording.znodes.after(recording.entries.count).znodes
     assert {path: each for path, each in tree.items() if not path.startswith("/zookeeper")} == walk(client)
     assert "ZooKeeper purged" in source.misses
     client.stop()
@@ -148,7 +149,7 @@ def test_what_was_purged_of_the_log_a_snapshot_tells(server: EmbeddedZooKeeper) 
 
 def _read(recording: Recording, follower: TransactionLogFollower) -> int:
     recording.add([], follower.read())
-    return recording.count
+    return recording.entries.count
 
 
 def test_watches_come_to_the_same_end(server: EmbeddedZooKeeper) -> None:
@@ -164,7 +165,7 @@ def test_watches_come_to_the_same_end(server: EmbeddedZooKeeper) -> None:
 
     def same() -> bool:
         recording.add([], source.read())
-        tree = recording.tree(recording.count).znodes
+        tree = recording.znodes.after(recording.entries.count).znodes
         told = {path: (each.data or b"", each.version) for path, each in tree.items() if "/zookeeper" not in path}
         return told == expected
 
@@ -241,8 +242,9 @@ def test_a_stretch_is_a_file_to_keep(recorded: Path, tmp_path: Path) -> None:
         assert ask(port, "/api-export?from_ms=1&to_ms=2")[0] == ask(port, "/api-export")[0] == 400
     (tmp_path / "part").write_bytes(content)
     whole, part = Recording(recorded, read_only=True), Recording(tmp_path / "part", read_only=True)
-    assert part.times() == (whole.entries(whole.first_from(middle_ms), whole.count, 1)[0].time_ms, told["last_ms"])
-    assert part.tree(part.count).znodes == whole.tree(whole.count).znodes
+    [first] = whole.entries.numbered(whole.entries.first_from(middle_ms), whole.entries.count, 1)
+    assert part.entries.times() == (first.time_ms, told["last_ms"])
+    assert part.znodes.after(part.entries.count).znodes == whole.znodes.after(whole.entries.count).znodes
     whole.close()
     part.close()
 
@@ -330,7 +332,7 @@ def test_a_full_disk_under_a_recording_is_said_and_disturbs_nobody(server: Embed
     client.stop()
     client.close()
     kept = Recording(file, read_only=True)
-    assert kept.tree(kept.count).znodes.keys() >= {f"/z{number}" for number in range(100)}
+    assert kept.znodes.after(kept.entries.count).znodes.keys() >= {f"/z{number}" for number in range(100)}
     kept.close()
 
 

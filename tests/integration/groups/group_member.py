@@ -2,8 +2,8 @@
 
     python -m tests.integration.groups.group_member FILE TOPIC GROUP STRATEGY ZOOKEEPER NAME
 
-Each line of FILE is a fact of ``kafka_zk.sim.zookeeper_group`` as JSON, written before anything follows from it, so
-that nothing is missing when the process is killed. A record counts as handed out at the time at which the driver was
+Each line of FILE is a fact of ``kafka_zk.sim.judges.zookeeper_group`` as JSON, written before anything follows from it,
+so that nothing is missing when the process is killed. A record counts as handed out at the time at which the driver was
 asked whether it may be (a process may be stopped right after that, which no lease can help). SIGTERM ends it in order.
 """
 
@@ -16,7 +16,7 @@ import time
 from kafka_zk.base.events import Event
 from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
 from kafka_zk.rebalance.driver import GroupDriver
-from kafka_zk.sim.zookeeper_group import Fact, Kind, facts_of
+from kafka_zk.sim.judges.zookeeper_group import Fact, Kind, facts_of
 
 SESSION_TIMEOUT_MS = 4000
 WORK_S = 0.005

@@ -24,7 +24,7 @@ from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import OwnerRegistry
-from kafka_zk.sim.zookeeper_group import Fact, Kind, violations
+from kafka_zk.sim.judges.zookeeper_group import Fact, Kind, violations
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
 from tests.black_hole import black_hole
 from tests.integration.groups.group_member import SESSION_TIMEOUT_MS

@@ -146,7 +146,7 @@ def test_watch_without_traces_tells_what_can_be_seen_from_outside(
     assert watch.returncode == 0, watch.stderr
     assert "observer    ids: a is there (can range)" in watch.stdout
     assert f"observer    owners: a-0 has {topic}-0 at 0" in watch.stdout
-    assert "observer    watch on ids set" in watch.stdout
+    assert "observer    sets a watch on ids" in watch.stdout
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from zipfile import ZipFile
 
 import pytest
 
+from kafka_zk.recorder.recording.entries import CHANGES, SESSION_BEGAN, SESSION_ENDED
 from kafka_zk.recorder.timeline.event_codec import EVENT_TYPES
 from kafka_zk.recorder.web.explanations import explanation
-from kafka_zk.recorder.web.recording import CHANGES, SESSION_BEGAN, SESSION_ENDED
 from tests.peers import jars
 
 pytestmark = pytest.mark.peers

@@ -13,7 +13,7 @@ from selenium.webdriver.common.keys import Keys
 
 from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
-from kafka_zk.recorder.web.recording import Recording
+from kafka_zk.recorder.recording.recording import Recording
 from tests.integration.processes import ENVIRON
 from tests.peers import targets
 from tests.peers.groups.mixed_group import MixedGroup
@@ -28,7 +28,7 @@ def kinds_exported(page: Page, folder: Path) -> dict[str, int]:
     with urlopen(str(page.driver.find_element(By.ID, "export").get_property("href")), timeout=TIMEOUT_S) as answer:
         (folder / "exported").write_bytes(answer.read())
     recording = Recording(folder / "exported", read_only=True)
-    kinds = recording.kinds_between(0, 10**15)
+    kinds = recording.entries.kinds_between(0, 10**15)
     recording.close()
     return kinds
 
@@ -138,9 +138,9 @@ def check_keys_and_steps(page: Page) -> None:
     page.press("#details details.steps summary")
     until(lambda: page.count("#details details.steps[open] li") > 5, "the steps, unfolded")
     steps = page.text("#details details.steps li").split("\n")
-    fired = next(at for at, text in enumerate(steps) if "watch fired" in text)
+    fired = next(at for at, text in enumerate(steps) if " fired: " in text)
     page.press("#details details.steps [data-seq]", fired)
-    until(lambda: "Watch fired" in page.text("#details h2"), "a step")
+    until(lambda: " fired: " in page.text("#details h2"), "a step")
     page.press("[data-episode]", next(at for at, text in enumerate(failover) if "lost its session" in text))
     until(lambda: "The session of broker-2 ended" in page.text("#details h2"), "the first event again")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.event_codec import encode
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Transaction
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import WatchFired
@@ -154,8 +154,8 @@ def test_a_million_events_are_counts(tmp_path: Path) -> None:
     recording.add([], [Transaction(1, 1, 7, (topic, Created("/a", b"1", ephemeral=False)))])
     recording.add([], [Transaction(2, 10 * MILLION, 7, (DataSet("/a", b"2", 1),))])
     event = encode(WatchFired(0, "broker-0", "changed", 0, "/a", EventType.CHANGED))
-    with recording._database:
-        recording._database.execute(_MANY, (MILLION, json.dumps(event)))
+    with recording.database:
+        recording.database.execute(_MANY, (MILLION, json.dumps(event)))
     recording.close()
     with page_of("web", "--port", "0", str(tmp_path / "million.sqlite")) as page:
         until(lambda: page.text("#moment").endswith(f"of {MILLION + 3}"), "the page")

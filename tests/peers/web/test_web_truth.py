@@ -18,9 +18,10 @@ from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.embedded.jars import find_zookeeper_jars
+from kafka_zk.recorder.recording.entries import CHANGES, Entry
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.trace_file import TraceFollower
-from kafka_zk.recorder.web.recording import CHANGES, Entry, Recording
-from kafka_zk.recorder.web.znode_tree import Znode
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import WatchFired
 from tests.peers.java import SOURCES
@@ -123,7 +124,7 @@ def test_every_moment_and_every_watch_is_true(tmp_path: Path) -> None:
         told = TraceFollower(data / "trace")
         fired = Counter(_key(each.event) for each in told.read() if isinstance(each.event, WatchFired))
         recording = until(lambda: _recorded(page, tmp_path / "recorded", fired.total()), "all that was traced so far")
-        entries = recording.entries(1, LAST, LAST)
+        entries = recording.entries.numbered(1, LAST, LAST)
         _check_moments(random, recording, entries, data / "zookeeper" / "data")
         _check_watches(recording, entries, fired)
         recording.close()
@@ -133,7 +134,7 @@ def _recorded(page: Asked, file: Path, watch_count: int) -> Recording | None:
     """Everything until now, once it has so many watches that fired."""
     file.write_bytes(page.get(f"/api-export?from_ms=0&to_ms={LAST}"))
     recording = Recording(file, read_only=True)
-    if recording.kinds_between(0, LAST).get("WatchFired", 0) >= watch_count:
+    if recording.entries.kinds_between(0, LAST).get("WatchFired", 0) >= watch_count:
         return recording
     recording.close()
     return None
@@ -147,7 +148,7 @@ def _check_moments(random: Random, recording: Recording, entries: list[Entry], z
     moments = random.sample([each for each in entries if each.kind in CHANGES], MOMENTS)
     expected = rebuilt(zookeeper_data, sorted({each.zxid for each in moments}))
     for each in moments:
-        shown = {path: znode for path, znode in recording.tree(recording.whole(each.seq)).znodes.items()}
+        shown = dict(recording.znodes.after(recording.entries.whole(each.seq)).znodes)
         assert _users(shown) == _users(expected[each.zxid]), f"after {each.zxid:#x}"
 
 
@@ -170,7 +171,8 @@ def _check_watches(recording: Recording, entries: list[Entry], fired: Counter[tu
         assert cause.kind in CHANGES and changed == each.path, (each, cause)
     armed = {(each.actor, each.path): each for each in entries if each.kind == "WatchArmed"}
     lives = {f"{role}-{number}" for role in ("broker", "controller") for number in range(3)}
-    for path, actors in recording.watchers(recording.count).items():
+    for path, actors in recording.entries.watchers(recording.entries.count).items():
         for actor in lives.intersection(actors):
-            missed = [each for each in recording.changes_of(path, LAST, 1) if each.time_ms > armed[actor, path].time_ms]
+            changes = recording.entries.changes_of(path, LAST, 1)
+            missed = [each for each in changes if each.time_ms > armed[actor, path].time_ms]
             assert missed == [], f"{actor} watches {path}"

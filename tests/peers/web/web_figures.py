@@ -23,9 +23,9 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from kafka_zk.base.events import Event, EventSource, harmless
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.trace_file import TraceWriter
 from kafka_zk.recorder.web.api import RecordingApi
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Transaction
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import WatchFired
@@ -112,10 +112,10 @@ def _long(path: Path, entries: int, figures: Figures) -> None:
 def _large(path: Path, topics: int, partitions: int, figures: Figures) -> None:
     recording = Recording(path)
     recording.add([], large_cluster(BROKERS, topics, partitions))
-    first_ms, last_ms = recording.times() or (0, 0)
+    first_ms, last_ms = recording.entries.times() or (0, 0)
     api, range_ms = RecordingApi(recording), {"from_ms": str(first_ms), "to_ms": str(last_ms)}
     random = Random(2)
-    moments = [{"seq": str(random.randrange(recording.count // 2, recording.count))} for _ in range(5)]
+    moments = [{"seq": str(random.randrange(recording.entries.count // 2, recording.entries.count))} for _ in range(5)]
     asked: dict[str, Callable[[], object]] = {
         "the cluster": lambda: [api.state(each) for each in moments],
         "the znodes": lambda: [api.tree(each) for each in moments],
@@ -124,7 +124,8 @@ def _large(path: Path, topics: int, partitions: int, figures: Figures) -> None:
     }
     took_ms = {what: 1000 * _timed(ask) / len(moments) for what, ask in asked.items()}
     told = ", ".join(f"{what} {each:.0f} ms" for what, each in took_ms.items())
-    print(f"{BROKERS} brokers, {topics * partitions:,} partitions, {recording.count:,} entries: {told}", flush=True)
+    count = recording.entries.count
+    print(f"{BROKERS} brokers, {topics * partitions:,} partitions, {count:,} entries: {told}", flush=True)
     if topics * partitions <= SHOWN_AT_ONCE:
         for what, each in took_ms.items():
             figures.want(f"{what} of {topics * partitions:,} partitions, ms", each, WOUND_MS)
@@ -171,8 +172,8 @@ def _opening_and_winding(path: Path, figures: Figures) -> None:
     open_s = _timed(lambda: opened.append(Recording(path, read_only=True)))
     (recording,) = opened
     random = Random(1)
-    moments = [random.randrange(1, recording.count) for _ in range(MOMENTS)]
-    wound_ms = [1000 * _timed(lambda seq=seq: recording.tree(seq)) for seq in moments]  # type: ignore[misc]
+    moments = [random.randrange(1, recording.entries.count) for _ in range(MOMENTS)]
+    wound_ms = [1000 * _timed(lambda seq=seq: recording.znodes.after(seq)) for seq in moments]  # type: ignore[misc]
     recording.close()
     print(f"  opened in {open_s:.2f} s; to {MOMENTS} moments of it: median {statistics.median(wound_ms):.0f} ms, "
           f"at most {max(wound_ms):.0f} ms")  # fmt: skip

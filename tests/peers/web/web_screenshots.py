@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
-from kafka_zk.recorder.web.recording import Recording
+from kafka_zk.recorder.recording.recording import Recording
 from tests.kafka_zk.recorder.web.large_cluster import large_cluster
 from tests.peers.web.palette_png import screenshot
 from tests.peers.web.web_browser import Page, cluster_with_page, page_of, until

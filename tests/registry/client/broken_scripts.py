@@ -17,10 +17,10 @@ from typing import Any
 from kafka_zk.registry.client.client import Create, RegistryClient
 from kafka_zk.registry.client.errors import ConnectionLoss, ConnectionTimeout, RegistryError, SessionLost
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.sim.scheduler import Scheduler
-from kafka_zk.sim.zookeeper import SimZooKeeper
-from tests.registry.client.possible_trees import PossibleTrees, failure, plain
-from tests.registry.client.zookeeper_scripts import operation
+from kafka_zk.sim.machine.scheduler import Scheduler
+from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
+from tests.registry.possible_trees import PossibleTrees, failure, plain
+from tests.registry.zookeeper_scripts import operation
 from tests.sim import played
 from tests.soak.zookeeper_ensemble import ZooKeeperEnsemble
 

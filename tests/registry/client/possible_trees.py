@@ -11,7 +11,7 @@ from typing import Any
 
 from kafka_zk.registry.client.client import Operation, ZnodeStat
 from kafka_zk.registry.client.errors import MultiFailed, RegistryError
-from kafka_zk.sim.znode_tree import ZnodeTree
+from kafka_zk.sim.zookeeper.znode_tree import ZnodeTree
 
 
 class PossibleTrees:

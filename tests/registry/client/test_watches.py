@@ -19,7 +19,7 @@ from kafka_zk.registry.client.events import (
     observe_session,
 )
 from kafka_zk.registry.client.watches import FIRST_RETRY_S, LONGEST_RETRY_S, ChildrenWatcher, DataWatcher
-from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.sim.zookeeper.client import SimClient
 from tests.registry.world import World
 
 

@@ -28,8 +28,8 @@ from kafka_zk.registry.client.client import (
 )
 from kafka_zk.registry.client.errors import MultiFailed, RegistryError
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.sim.scheduler import Scheduler
-from kafka_zk.sim.zookeeper import SimZooKeeper
+from kafka_zk.sim.machine.scheduler import Scheduler
+from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
 from tests.sim import played
 
 KIND = "ZooKeeper scripts, one server"

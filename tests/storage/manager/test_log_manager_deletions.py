@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.sim.disk import SimDisk
+from kafka_zk.sim.machine.disk import SimDisk
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.manager.log_manager import LogManager

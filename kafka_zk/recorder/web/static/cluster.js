@@ -171,7 +171,7 @@ const WORDS = { WatchFired: "watch", Reread: "read", created: "write", changed: 
 function ends(entry) {
   if (entry.kind === "WatchFired") return ["zookeeper", process(entry.actor)];
   if (entry.kind === "RequestSent") {
-    const broker = /broker (\d+)/.exec(entry.line);
+    const broker = /answered by broker (\d+)/.exec(entry.line);
     return [process(entry.actor), broker ? `broker-${broker[1]}` : ""];
   }
   if (["created", "changed", "deleted", "Reread"].includes(entry.kind)) return [process(entry.actor), "zookeeper"];

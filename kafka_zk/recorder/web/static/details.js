@@ -12,7 +12,7 @@ export function detailsView(entry, episode, choose) {
   return html("div", {},
     episode ? html("p", { class: "episode" }, episode.said, html("span", { class: "soft" }, " It began so:")) : null,
     episode?.meanwhile.length > 1 ? meanwhileView(episode.meanwhile, choose) : null,
-    html("h2", {}, isChange ? sentence(entry) : capital(readable(entry.line))),
+    html("h2", {}, capital(readable(entry.title))),
     html("p", { class: "soft" }, `${clock(entry.time_ms)} · ${readable(entry.actor)}${entry.zxid ? ` · zxid ${hex(entry.zxid)}` : ""} · entry ${entry.seq}`),
     isChange ? difference(document) : null,
     html("h2", {}, "Why?"),
@@ -47,13 +47,6 @@ export function znodeView(told, choose) {
     html("h2", {}, "What became of it until now"),
     told.changes.length ? chain(told.changes.map(() => ({ certain: true })), told.changes, choose)
       : html("p", { class: "soft" }, "It was there before the recording began."));
-}
-
-function sentence(entry) {
-  const { before, after, path } = entry.document;
-  const what = before === null ? `created ${path}${after[5] ? ", as long as its session lives" : ""}`
-    : after === null ? `deleted ${path}` : `set ${path} to version ${after[1]}`;
-  return `${readable(entry.actor)} ${what}`;
 }
 
 function meanwhileView(entries, choose) {

@@ -15,7 +15,7 @@ from kafka_zk.registry.client.pipeline import create_with_parents
 from kafka_zk.registry.znodes import admin, isr, json_codec
 from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.registry.znodes.topics import state_path, topic_path
-from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.sim.zookeeper.client import SimClient
 from tests.kafka_zk.broker.controller.world import Cluster, led_by
 
 

@@ -14,8 +14,8 @@ import pytest
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.znodes.controller import CONTROLLER
-from kafka_zk.sim.scheduler import VirtualClock
-from kafka_zk.sim.zookeeper import Link
+from kafka_zk.sim.machine.scheduler import VirtualClock
+from kafka_zk.sim.zookeeper.server import Link
 from tests.kafka_zk.broker.controller.world import Cluster, Connection, led_by
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from kafka_zk.registry.paths import ensure_persistent_paths
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import topics
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from kafka_zk.sim.world import World as Brokers
+from kafka_zk.sim.world.world import World as Brokers
 from tests.registry.world import World
 
 TOPIC = "__consumer_offsets"

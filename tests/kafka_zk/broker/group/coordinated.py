@@ -20,7 +20,7 @@ from kafka_zk.broker.replica.manager import LeaderState, ReplicaManager
 from kafka_zk.broker.replica.partition import LeaderAndIsrPartitionState
 from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.sim.scheduler import VirtualClock
+from kafka_zk.sim.machine.scheduler import VirtualClock
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.log_manager import LogManager

@@ -17,8 +17,8 @@ from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestHeader, response_body_position
 from kafka_zk.protocol.request_limits import max_elements
-from kafka_zk.sim.scheduler import VirtualClock as Clock
-from tests.kafka_zk.broker.conftest import CONTEXT, Harness, update_metadata
+from kafka_zk.sim.machine.scheduler import VirtualClock as Clock
+from tests.kafka_zk.broker.handlers.conftest import CONTEXT, Harness, update_metadata
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets
 
 pytestmark = pytest.mark.slow

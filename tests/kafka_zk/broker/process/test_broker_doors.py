@@ -22,7 +22,7 @@ from kafka_zk.broker.replica.partition import Role
 from kafka_zk.recorder.timeline.event_codec import decode, encode
 from kafka_zk.registry.client.events import SessionChanged, WatchFired
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.sim.zookeeper import SimZooKeeper
+from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
 from tests.kafka_zk.network.harness import LocalReactor
 
 YEAR_2033_MS = 2_000_000_000_000

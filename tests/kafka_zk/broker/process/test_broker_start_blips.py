@@ -17,7 +17,7 @@ from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.server import _sentence
 from kafka_zk.registry.client.client import SessionState
 from kafka_zk.registry.client.errors import RegistryError
-from kafka_zk.sim.zookeeper import SimZooKeeper
+from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
 from tests.kafka_zk.network.harness import LocalReactor
 
 pytestmark = pytest.mark.slow

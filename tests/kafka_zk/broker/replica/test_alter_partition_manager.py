@@ -13,7 +13,7 @@ from kafka_zk.broker.replica.isr_state import WrittenIsr
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.sim.scheduler import VirtualClock
+from kafka_zk.sim.machine.scheduler import VirtualClock
 
 T_ID, U_ID = uuid.UUID(int=7), uuid.UUID(int=8)
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)

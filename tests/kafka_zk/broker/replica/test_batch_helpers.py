@@ -14,7 +14,7 @@ from kafka_zk.base.types import TimestampOffset
 from kafka_zk.broker.replica import batch_helpers
 from kafka_zk.broker.replica.batch_helpers import IDLE_S, BatchHelpers
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.sim.scheduler import VirtualClock as Clock
+from kafka_zk.sim.machine.scheduler import VirtualClock as Clock
 from kafka_zk.storage.files.errors import InvalidRecord
 from kafka_zk.storage.files.helper_process import Helper
 from kafka_zk.storage.files.log_config import LogConfig

@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.replica import log_cleaner
 from kafka_zk.broker.replica.log_cleaner import MOST_DEATHS, LogCleaner, LogCleanerSettings
-from kafka_zk.sim.scheduler import VirtualClock
+from kafka_zk.sim.machine.scheduler import VirtualClock
 from kafka_zk.storage.cleaner.cleaner import CleanerConfig
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.helper_process import FAILED, Helper

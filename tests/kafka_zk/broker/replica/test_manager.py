@@ -21,7 +21,7 @@ from kafka_zk.broker.replica.partition import LeaderAndIsrPartitionState, Partit
 from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.sim.scheduler import VirtualClock
+from kafka_zk.sim.machine.scheduler import VirtualClock
 from kafka_zk.storage.files.errors import InvalidRecord
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.manager.log_manager import LogManager

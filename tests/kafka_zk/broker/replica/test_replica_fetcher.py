@@ -22,7 +22,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition, FetchedTopic, FetchResponse, write_fetch_response
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, read_fetch_request
-from kafka_zk.sim.scheduler import VirtualClock
+from kafka_zk.sim.machine.scheduler import VirtualClock
 from kafka_zk.storage.files.errors import TooManyOpenFiles
 from kafka_zk.storage.log.log import Log
 from tests.storage.helpers import T0, append, batch, new_log

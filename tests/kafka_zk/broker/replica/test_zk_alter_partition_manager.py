@@ -16,8 +16,8 @@ from kafka_zk.registry.client.pipeline import create_with_parents
 from kafka_zk.registry.isr import read_isr_changes
 from kafka_zk.registry.znodes.isr import ISR_CHANGES
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, decode_state, encode_state, state_path
-from kafka_zk.sim.scheduler import Scheduler
-from kafka_zk.sim.zookeeper import SimZooKeeper
+from kafka_zk.sim.machine.scheduler import Scheduler
+from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
 
 T = TopicPartition("t", 0)
 PATH = state_path("t", 0)

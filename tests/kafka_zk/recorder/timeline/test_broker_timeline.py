@@ -48,7 +48,7 @@ def test_lines_of_a_change_and_of_its_steps() -> None:
     [line] = RebalanceLines("g", filled(*events)).lines()
     assert line[10:] == "anna joined: anna starts t-0,1; 2 requests"
     steps = [*StepLines("g", filled(*events, told(9, ANNA))).lines()]
-    assert any(each.endswith("broker-0    anna joins, delivers nothing") for each in steps)
+    assert any(each.endswith("broker-0    anna joins, owns nothing") for each in steps)
     assert any("REBALANCE done, generation 1 is stable: anna gets t-0,1" in each for each in steps)
     assert not any("aaaaaaaa" in each for each in steps)
 

@@ -106,7 +106,7 @@ def test_every_step_with_seconds_and_details() -> None:
         timeline.add(Traced(event, 7))
     lines = list(StepLines("g", timeline).lines())
     assert lines[1] == "    0.010  anna        REBALANCE begins: started"
-    assert "    5.010  anna        stops t-0,1,2" in lines
+    assert "    5.010  anna        stops delivering t-0,1,2" in lines
     assert lines[-5:] == [
         "           ── rebalance 2 (range), 40 ms: ben joined: anna→ben t-2; 2 stopped and went on; "
         "silent at most 30 ms; 7 requests",

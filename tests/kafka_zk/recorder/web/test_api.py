@@ -6,10 +6,10 @@ import pytest
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.events import AssignmentCompleted
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.cluster_events import OperatorActed
 from kafka_zk.recorder.web import api as module
 from kafka_zk.recorder.web.api import BadRequest, RecordingApi
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, SessionCreated, Transaction
 from kafka_zk.registry.client.events import WatchArmed
 
@@ -137,7 +137,7 @@ def test_why_is_a_chain_that_ends() -> None:
     for zxid in range(2, 200):
         event = WatchArmed(zxid * 10, "broker-0", "", 0, "/a")
         recording.add([event], [Transaction(zxid, zxid * 10 + 1, 7, (DataSet("/a", b"", zxid),))])
-    entry = RecordingApi(recording).entry({"seq": str(recording.count)})
+    entry = RecordingApi(recording).entry({"seq": str(recording.entries.count)})
     assert len(entry["why"]) <= module.MOST_LINKS
     assert entry["explanation"]["ours"]
 

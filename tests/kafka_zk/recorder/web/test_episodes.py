@@ -1,6 +1,7 @@
 """A failover or a rebalance is one line, with its price."""
 
-from kafka_zk.recorder.web.episodes import NEAR_MS, GroupStep, Move, episodes
+from kafka_zk.recorder.recording.spans import Move
+from kafka_zk.recorder.web.episodes import NEAR_MS, GroupStep, episodes
 
 
 def test_a_failover_is_one_episode_and_its_price_is_the_time_without_a_leader() -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.recorder.recording.entries import CHANGES, SESSION_BEGAN, SESSION_ENDED
 from kafka_zk.recorder.timeline.event_codec import EVENT_TYPES
 from kafka_zk.recorder.web.explanations import code, explanation
-from kafka_zk.recorder.web.recording import CHANGES, SESSION_BEGAN, SESSION_ENDED
 
 REPOSITORY_ROOT = Path(__file__).resolve().parents[4]
 KINDS = (*CHANGES, SESSION_BEGAN, SESSION_ENDED, *EVENT_TYPES)

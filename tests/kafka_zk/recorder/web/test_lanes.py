@@ -2,7 +2,8 @@
 
 import pytest
 
-from kafka_zk.recorder.web.lanes import LaneGroup, Silence, is_folded, silences
+from kafka_zk.recorder.recording.spans import LaneGroup
+from kafka_zk.recorder.web.lanes import Silence, is_folded, silences
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 from twisted.internet.task import Clock
 
 from kafka_zk.base.events import Event
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web import recorder as module
 from kafka_zk.recorder.web.recorder import INTERVAL_S, RETRY_POLLS, Recorder
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.sources import TraceSource
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
 from kafka_zk.registry.client.client import EventType
@@ -54,7 +54,7 @@ def test_it_goes_on_after_what_nobody_foresaw() -> None:
         source.next = [trouble]
         clock.advance(INTERVAL_S)
         assert str(trouble) in recorder.problem
-        source.next = [changed(recording.count + 1)]
+        source.next = [changed(recording.entries.count + 1)]
         clock.pump([INTERVAL_S] * (RETRY_POLLS + 1))
         assert recorder.problem == ""
     source.next = [changed(1 << 70)]
@@ -62,7 +62,7 @@ def test_it_goes_on_after_what_nobody_foresaw() -> None:
     assert (recorder.lost_count, bool(recorder.problem)) == (1, True)
     source.next = [changed(9)]
     clock.pump([INTERVAL_S] * (RETRY_POLLS + 1))
-    assert sorted(recording.tree(recording.count).znodes) == ["/z1", "/z2", "/z9"]
+    assert sorted(recording.znodes.after(recording.entries.count).znodes) == ["/z1", "/z2", "/z9"]
     recorder.stop()
 
 
@@ -75,7 +75,7 @@ def test_traces_wait_for_their_part_of_a_long_log() -> None:
     recorder.start()
     source.next, source.behind = [changed(3)], False
     clock.advance(INTERVAL_S)
-    told = recording.entries(1, 9, 9)
+    told = recording.entries.numbered(1, 9, 9)
     assert [(each.kind, each.cause) for each in told] == [
         ("created", None), ("WatchFired", 1), ("created", None), ("WatchFired", 3), ("created", None), ("WatchFired", 5)
     ]  # fmt: skip
@@ -89,7 +89,7 @@ def test_a_trace_that_cannot_be_recorded_takes_no_change_with_it() -> None:
     source.next = [changed(1), changed(2)]
     recorder.start()
     clock.pump([INTERVAL_S] * (RETRY_POLLS + 2))
-    assert sorted(recording.tree(recording.count).znodes) == ["/z1", "/z2"]
+    assert sorted(recording.znodes.after(recording.entries.count).znodes) == ["/z1", "/z2"]
     assert (recorder.lost_count, recorder.problem) == (1, "")
     recorder.stop()
 
@@ -105,7 +105,7 @@ def test_traces_do_not_pile_up_while_the_log_cannot_be_read(monkeypatch: pytest.
         source.next = [OSError("no such folder")]
         clock.pump([INTERVAL_S] * (RETRY_POLLS + 1))
     clock.pump([INTERVAL_S] * (RETRY_POLLS + 1))
-    assert recording.count == 10
+    assert recording.entries.count == 10
     assert recorder.lost_count == 20
     recorder.stop()
 
@@ -117,5 +117,5 @@ def test_what_others_found_out_does_not_pile_up_either(monkeypatch: pytest.Monke
     for number in range(30):
         recorder.take([WatchFired(number, "broker-0", "", 0, "/z", EventType.CREATED)])
     recorder.start()
-    assert (recording.count, recorder.lost_count) == (10, 20)
+    assert (recording.entries.count, recorder.lost_count) == (10, 20)
     recorder.stop()

@@ -4,8 +4,8 @@ import pytest
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.api import RecordingApi
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.server import WebServer, _Listener
 
 

@@ -6,10 +6,10 @@ import pytest
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.testing import MemoryReactorClock
 
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web import service as module
 from kafka_zk.recorder.web.heartbeats import Connection, Heartbeats
 from kafka_zk.recorder.web.recorder import INTERVAL_S, RETRY_POLLS
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.service import HEARTBEATS_INTERVAL_S, WATCH_TABLE_INTERVAL_S, Cluster, WebService
 from kafka_zk.recorder.web.watch_table import Watches, WatchTable
 from tests.kafka_zk.recorder.web.test_recorder import Source
@@ -72,17 +72,17 @@ def test_a_full_disk_loses_no_watch_that_was_told_of(tmp_path: Path, monkeypatch
     monkeypatch.setattr(service._server, "listen", lambda reactor, port: port)
     watched = {f"/{number}" for number in range(2_000)}
     table.next = frozenset((7, path) for path in watched)
-    (pages,) = recording._database.execute("pragma page_count").fetchone()
-    recording._database.execute(f"pragma max_page_count = {pages}")
+    (pages,) = recording.database.execute("pragma page_count").fetchone()
+    recording.database.execute(f"pragma max_page_count = {pages}")
     service.start(reactor, 0)
     reactor.advance(INTERVAL_S)
     assert "full" in service.describe()["problem"]
-    assert recording.count == 0
-    recording._database.execute("pragma max_page_count = 1000000")
+    assert recording.entries.count == 0
+    recording.database.execute("pragma max_page_count = 1000000")
     reactor.pump([INTERVAL_S] * (RETRY_POLLS + 1))
-    assert recording.watchers(recording.count) == {path: ["session 0x7"] for path in watched}
+    assert recording.entries.watchers(recording.entries.count) == {path: ["session 0x7"] for path in watched}
     table.next = frozenset()
     reactor.pump([WATCH_TABLE_INTERVAL_S, INTERVAL_S])
-    assert recording.watchers(recording.count) == {}
+    assert recording.entries.watchers(recording.entries.count) == {}
     assert service.describe()["problem"] == ""
     service.stop()

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.base.events import EventSource
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.trace_file import TraceWriter
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.sources import LogSource, TraceSource
 from kafka_zk.registry.client.events import WatchArmed
 from tests.kafka_zk.recorder.zookeeper_files.test_snapshot import snapshot, znode
@@ -29,13 +29,13 @@ _DELETED = ((5, "/earlier"), (6, "/before"), (7, "/b"), (8, "/c"))
 
 def _read(source: LogSource, recording: Recording) -> set[str]:
     recording.add([], source.read())
-    return set(recording.tree(recording.count).znodes)
+    return set(recording.znodes.after(recording.entries.count).znodes)
 
 
 def test_what_was_purged_is_taken_from_a_snapshot(folder: Path) -> None:
     source, recording = LogSource(folder.parent), Recording()
     assert _read(source, recording) == {"/a", "/a/b"}
-    assert set(recording.tree(4).znodes) == {"/a", "/a/b", "/b", "/c"}
+    assert set(recording.znodes.after(4).znodes) == {"/a", "/a/b", "/b", "/c"}
     assert "zxid 0x6" in source.misses
     with (folder / "log.5").open("ab") as log:
         log.write(record(9, 2, text("/a/b")))
@@ -54,9 +54,9 @@ def test_a_recording_that_goes_on_after_a_gap_forgets_what_went_in_it(folder: Pa
     (folder / "log.5").unlink()
     (folder / "snapshot.14").write_bytes(snapshot(znode("/a"), znode("/new")))
     (folder / "log.15").write_bytes(HEADER + record(0x15, 2, text("/a")))
-    source = LogSource(folder.parent, after_zxid=recording.last_zxid())
+    source = LogSource(folder.parent, after_zxid=recording.entries.last_zxid())
     assert _read(source, recording) == {"/new"}
-    assert [each.kind for each in recording.entries(7, 10, 9)] == ["deleted", "created", "deleted"]
+    assert [each.kind for each in recording.entries.numbered(7, 10, 9)] == ["deleted", "created", "deleted"]
 
 
 def test_below_a_chroot_paths_are_without_it(folder: Path) -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from kafka_zk.embedded.health import NoAnswer, NotAllowed
 from kafka_zk.embedded.ports import AnswerTooLong
+from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web import watch_table as module
-from kafka_zk.recorder.web.recording import Recording
 from kafka_zk.recorder.web.watch_table import WatchTable, parse
 from tests.kafka_zk.recorder.web.answering import SetAnswers, answering
 
@@ -58,7 +58,7 @@ def test_whose_they_are_may_be_known_later(answers: SetAnswers) -> None:
     answers(h1="0x1000\n\t/a\n")
     for name in ("session 0x1000", "broker-0"):
         recording.add(table.tell(table.look() or frozenset(), lambda session, name=name: name), [])
-        assert recording.watchers(recording.count) == {"/a": [name]}
+        assert recording.entries.watchers(recording.entries.count) == {"/a": [name]}
 
 
 @pytest.mark.parametrize(

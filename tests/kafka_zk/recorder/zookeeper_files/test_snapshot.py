@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.recorder.zookeeper_files.snapshot import SnapshotZnode, oldest_snapshot
-from tests.kafka_zk.recorder.zookeeper_files.test_transaction_log import ACL, text
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode, oldest_snapshot
+from tests.registry.test_transaction_log import ACL, text
 
 SESSION = 0x1000
 
@@ -43,10 +43,10 @@ def test_znodes_are_as_they_were(folder: Path) -> None:
     found = oldest_snapshot(folder.parent, 0x1F)
     assert found is not None and found.zxid == 0x1F
     assert found.znodes == {
-        "/a": SnapshotZnode(None, 8, 3, 4, 2_000, 0),
-        "/a/ephemeral": SnapshotZnode(b"", 0, 3, 4, 2_000, SESSION),
-        "/container": SnapshotZnode(b"data", 0, 3, 4, 2_000, 0),
-        "/ttl": SnapshotZnode(b"data", 0, 3, 4, 2_000, 0),
+        "/a": Znode(None, 8, 3, 4, 2_000, 0),
+        "/a/ephemeral": Znode(b"", 0, 3, 4, 2_000, SESSION),
+        "/container": Znode(b"data", 0, 3, 4, 2_000, 0),
+        "/ttl": Znode(b"data", 0, 3, 4, 2_000, 0),
     }
 
 

@@ -1,0 +1,156 @@
+"""What each entry of a recording follows from: edges from effect to cause, found as the entries come. Pure.
+
+An edge is *certain* where ZooKeeper or the process itself gives it: a watch fires for the change of its znode, a read
+follows the watch that fired, ephemeral znodes go with their session, an event names the zxid of the change that it
+shows. A broker's new role most likely follows from the last write of its partition's state, and the end of a session
+from what somebody did to its process. What else a process does is only known to come after the last thing that it told.
+Such edges are not certain, and the page draws them dotted.
+"""
+
+from collections.abc import Hashable
+from typing import NamedTuple, TypeVar
+
+from kafka_zk.base.events import Event
+from kafka_zk.broker.replica.events import RoleChanged
+from kafka_zk.recorder.recording.session_names import process_of
+from kafka_zk.recorder.timeline.cluster_events import OperatorActed
+from kafka_zk.registry.client.client import EventType
+from kafka_zk.registry.client.events import Reread, SessionChanged, WatchArmed, WatchFired
+from kafka_zk.registry.znodes import topics
+
+CLOSELY_MS = 5_000
+"""What a process told longer ago is no likely cause of what it does now."""
+ACTED_MS = 30_000
+"""What somebody did to a process longer ago is no likely cause of its session's end, unless that lasts longer."""
+LATE_END_MS = 5_000
+"""So much later than its timeout ZooKeeper may end a session: it looks once in each tick."""
+TOLD_LATE_MS = 2_000
+"""An act is told when it is done, by which time the session may be over."""
+_ENDS_SESSIONS = frozenset(("kill", "pause", "expire", "cut", "delay", "fill-disk", "leave", "crash"))
+_UNDOES = {"resume": ("pause",), "mend": ("cut", "delay"), "free-disk": ("fill-disk",)}
+_KEPT = 200_000
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Cause(NamedTuple):
+    """``seq``: of the entry."""
+
+    seq: int
+    certain: bool
+
+
+class _Told(NamedTuple):
+    seq: int
+    time_ms: int
+
+
+class _Act(NamedTuple):
+    seq: int
+    time_ms: int
+    action: str
+
+
+class Causality:
+    """Remembers the latest entry for each path and each process; its memory is bounded, old entries are forgotten."""
+
+    def __init__(self) -> None:
+        self._data_changed: dict[str, int] = {}
+        self._children_changed: dict[str, int] = {}
+        self._by_zxid: dict[int, int] = {}
+        self._fired: dict[tuple[str, str], int] = {}
+        self._reread: dict[tuple[str, str], int] = {}
+        self._last: dict[str, _Told] = {}
+        self._acts: dict[str, _Act] = {}
+        self._ended: dict[str, _Told] = {}
+
+    def of_change(self, actor: str, time_ms: int, session_end: int | None) -> Cause | None:
+        """Of a change that this process made; ``session_end``: the entry of the session's end that it belongs to."""
+        if session_end is not None:
+            return Cause(session_end, certain=True)
+        last = self._last.get(process_of(actor))
+        if last is None or time_ms - last.time_ms > CLOSELY_MS:
+            return None
+        return Cause(last.seq, certain=False)
+
+    def of_session_end(self, actor: str, time_ms: int, timeout_ms: int) -> Cause | None:
+        """Of the end of this process's session; ``timeout_ms``: the session's, 0 where nobody knows it."""
+        act = self._acts.pop(actor, None)  # what ended one session does not end the next one
+        if act is None or time_ms - act.time_ms > max(ACTED_MS, timeout_ms + LATE_END_MS):
+            return None
+        return Cause(act.seq, certain=False)
+
+    def ended(self, seq: int, actor: str, time_ms: int) -> None:
+        """This entry is the end of the session of this process, whose cause is not known yet."""
+        _remember(self._ended, actor, _Told(seq, time_ms))
+
+    def changed(self, seq: int, zxid: int, path: str, *, created_or_deleted: bool) -> None:
+        """This entry is a change of a znode."""
+        _remember(self._data_changed, path, seq)
+        _remember(self._by_zxid, zxid, seq)
+        if created_or_deleted:
+            _remember(self._children_changed, path.rpartition("/")[0] or "/", seq)
+
+    def of_event(self, event: Event) -> Cause | None:
+        """Of what a process told."""
+        found: int | None = None
+        if isinstance(event, WatchFired):
+            changes = self._children_changed if event.type is EventType.CHILD else self._data_changed
+            found = None if event.type is EventType.NONE else changes.get(event.path)
+        elif isinstance(event, Reread):
+            found = self._fired.get((event.actor, event.path))
+        elif isinstance(event, WatchArmed):
+            found = self._reread.get((event.actor, event.path))
+        elif event.zxid:
+            found = self._by_zxid.get(event.zxid)
+        if found is not None:
+            return Cause(found, certain=True)
+        if isinstance(event, RoleChanged):
+            found = self._data_changed.get(topics.state_path(event.partition.topic, event.partition.partition))
+            if found is not None:
+                return Cause(found, certain=False)
+        last = self._last.get(process_of(event.actor))
+        if last is None or isinstance(event, SessionChanged) or event.time_ms - last.time_ms > CLOSELY_MS:
+            return None
+        return Cause(last.seq, certain=False)
+
+    def told(self, seq: int, event: Event) -> int | None:
+        """This entry is an event. Returns the end of a session that came of it and was told before; None: of no other
+        event than an act, and of no act whose effect is yet to come."""
+        ended = None
+        if isinstance(event, WatchFired):
+            _remember(self._fired, (event.actor, event.path), seq)
+        elif isinstance(event, Reread):
+            _remember(self._reread, (event.actor, event.path), seq)
+        elif isinstance(event, OperatorActed):
+            ended = self._acted(seq, event)
+        if not isinstance(event, WatchArmed):
+            self._last[process_of(event.actor)] = _Told(seq, event.time_ms)
+        return ended
+
+    def _acted(self, seq: int, act: OperatorActed) -> int | None:
+        """Returns the end of the session that came of it already."""
+        target = _target(act)
+        if target in self._acts and self._acts[target].action in _UNDOES.get(act.action, ()):
+            del self._acts[target]
+        if act.action not in _ENDS_SESSIONS:
+            return None
+        ended = self._ended.pop(target, None)  # the next act has not ended it again
+        if ended is not None and abs(act.time_ms - ended.time_ms) <= TOLD_LATE_MS:
+            return ended.seq
+        _remember(self._acts, target, _Act(seq, act.time_ms, act.action))
+        return None
+
+
+def _target(act: OperatorActed) -> str:
+    """The process that it was done to, by the name of its session: ``broker 1`` is broker-1, ``board/anna`` the member
+    board_anna."""
+    return act.target.replace("broker ", "broker-", 1) if "/" not in act.target else act.target.replace("/", "_", 1)
+
+
+def _remember(known: dict[Key, Value], key: Key, value: Value) -> None:
+    """The latest last; the oldest go when there are too many."""
+    known.pop(key, None)
+    known[key] = value
+    if len(known) > _KEPT:
+        del known[next(iter(known))]

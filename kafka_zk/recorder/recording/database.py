@@ -1,0 +1,45 @@
+"""The SQLite database of a recording: a file, or memory."""
+
+import sqlite3
+from pathlib import Path
+
+from kafka_zk.recorder.recording import documents, entries, samples, spans, znode_history
+from kafka_zk.recorder.recording.errors import NoRecording
+
+VERSION = 1
+_SCHEMA = "".join((
+    "create table if not exists meta (key text primary key, value text);",
+    entries.SCHEMA, znode_history.SCHEMA, spans.SCHEMA, samples.SCHEMA,
+))  # fmt: skip
+
+
+def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
+    """Open a recording, or create it unless it is read only. Raises: NoRecording."""
+    if read_only and path is not None and not path.is_file():
+        raise NoRecording(f"there is no recording {path}")
+    name = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
+    try:
+        database = sqlite3.connect(name, uri=read_only)
+        database.create_function("without_secrets", 2, documents.without_secrets, deterministic=True)
+    except sqlite3.Error as error:
+        raise NoRecording(f"{path} cannot be opened: {error}") from error
+    try:
+        if not read_only:
+            database.executescript(_SCHEMA)
+            database.execute("insert or ignore into meta values ('version', ?)", (str(VERSION),))
+            database.commit()
+            database.execute("pragma synchronous = off")
+        (version,) = database.execute("select value from meta where key = 'version'").fetchone() or ("?",)
+    except sqlite3.DatabaseError as error:
+        database.close()
+        raise NoRecording(f"{path} is no recording: {error}") from error
+    if version != str(VERSION):
+        database.close()
+        raise NoRecording(f"{path} is a recording of version {version}; this program reads version {VERSION}")
+    return database
+
+
+def used_bytes(database: sqlite3.Connection) -> int:
+    """The size of what is in the database."""
+    sizes = [database.execute(f"pragma {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")]
+    return int(sizes[0] * (sizes[1] - sizes[2]))

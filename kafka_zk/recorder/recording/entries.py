@@ -1,0 +1,227 @@
+"""The entries of a recording: everything that ZooKeeper wrote and that processes told, numbered from 1."""
+
+import json
+import sqlite3
+from typing import Any, NamedTuple
+
+from kafka_zk.recorder.recording import documents
+from kafka_zk.recorder.recording.documents import Document
+from kafka_zk.recorder.recording.session_names import signed
+from kafka_zk.recorder.recording.watchers import Lifetime, SetWatch, standing
+
+CREATED, CHANGED, DELETED = "created", "changed", "deleted"
+SESSION_BEGAN, SESSION_ENDED = "session began", "session ended"
+CHANGES = (CREATED, CHANGED, DELETED)
+SQL_CHANGES = "'created', 'changed', 'deleted'"
+"""As in the index, else SQLite does not use it."""
+_GROUP_STEPS = "'RebalancePrepared', 'AssignmentCompleted'"
+_SET_WATCHES = "'WatchArmed', 'WatchSeen'"
+_WATCHES = f"{_SET_WATCHES}, 'WatchFired', 'WatchGone'"
+_SESSION_CHANGES = f"'{SESSION_BEGAN}', '{SESSION_ENDED}'"
+_FROM_ZOOKEEPER = f"{SQL_CHANGES}, {_SESSION_CHANGES}"
+_MOST_OUT_OF_ORDER = 500
+"""So many entries may have been told later than others that happened after them."""
+_MOST_WATCHES = 100_000
+"""So many of the latest entries are looked through for who watches what."""
+SCHEMA = """
+create table if not exists entries (
+    seq integer primary key, time_ms integer, actor text, kind text, path text, zxid integer, session integer,
+    cause integer, certain integer, doc text
+);
+create index if not exists by_time on entries (time_ms, actor);
+create index if not exists by_group_step on entries (time_ms)
+    where kind in ('RebalancePrepared', 'AssignmentCompleted');
+create index if not exists by_operator on entries (time_ms) where kind = 'OperatorActed';
+create index if not exists by_change on entries (seq) where kind in ('created', 'changed', 'deleted');
+create index if not exists by_session_change on entries (seq) where kind in ('session began', 'session ended');
+create index if not exists by_path on entries (path, seq) where path != '';
+create index if not exists by_cause on entries (cause);
+create index if not exists by_session on entries (session) where session != 0;
+"""
+COLUMNS = "seq, time_ms, actor, kind, path, zxid, session, cause, certain, doc"
+SHOWN = COLUMNS.replace("doc", "without_secrets(path, doc)")
+
+
+class Entry(NamedTuple):
+    """One thing that happened. ``kind`` is one of ZooKeeper's here, or the class of an event; ``path`` "" for most.
+
+    ``session`` is 0 for what processes tell. ``cause``: the entry that it follows from, None: not known.
+    """
+
+    seq: int
+    time_ms: int
+    actor: str
+    kind: str
+    path: str
+    zxid: int
+    session: int
+    cause: int | None
+    certain: bool
+    document: Document
+
+
+class Bucket(NamedTuple):
+    """How many entries an actor has within a stretch of time that begins at ``from_ms``."""
+
+    actor: str
+    from_ms: int
+    entry_count: int
+
+
+class Entries:
+    """The entries of one recording, in the order in which they were taken. Raises: sqlite3.Error."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self.first: int
+        """The number of the oldest entry that is there; 1 if there is none yet."""
+        self.count: int
+        """The number of the latest entry; 0 if there is none yet."""
+        self.first, self.count = self._row(
+            "select (select coalesce(min(seq), 1) from entries), (select coalesce(max(seq), 0) from entries)"
+        )
+
+    # --- writing ---
+
+    def add(self, entry: Entry) -> None:
+        """Take the entry, whose number is ``count`` + 1."""
+        seq, time_ms, actor, kind, path, zxid, session, cause, certain, document = entry
+        names = (documents.storable(actor), kind, documents.storable(path))
+        row = (seq, time_ms, *names, zxid, signed(session), cause, int(certain), json.dumps(document))
+        self._database.execute(f"insert into entries ({COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        self.count = seq
+
+    def set_likely_cause(self, seq: int, cause: int) -> None:
+        """The entry's cause became known after the entry."""
+        self._database.execute("update entries set cause = ?, certain = 0 where seq = ?", (cause, seq))
+
+    def forget_until(self, last: int) -> None:
+        """Remove the entries up to this one."""
+        self._database.execute("delete from entries where seq <= ?", (last,))
+        self.first = last + 1
+
+    # --- by number ---
+
+    def numbered(self, first: int, last: int, limit: int) -> list[Entry]:
+        """At most ``limit`` entries, by number."""
+        return self._entries("where seq between ? and ? order by seq limit ?", first, last, limit)
+
+    def entry(self, seq: int) -> Entry | None:
+        return next(iter(self._entries("where seq = ?", seq)), None)
+
+    def effects(self, seq: int, limit: int) -> list[Entry]:
+        """What this entry is the cause of."""
+        return self._entries("where cause = ? order by seq limit ?", seq, limit)
+
+    def whole(self, seq: int) -> int:
+        """The last entry of the transaction that this one belongs to: the znodes were never what they are between two
+        of them."""
+        entry = self.entry(seq)
+        if entry is None or not entry.zxid:
+            return seq
+        other = self._row("select seq from entries where seq > ? and zxid != ? order by seq limit 1", seq, entry.zxid)
+        return self.count if other is None else int(other[0]) - 1
+
+    def last_zxid(self) -> int:
+        """Of the latest transaction; 0: there is none."""
+        found = self._row(
+            f"select zxid from entries where kind in ({_FROM_ZOOKEEPER}) and zxid > 0 order by seq desc limit 1"
+        )
+        return 0 if found is None else int(found[0])
+
+    def changes_of(self, path: str, seq: int, limit: int) -> list[Entry]:
+        """The latest changes of a znode until this entry, the last first."""
+        return self._entries(
+            f"where path = ? and path != '' and seq <= ? and kind in ({SQL_CHANGES}) order by seq desc limit ?",
+            path, seq, limit,
+        )  # fmt: skip
+
+    def first_of_session(self, session: int) -> Entry | None:
+        found = self._entries("where session = ? and session != 0 order by seq limit 1", signed(session))
+        return next(iter(found), None)
+
+    def watchers(self, seq: int) -> dict[str, list[str]]:
+        """Who watches which path after this entry, as processes or ZooKeeper told: whose last watch has not fired, and
+        was set in a session that lives."""
+        watches = self._database.execute(
+            f"select path, actor, max(case when kind in ({_SET_WATCHES}) then time_ms end) "
+            f"from entries where kind in ({_WATCHES}) and seq between ? and ? "
+            f"group by path, actor having max(case when kind in ({_SET_WATCHES}) then seq else 0 end) > "
+            f"max(case when kind in ({_SET_WATCHES}) then 0 else seq end) order by path, actor",
+            (seq - _MOST_WATCHES, seq),
+        )
+        sessions = self._database.execute(
+            f"select actor, max(case when kind = '{SESSION_BEGAN}' then time_ms else 0 end), "
+            f"max(case when kind = '{SESSION_ENDED}' then time_ms end) "
+            f"from entries where kind in ({_SESSION_CHANGES}) and seq <= ? group by session, actor",
+            (seq,),
+        )
+        return standing(map(SetWatch._make, watches), map(Lifetime._make, sessions))
+
+    # --- by time ---
+
+    def times(self) -> tuple[int, int] | None:
+        """The first and the last moment in ms; None: nothing happened yet."""
+        # each by itself: together SQLite would read the whole index
+        first, last = self._row("select (select min(time_ms) from entries), (select max(time_ms) from entries)")
+        return None if first is None else (first, last)
+
+    def between(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
+        """At most ``limit`` entries, by time."""
+        return self._entries("where time_ms between ? and ? order by time_ms, seq limit ?", from_ms, to_ms, limit)
+
+    def seq_at(self, time_ms: int) -> int:
+        """The last entry of ZooKeeper or a process that is not later than this."""
+        (seq,) = self._row(
+            "select coalesce(max(seq), 0) from "
+            "(select seq from entries where time_ms <= ? order by time_ms desc limit ?)",
+            time_ms, _MOST_OUT_OF_ORDER,
+        )  # fmt: skip
+        return int(seq)
+
+    def first_from(self, time_ms: int) -> int:
+        """The first entry that is not earlier; 0: there is none."""
+        found = self._row("select seq from entries where time_ms >= ? order by time_ms, seq limit 1", time_ms)
+        return 0 if found is None else int(found[0])
+
+    def count_between(self, from_ms: int, to_ms: int) -> int:
+        (count,) = self._row("select count(*) from entries where time_ms between ? and ?", from_ms, to_ms)
+        return int(count)
+
+    def density(self, from_ms: int, to_ms: int, width_ms: int) -> list[Bucket]:
+        """How much each actor did, for a picture of more entries than can be drawn."""
+        rows = self._database.execute(
+            "select actor, ((time_ms - ?) / ?) * ? + ?, count(*) from entries where time_ms between ? and ? "
+            "group by 1, 2 order by 2",
+            (from_ms, width_ms, width_ms, from_ms, from_ms, to_ms),
+        )
+        return [Bucket(*row) for row in rows]
+
+    def kinds_between(self, from_ms: int, to_ms: int) -> dict[str, int]:
+        """How many entries of each kind."""
+        return dict(
+            self._database.execute(
+                "select kind, count(*) from entries where time_ms between ? and ? group by kind", (from_ms, to_ms)
+            )
+        )
+
+    def group_steps(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
+        """The latest of what coordinators told of rebalances in this time, in order."""
+        return self._latest(f"kind in ({_GROUP_STEPS})", from_ms, to_ms, limit)
+
+    def operator_acts(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
+        """The latest of what somebody did to the cluster in this time, in order."""
+        return self._latest("kind = 'OperatorActed'", from_ms, to_ms, limit)
+
+    def _latest(self, condition: str, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
+        return self._entries(
+            f"where {condition} and time_ms between ? and ? order by time_ms desc, seq desc limit ?",
+            from_ms, to_ms, limit,
+        )[::-1]  # fmt: skip
+
+    def _entries(self, condition: str, *values: Any) -> list[Entry]:
+        rows = self._database.execute(f"select {SHOWN} from entries {condition}", values)
+        return [Entry._make((*row[:8], bool(row[8]), json.loads(row[9]))) for row in rows]
+
+    def _row(self, query: str, *values: Any) -> Any:
+        return self._database.execute(query, values).fetchone()

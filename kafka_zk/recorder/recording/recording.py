@@ -1,0 +1,190 @@
+"""A recording: everything that happened to a cluster, in one SQLite file or in memory, and the znodes at any moment.
+
+Entries are numbered from 1 in the order in which they were taken. Those of ZooKeeper are in the order of their zxids;
+what processes tell comes up to a poll later than it happened, and keeps its own time. In memory a recording is bounded:
+its oldest entries go.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from kafka_zk.base.events import Event
+from kafka_zk.broker.group.events import AssignmentCompleted, MemberDeparted
+from kafka_zk.recorder.recording.causality import Causality, Cause
+from kafka_zk.recorder.recording.database import open_database, used_bytes
+from kafka_zk.recorder.recording.documents import Document, change_document
+from kafka_zk.recorder.recording.entries import (
+    CHANGED,
+    CREATED,
+    DELETED,
+    SESSION_BEGAN,
+    SESSION_ENDED,
+    Entries,
+    Entry,
+)
+from kafka_zk.recorder.recording.holds import assigned, assigned_lanes, hold
+from kafka_zk.recorder.recording.samples import Samples
+from kafka_zk.recorder.recording.session_names import session_name
+from kafka_zk.recorder.recording.sessions import Sessions
+from kafka_zk.recorder.recording.spans import Spans
+from kafka_zk.recorder.recording.znode_history import ZnodeHistory
+from kafka_zk.recorder.recording.znode_tree import Change
+from kafka_zk.recorder.timeline.event_codec import encode
+from kafka_zk.recorder.zookeeper_files.transaction_log import SessionClosed, SessionCreated, Transaction
+from kafka_zk.registry.client.events import SessionChanged
+
+MOST_IN_MEMORY_BYTES = 256 * 1024 * 1024
+_FORGOTTEN_SHARE = 8
+"""When that is reached the oldest entries are forgotten, one in so many."""
+
+
+class Recording:
+    """Takes what happens, and gives it back by its parts; one thread. Close it at the end.
+
+    Args:
+        path: a file, which is created or continued; None: in memory, of which it takes MOST_IN_MEMORY_BYTES at most.
+        read_only: it is there, and nothing is added.
+    Raises: NoRecording for a file that is none, or of another version; OSError.
+    """
+
+    entries: Entries
+    spans: Spans
+    znodes: ZnodeHistory
+    sessions: Sessions
+
+    def __init__(self, path: Path | None = None, *, read_only: bool = False) -> None:
+        self.database = open_database(path, read_only=read_only)
+        self.is_bounded = path is None
+        """In memory: the oldest entries go."""
+        self.kept = "in memory" if path is None else f"in {path.name}"
+        """Where it is, for people."""
+        self.samples = Samples(self.database)
+        self._load({})
+
+    def _load(self, names: Mapping[int, str]) -> None:
+        """Go on where the database ends; ``names``: of sessions."""
+        self.entries = Entries(self.database)
+        self.spans = Spans(self.database)
+        self.znodes = ZnodeHistory(self.database, self.entries)
+        self.sessions = Sessions(self.database, names)
+        self._causality = Causality()
+
+    def close(self) -> None:
+        self.database.close()
+
+    def add(self, events: Iterable[Event], transactions: Iterable[Transaction]) -> None:
+        """Take what came since the last call.
+
+        Raises: sqlite3.Error (a full disk, say); then nothing of this call is in the recording.
+        """
+        merged: list[tuple[int, int, Event | Transaction]] = [
+            *((each.time_ms, 1, each) for each in events),
+            *((each.time_ms, 0, each) for each in transactions),
+        ]
+        names = self.sessions.known()
+        try:
+            with self.database:
+                for _, _, each in sorted(merged, key=lambda item: item[:2]):
+                    if isinstance(each, Transaction):
+                        self._add_transaction(each)
+                    else:
+                        self._add_event(each)
+        except BaseException:
+            self._load(names)
+            raise
+        self.znodes.checkpoint_if_due()
+        while self.is_bounded and self.used_bytes > MOST_IN_MEMORY_BYTES and self.entries.first < self.entries.count:
+            self._forget_oldest()
+
+    def _add_event(self, event: Event) -> None:
+        if isinstance(event, SessionChanged) and event.session_id:
+            self.sessions.name(event.session_id, event.actor)
+        cause, certain = self._causality.of_event(event) or (None, False)
+        seq = self.entries.count + 1
+        path, kind = getattr(event, "path", ""), type(event).__name__
+        self.entries.add(
+            Entry(seq, event.time_ms, event.actor, kind, path, event.zxid, 0, cause, certain, encode(event))
+        )
+        if (ended := self._causality.told(seq, event)) is not None:
+            self.entries.set_likely_cause(ended, seq)
+        if isinstance(event, AssignmentCompleted | MemberDeparted):
+            for each in assigned(event, self.spans.assigned(assigned_lanes(event.group_id))):
+                self.spans.add(event.time_ms, each)
+
+    def _add_transaction(self, transaction: Transaction) -> None:
+        end = None
+        for operation in transaction.operations:
+            if isinstance(operation, SessionCreated):
+                document: Document = {"session": transaction.session, "timeout_ms": operation.timeout_ms}
+                self._add_zookeeper(transaction, SESSION_BEGAN, "", None, document)
+            elif isinstance(operation, SessionClosed):
+                document = {"session": transaction.session}
+                actor, at_ms = self.sessions.actor_of(transaction.session), transaction.time_ms
+                cause = self._causality.of_session_end(actor, at_ms, self._timeout_ms(transaction.session))
+                end = self._add_zookeeper(transaction, SESSION_ENDED, "", cause, document)
+                if cause is None:
+                    self._causality.ended(end, actor, at_ms)
+        for change in self.znodes.take(transaction):
+            self._add_change(transaction, change, end)
+
+    def _timeout_ms(self, session: int) -> int:
+        """As agreed when the session began; 0: that is not in the recording."""
+        found = self.entries.first_of_session(session)
+        return int(found.document["timeout_ms"]) if found is not None and found.kind == SESSION_BEGAN else 0
+
+    def _add_change(self, transaction: Transaction, change: Change, end: int | None) -> None:
+        kind = CREATED if change.before is None else DELETED if change.after is None else CHANGED
+        if change.after is not None and (name := session_name(change)):
+            self.sessions.name(change.after.session, name)
+        cause = self._causality.of_change(self.sessions.actor_of(transaction.session), transaction.time_ms, end)
+        seq = self._add_zookeeper(transaction, kind, change.path, cause, change_document(change))
+        self._causality.changed(seq, transaction.zxid, change.path, created_or_deleted=kind != CHANGED)
+        if (held := hold(change)) is not None:
+            self.spans.add(transaction.time_ms, held)
+
+    def _add_zookeeper(
+        self, transaction: Transaction, kind: str, path: str, cause: Cause | None, document: Document
+    ) -> int:
+        """Returns the entry's number."""
+        zxid, time_ms, session = transaction.zxid, transaction.time_ms, transaction.session
+        seq, certain = cause or (None, False)
+        actor = self.sessions.actor_of(session)
+        entry = Entry(self.entries.count + 1, time_ms, actor, kind, path, zxid, session, seq, certain, document)
+        self.entries.add(entry)
+        return entry.seq
+
+    def _forget_oldest(self) -> None:
+        """What was there before stays as a checkpoint."""
+        last = self.entries.first + (self.entries.count - self.entries.first) // _FORGOTTEN_SHARE
+        kept = self.entries.entry(last + 1)
+        assert kept is not None, "there are later ones"
+        with self.database:
+            self.znodes.begin_after(last)
+            self.spans.forget_before(kept.time_ms)
+            self.entries.forget_until(last)
+        self.sessions.keep(self.znodes.sessions)
+
+    @property
+    def used_bytes(self) -> int:
+        """The size of what is recorded."""
+        return used_bytes(self.database)
+
+    @property
+    def misses(self) -> str:
+        """What is not there any more, for people; "" for nothing."""
+        if self.entries.first == 1 or not self.is_bounded:
+            return ""
+        size_mb = MOST_IN_MEMORY_BYTES >> 20
+        return (
+            f"the first {self.entries.first - 1} entries: in memory the last {size_mb} MB are kept, --record FILE"
+            " keeps all"
+        )
+
+    # --- what somebody says about the recording ---
+
+    def note(self, key: str, value: str) -> None:
+        with self.database:
+            self.database.execute("insert or replace into meta values (?, ?)", (key, value))
+
+    def notes(self) -> dict[str, str]:
+        return dict(self.database.execute("select key, value from meta"))

@@ -1,0 +1,140 @@
+"""The spans of a recording: who held what from when to when."""
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kafka_zk.recorder.recording.holds import Hold
+
+_LAST = "\U0010ffff"
+_BY_PARTITION = "'leader', 'owner', 'assigned'"
+_STEM = "rtrim(lane, '0123456789')"
+SCHEMA = """
+create table if not exists spans (
+    id integer primary key, kind text, lane text, holder text, note text, from_ms integer, to_ms integer
+);
+create index if not exists by_lane on spans (kind, lane);
+create index if not exists by_begin on spans (from_ms);
+"""
+
+
+class Span(NamedTuple):
+    """``to_ms`` None: it lasts."""
+
+    kind: str
+    lane: str
+    holder: str
+    note: str
+    from_ms: int
+    to_ms: int | None
+
+
+class LaneGroup(NamedTuple):
+    """The lanes of one kind whose names differ only in the partition; ``stem`` is what they begin with, ``flights-``
+    say, or ``board: flights-``. ``to_ms`` None: one of them lasts."""
+
+    kind: str
+    stem: str
+    lane_count: int
+    from_ms: int
+    to_ms: int | None
+
+
+class Move(NamedTuple):
+    """From ``from_ms`` on ``holder`` has the lane, before ``previous`` had it: "" is nobody, None nobody ever.
+
+    ``to_ms`` None: it lasts. The kinds are those of ``holds.Hold``.
+    """
+
+    kind: str
+    lane: str
+    holder: str
+    previous: str | None
+    from_ms: int
+    to_ms: int | None
+
+
+class Spans:
+    """The spans of one recording. Raises: sqlite3.Error."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def add(self, time_ms: int, hold: Hold) -> None:
+        """The lane's present span ends, unless it is the same, and this one begins."""
+        kind, lane, holder, note = hold
+        last = self._database.execute(
+            "select id, holder, note from spans where kind = ? and lane = ? order by id desc limit 1", (kind, lane)
+        ).fetchone()
+        if last is not None and last[1:] == (holder, note):
+            return
+        if last is not None:
+            self._database.execute("update spans set to_ms = ? where id = ?", (time_ms, last[0]))
+        values = (kind, lane, holder, note, time_ms)
+        self._database.execute("insert into spans (kind, lane, holder, note, from_ms) values (?, ?, ?, ?, ?)", values)
+
+    def forget_before(self, time_ms: int) -> None:
+        """Remove the spans that ended earlier."""
+        self._database.execute("delete from spans where to_ms < ?", (time_ms,))
+
+    def assigned(self, stem: str) -> dict[str, str]:
+        """Who holds what of a group of the broker now, whose lanes begin with ``stem``."""
+        rows = self._database.execute(
+            "select lane, holder from spans where kind = 'assigned' and lane between ? and ? and to_ms is null "
+            "and holder != ''",
+            (stem, f"{stem}{_LAST}"),
+        )
+        return {lane: holder for lane, holder in rows if ": " not in lane.removeprefix(stem)}
+
+    def holders(self, kind: str, limit: int) -> dict[str, str]:
+        """Who holds the lanes of a kind now; those that nobody holds are not there."""
+        rows = self._database.execute(
+            "select lane, holder from spans where kind = ? and to_ms is null and holder != '' limit ?", (kind, limit)
+        )
+        return dict(rows.fetchall())
+
+    def groups(self, from_ms: int, to_ms: int, limit: int) -> list[LaneGroup]:
+        """The lanes of partitions that somebody held in this time, by topic."""
+        rows = self._database.execute(
+            f"select kind, {_STEM} as stem, count(distinct lane), min(from_ms), "
+            "case when max(to_ms is null) then null else max(to_ms) end from spans "
+            f"where kind in ({_BY_PARTITION}) and from_ms <= ? and (to_ms is null or to_ms >= ?) "
+            "group by kind, stem having max(holder) != '' order by min(id) limit ?",
+            (to_ms, from_ms, limit),
+        )
+        return [LaneGroup(*row) for row in rows]
+
+    def of_group(self, group: LaneGroup, from_ms: int, to_ms: int, limit: int, *, nobodys: bool = False) -> list[Span]:
+        """Those of a group of lanes that touch this time; ``nobodys``: only those in which nobody held it."""
+        return self._spans(
+            f"kind = ? and lane between ? and ? and {_STEM} = ?{' and holder = ' + repr('') if nobodys else ''}",
+            (group.kind, group.stem, f"{group.stem}{_LAST}", group.stem), from_ms, to_ms, limit,
+        )  # fmt: skip
+
+    def single(self, from_ms: int, to_ms: int, limit: int) -> list[Span]:
+        """Those of the controller, of brokers and of members that touch this time."""
+        return self._spans("kind in ('controller', 'broker', 'member')", (), from_ms, to_ms, limit)
+
+    def _spans(self, condition: str, values: tuple[str, ...], from_ms: int, to_ms: int, limit: int) -> list[Span]:
+        rows = self._database.execute(
+            f"select kind, lane, holder, note, from_ms, to_ms from spans where {condition} "
+            "and from_ms <= ? and (to_ms is null or to_ms >= ?) order by kind, lane, from_ms limit ?",
+            (*values, to_ms, from_ms, limit),
+        )
+        return [Span(*row) for row in rows]
+
+    def moves(self, from_ms: int, to_ms: int, limit: int) -> list[Move]:
+        """The latest of the spans that begin in this time, in order, each with who held its lane before."""
+        rows = self._database.execute(
+            "select kind, lane, holder, (select holder from spans as p where p.kind = s.kind and p.lane = s.lane "
+            "and p.id < s.id order by p.id desc limit 1), from_ms, to_ms from spans as s "
+            "where from_ms between ? and ? order by from_ms desc, id desc limit ?",
+            (from_ms, to_ms, limit),
+        ).fetchall()
+        return [Move(*row) for row in reversed(rows)]
+
+    def rows(self, from_ms: int, to_ms: int) -> Iterator[Any]:
+        """The table's rows of all spans that touch this time."""
+        return self._database.execute(
+            "select * from spans where from_ms <= ? and (to_ms is null or to_ms >= ?)", (to_ms, from_ms)
+        )

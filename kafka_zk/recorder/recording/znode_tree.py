@@ -1,0 +1,100 @@
+"""All znodes at one moment, and the changes that lead from one moment to the next, and back. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kafka_zk.recorder.zookeeper_files.snapshot import Znode
+from kafka_zk.recorder.zookeeper_files.transaction_log import (
+    Created,
+    DataSet,
+    Deleted,
+    Operation,
+    Restored,
+    SessionClosed,
+    Transaction,
+)
+
+
+class Change(NamedTuple):
+    """One znode, before and after; None: it was, or is, not there."""
+
+    path: str
+    before: Znode | None
+    after: Znode | None
+
+    @property
+    def undone(self) -> "Change":
+        return Change(self.path, self.after, self.before)
+
+
+class ZnodeTree:
+    """Znodes by path, without the root. ``znodes`` is for reading."""
+
+    def __init__(self, znodes: Mapping[str, Znode] | None = None) -> None:
+        self.znodes: dict[str, Znode] = {}
+        self._ephemerals: defaultdict[int, set[str]] = defaultdict(set)
+        for path, znode in (znodes or {}).items():
+            self.apply(Change(path, None, znode))
+
+    def take(self, transaction: Transaction) -> list[Change]:
+        """Apply a transaction; returns what it changed.
+
+        One that does not fit (it deletes what is not there, say, because the log begins in the middle) is taken as
+        far as it does.
+        """
+        changes = []
+        for operation in transaction.operations:
+            for change in self._changes(transaction, operation):
+                if not _same(change):
+                    changes.append(change)
+                self.apply(change)
+        return changes
+
+    def apply(self, change: Change) -> None:
+        """Whatever was there before, it is as ``after`` says now."""
+        before = self.znodes.get(change.path)
+        if before is not None and before.session:
+            self._ephemerals[before.session].discard(change.path)
+            if not self._ephemerals[before.session]:
+                del self._ephemerals[before.session]
+        if change.after is None:
+            self.znodes.pop(change.path, None)
+            return
+        self.znodes[change.path] = change.after
+        if change.after.session:
+            self._ephemerals[change.after.session].add(change.path)
+
+    def _changes(self, transaction: Transaction, operation: Operation) -> Iterator[Change]:
+        zxid, time_ms, session = transaction.zxid, transaction.time_ms, transaction.session
+        if isinstance(operation, Created):
+            owner = session if operation.ephemeral else 0
+            after = Znode(operation.data, 0, zxid, zxid, time_ms, owner)
+            yield Change(operation.path, self.znodes.get(operation.path), after)
+        elif isinstance(operation, DataSet):
+            before = self.znodes.get(operation.path)
+            czxid, owner = (before.czxid, before.session) if before is not None else (0, 0)
+            after = Znode(operation.data, operation.version, czxid, zxid, time_ms, owner)
+            yield Change(operation.path, before, after)
+        elif isinstance(operation, Deleted):
+            yield from self._deleted(operation.path)
+        elif isinstance(operation, Restored):
+            for path in sorted(self.znodes.keys() - operation.znodes.keys(), reverse=True):
+                yield from self._deleted(path)
+            for path, znode in sorted(operation.znodes.items()):
+                yield Change(path, self.znodes.get(path), znode)
+        elif isinstance(operation, SessionClosed):
+            told = operation.paths if operation.paths is not None else sorted(self._ephemerals.get(session, ()))
+            for path in told:
+                yield from self._deleted(path)
+
+    def _deleted(self, path: str) -> Iterator[Change]:
+        before = self.znodes.get(path)
+        if before is not None:
+            yield Change(path, before, None)
+
+
+def _same(change: Change) -> bool:
+    """Whether somebody only looked again, who has seen the znode before."""
+    before, after = change.before, change.after
+    return before is not None and after is not None and (before[:2], before.session) == (after[:2], after.session)

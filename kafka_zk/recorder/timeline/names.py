@@ -1,0 +1,71 @@
+"""How members, paths and partitions are named in sentences. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.znodes.consumers import consumer_of
+
+_GENERATED_ID = re.compile(r".*-[0-9]{13}-([0-9a-f]{8})")
+
+
+class Names:
+    """Members and paths in full."""
+
+    def member(self, consumer_id: str) -> str:
+        return consumer_id
+
+    def path(self, path: str) -> str:
+        return path
+
+    def thread(self, thread_id: str) -> str:
+        """An owner znode's owner: its member's name and the number of the thread."""
+        member = consumer_of(thread_id)
+        return self.member(member) + thread_id.removeprefix(member)
+
+    def members(self, consumer_ids: Iterable[str]) -> str:
+        """``anna, ben``, or ``no members``."""
+        return ", ".join(map(self.member, consumer_ids)) or "no members"
+
+
+class GroupNames(Names):
+    """Members and paths of one group, without what they have in common."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self._root = f"/consumers/{group_id}/"
+
+    def member(self, consumer_id: str) -> str:
+        return short_name(self._group_id, consumer_id)
+
+    def path(self, path: str) -> str:
+        return path.removeprefix(self._root)
+
+
+def short_name(group_id: str, consumer_id: str) -> str:
+    """What tells a member from the others: the random end of a generated id, else what follows the group's name."""
+    generated = _GENERATED_ID.fullmatch(consumer_id)
+    return generated[1] if generated else consumer_id.removeprefix(f"{group_id}_")
+
+
+def listed(partitions: Iterable[TopicPartition]) -> str:
+    """``t-0,1,4 u-2``: partitions by topic, or ``nothing``."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    return " ".join(f"{topic}-{','.join(map(str, numbers))}" for topic, numbers in by_topic.items()) or "nothing"
+
+
+def listed_offsets(offsets: Mapping[TopicPartition, int]) -> str:
+    """``t-0,1 at 5, t-2 at 7``: partitions with the same offset together; -1 is no offset."""
+    by_offset: dict[int, list[TopicPartition]] = {}
+    for tp, offset in sorted(offsets.items()):
+        by_offset.setdefault(offset, []).append(tp)
+    return ", ".join(
+        f"{listed(tps)} {f'at {offset}' if offset >= 0 else 'without an offset'}" for offset, tps in by_offset.items()
+    ) or "nothing"
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 partition``, ``1,200 partitions``."""
+    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"

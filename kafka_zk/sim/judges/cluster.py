@@ -1,0 +1,161 @@
+"""Judges: small programs over the history of a run, each for one promise; tested on planted violations.
+
+Each returns its violations in words. Places are kept for what comes with replication (watermarks, one leader that
+acknowledges per epoch, prefixes of logs, the ISR) and with transactions (atomic, fenced, read committed).
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.events import ControllerElected, TopicDeleted
+from kafka_zk.broker.replica.events import RoleChanged
+from kafka_zk.sim.judges import zookeeper_group
+from kafka_zk.sim.world.history import Acked, Chosen, Fact, Found, HandedOut, Happened, Lifted, Sent, Stored
+
+
+def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], durable: Collection[str]) -> list[str]:
+    """What was acknowledged is in the log, where it was said to be; nothing is in it twice, and nothing that nobody
+    sent; the records of one producer are in the order in which they were sent.
+
+    ``logs``: everything at the end, of the partitions that still exist. ``durable``: topics of which no power loss may
+    take anything; of the others it may take the end of a log.
+    """
+    facts = list(facts)
+    broken = []
+    sent = {(fact.tp, fact.value): number for number, fact in enumerate(facts) if isinstance(fact, Sent)}
+    deleted = {
+        fact.event.topic: number
+        for number, fact in enumerate(facts)
+        if isinstance(fact, Lifted) and isinstance(fact.event, TopicDeleted)
+    }
+    spared = any(isinstance(fact, Happened) and " power" in fact.text for fact in facts)
+    for tp, found in logs.items():
+        at = {each.offset: each.value for each in found}
+        values = [each.value for each in found]
+        for value, count in Counter(values).items():
+            if count > 1:
+                broken.append(f"{tp}: {value} is in the log {count} times")
+        for value in values:
+            if (tp, value) not in sent:
+                broken.append(f"{tp}: {value} was never sent there")
+        broken += _out_of_order(tp, values, sent)
+        for fact in facts[deleted.get(tp.topic, 0) :]:  # what an earlier topic of that name had is gone rightly
+            if isinstance(fact, Acked) and fact.tp == tp and at.get(fact.offset) != fact.value:
+                if tp.topic not in durable and spared:
+                    continue  # lost, and maybe its place was taken by what came later
+                broken.append(
+                    f"{tp}: {fact.value} was acknowledged at {fact.offset}, where {at.get(fact.offset, 'nothing')} is"
+                )
+    return broken
+
+
+def _out_of_order(
+    tp: TopicPartition, values: list[str], sent: Mapping[tuple[TopicPartition, str], int]
+) -> list[str]:
+    broken = []
+    last: dict[str, str] = {}
+    for value in values:
+        producer = value.rpartition(":")[0]
+        before = last.get(producer)
+        if before is not None and sent.get((tp, before), -1) > sent.get((tp, value), -1):
+            broken.append(f"{tp}: {value} comes after {before}, which was sent later")
+        last[producer] = value
+    return broken
+
+
+def last_values(
+    facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], key_of: Callable[[str], str]
+) -> list[str]:
+    """In a compacted log an acknowledged record is where it was said to be, or a later one of its key is there; apart
+    from what is missing it is as ``records`` says. ``logs``: of compacted partitions, durable."""
+    facts = list(facts)
+    broken = records([fact for fact in facts if not isinstance(fact, Acked)], logs, ())
+    for tp, found in logs.items():
+        at = {each.offset: each.value for each in found}
+        last = {key_of(each.value): each.offset for each in sorted(found, key=lambda each: each.offset)}
+        for fact in facts:
+            if not isinstance(fact, Acked) or fact.tp != tp or at.get(fact.offset) == fact.value:
+                continue
+            if fact.offset in at or last.get(key_of(fact.value), -1) < fact.offset:
+                broken.append(f"{tp}: {fact.value}@{fact.offset} is gone, and no later record of its key is there")
+    return broken
+
+
+def seen(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], durable: Collection[str]) -> list[str]:
+    """What a consumer was given at an offset is there at the end, and everybody was given the same."""
+    broken = []
+    there = {tp: {each.offset: each.value for each in found} for tp, found in logs.items() if tp.topic in durable}
+    for fact in facts:
+        if not isinstance(fact, HandedOut) or fact.tp not in there:
+            continue
+        at = there[fact.tp]
+        if at.get(fact.offset) != fact.value:
+            broken.append(
+                f"{fact.time_ms}: {fact.actor} got {fact.value} at {fact.tp}@{fact.offset}, where"
+                f" {at.get(fact.offset, 'nothing')} is now"
+            )
+    return broken
+
+
+def controllers(facts: Iterable[Fact]) -> list[str]:
+    """One controller per epoch, and each epoch is greater than those before it."""
+    broken = []
+    elected: dict[int, str] = {}
+    for fact in facts:
+        if isinstance(fact, Lifted) and isinstance(fact.event, ControllerElected):
+            epoch, actor = fact.event.epoch, fact.event.actor
+            if epoch in elected and elected[epoch] != actor:
+                broken.append(f"{fact.time_ms}: {actor} was elected in epoch {epoch}, which is {elected[epoch]}'s")
+            if elected and epoch < max(elected):
+                broken.append(f"{fact.time_ms}: {actor} was elected in epoch {epoch} after epoch {max(elected)}")
+            elected[epoch] = actor
+    return broken
+
+
+def epochs(facts: Iterable[Fact]) -> list[str]:
+    """A broker never goes back to an earlier leader epoch of a partition while it runs and the topic is there."""
+    broken = []
+    known: dict[tuple[str, TopicPartition], int] = {}
+    for fact in facts:
+        if isinstance(fact, Happened):
+            for key in [key for key in known if f" {key[0]}" in fact.text]:
+                del known[key]  # it was started again, maybe with an older disk
+        elif isinstance(fact, Lifted) and isinstance(fact.event, TopicDeleted):
+            for key in [key for key in known if key[1].topic == fact.event.topic]:
+                del known[key]  # another one of that name begins anew
+        elif isinstance(fact, Lifted) and isinstance(fact.event, RoleChanged) and fact.event.refusal is None:
+            event = fact.event
+            before = known.get((event.actor, event.partition), -1)
+            if event.leader_epoch < before:
+                broken.append(
+                    f"{fact.time_ms}: {event.actor} took epoch {event.leader_epoch} of {event.partition} after {before}"
+                )
+            known[event.actor, event.partition] = event.leader_epoch
+    return broken
+
+
+def group(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None) -> list[str]:
+    """Owners one at a time, offsets never back, every record at least once, in a ZooKeeper group."""
+    seen: list[zookeeper_group.Fact] = []
+    for fact in facts:
+        match fact:
+            case Lifted():
+                seen.extend(each._replace(time_ms=fact.time_ms) for each in zookeeper_group.facts_of(fact.event))
+            case HandedOut(generation=-1):
+                kind = zookeeper_group.Kind.HANDED_OUT
+                seen.append(zookeeper_group.Fact(fact.time_ms, fact.actor, kind, fact.tp, fact.offset))
+            case Chosen():
+                kind = zookeeper_group.Kind.CHOSEN
+                seen.append(zookeeper_group.Fact(fact.time_ms, fact.actor, kind, fact.tp, fact.offset))
+            case Stored():
+                seen.append(zookeeper_group.Fact(fact.time_ms, "", zookeeper_group.Kind.STORED, fact.tp, fact.offset))
+    return zookeeper_group.violations(seen, log_ends)
+
+
+def by_partition(found: Iterable[Found]) -> dict[TopicPartition, list[Found]]:
+    """Sorted by offset."""
+    logs: defaultdict[TopicPartition, list[Found]] = defaultdict(list)
+    for each in sorted(found, key=lambda each: (each.tp, each.offset)):
+        logs[each.tp].append(each)
+    return dict(logs)

@@ -1,0 +1,152 @@
+"""A scenario as a recording for ``kafka-zk web``: its ZooKeeper's transactions, its processes' events, its steps.
+
+A scenario that is played twice, with an old rule and with ours, is two clusters one after the other: before the second
+begins, all znodes of the first go.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kafka_zk.base.events import Event
+from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, Step, encode
+from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Deleted, SessionClosed, Transaction
+from kafka_zk.recorder.zookeeper_files.transaction_log import Operation as Written
+from kafka_zk.registry.client.client import Create, EventType, Operation, SetData, WatchedEvent
+from kafka_zk.registry.client.client import Delete as DeleteOperation
+from kafka_zk.registry.client.events import SessionChanged
+from kafka_zk.sim.replay.player import COMMAND, FACT, Line, Played, replay
+from kafka_zk.sim.scenarios.scenario import PLAYS, Scenario
+from kafka_zk.sim.world.history import Lifted
+from kafka_zk.sim.world.world import EPOCH_MS
+from kafka_zk.sim.zookeeper.znode_tree import Result, ZnodeTree
+
+_BETWEEN_PLAYS_MS = 10_000
+_SESSIONS = 1 << 48
+"""So many session ids each play has for itself."""
+
+
+def record(scenario: Scenario, recording: Recording) -> None:
+    """Play it into an empty recording. Raises: ScenarioError."""
+    recorder = _Recorder(recording, is_run=scenario.campaign is not None)
+    replay(scenario, recorder.tell, prepare=recorder.begin)
+    lesson = Lesson(scenario.title, "\n".join(scenario.lesson), tuple(recorder.finished()))
+    recording.note(KEY, encode(lesson))
+
+
+class _Recorder:
+    """``is_run``: of a seed, of which everything is told at its end; what was done in it are its steps."""
+
+    def __init__(self, recording: Recording, *, is_run: bool) -> None:
+        self._recording = recording
+        self._is_run = is_run
+        self._stage: Played | None = None
+        self._tree: _LoggedTree | None = None
+        self._told = 0
+        self._play = -1
+        self._base_ms = EPOCH_MS
+        self._steps: list[Step] = []
+        self._happened: list[str] = []
+        self._in_step = False
+
+    def begin(self, stage: Played) -> None:
+        """A play begins; what the end of the world before wrote is no part of it."""
+        self._end_step()
+        ends_ms = (self._recording.entries.times() or (0, EPOCH_MS))[1]
+        zxid = self._tree.zxid if self._tree is not None else 0
+        gone = [path for path in reversed(self._tree.paths()) if path != "/"] if self._tree is not None else []
+        self._play += 1
+        self._told, self._stage = 0, stage
+        self._base_ms = EPOCH_MS if self._play == 0 else ends_ms + _BETWEEN_PLAYS_MS
+        self._tree = _LoggedTree(stage, self._play * _SESSIONS, self._base_ms)
+        self._tree.zxid = zxid + 1
+        if gone:
+            clearing = Transaction(zxid + 1, self._base_ms, 0, tuple(map(Deleted, gone)))
+            self._recording.add([], [clearing])
+        stage.world.zookeeper.tree = self._tree
+
+    def tell(self, line: Line) -> None:
+        self._take()
+        kind = COMMAND if self._is_run and line.kind == FACT and not line.who else line.kind
+        if kind == FACT:
+            self._happened.append(f"{line.time_ms / 1000:.1f} s {line.who} {line.text}")
+            return
+        self._end_step(line.time_ms)
+        self._steps.append(Step(PLAYS[line.play], kind, line.text, self._until(line.time_ms), 0, ()))
+        self._in_step = True
+
+    def _until(self, time_ms: float | None) -> int:
+        """The last entry of what happened until then; None: the last one of all."""
+        if not self._is_run or time_ms is None:
+            return self._recording.entries.count
+        return self._recording.entries.seq_at(self._base_ms + int(time_ms))
+
+    def finished(self) -> list[Step]:
+        self._end_step()
+        return self._steps
+
+    def _end_step(self, time_ms: float | None = None) -> None:
+        if self._in_step:
+            self._steps[-1] = self._steps[-1]._replace(seq=self._until(time_ms), happened=tuple(self._happened))
+        self._happened, self._in_step = [], False
+
+    def _take(self) -> None:
+        if self._stage is None or self._tree is None:
+            return
+        facts, self._told = self._stage.history.facts[self._told :], len(self._stage.history.facts)
+        events = [self._placed(fact) for fact in facts if isinstance(fact, Lifted)]
+        transactions, self._tree.log = self._tree.log, []
+        if events or transactions:
+            self._recording.add(events, transactions)
+
+    def _placed(self, fact: Lifted) -> Event:
+        """By the world's time, whatever the process's clock shows."""
+        time_ms = self._base_ms + int(fact.time_ms)
+        event = replace(fact.event, time_ms=time_ms)
+        if isinstance(event, SessionChanged) and event.session_id is not None:
+            return replace(event, session_id=event.session_id + self._play * _SESSIONS)
+        return event
+
+
+class _LoggedTree(ZnodeTree):
+    """Writes down what is written, as a ZooKeeper's transaction log does."""
+
+    def __init__(self, stage: Played, first_session: int, base_ms: int) -> None:
+        super().__init__()
+        self.log: list[Transaction] = []
+        self._first_session = first_session
+        self._now_ms: Callable[[], int] = lambda: base_ms + int(stage.world.now_ms)
+
+    def apply(self, operation: Operation, session_id: int, now_ms: int) -> tuple[Result, list[WatchedEvent]]:
+        result, events = super().apply(operation, session_id, now_ms)
+        self._write(session_id, [operation], [result])
+        return result, events
+
+    def apply_multi(
+        self, operations: Sequence[Operation], session_id: int, now_ms: int
+    ) -> tuple[list[Result], list[WatchedEvent]]:
+        results, events = super().apply_multi(operations, session_id, now_ms)
+        self._write(session_id, operations, results)
+        return results, events
+
+    def remove_ephemerals(self, session_id: int) -> list[WatchedEvent]:
+        events = super().remove_ephemerals(session_id)
+        gone = tuple(event.path for event in events if event.type is EventType.DELETED)
+        self._log(session_id, (SessionClosed(gone),))
+        return events
+
+    def _write(self, session_id: int, operations: Sequence[Operation], results: Sequence[Any]) -> None:
+        written = (_written(*each) for each in zip(operations, results, strict=True))
+        self._log(session_id, tuple(each for each in written if each is not None))
+
+    def _log(self, session_id: int, operations: tuple[Written, ...]) -> None:
+        self.log.append(Transaction(self.zxid, self._now_ms(), self._first_session + session_id, operations))
+
+
+def _written(operation: Operation, result: Any) -> Written | None:
+    if isinstance(operation, Create):
+        return Created(result, operation.data, operation.ephemeral)
+    if isinstance(operation, SetData):
+        return DataSet(operation.path, operation.data, result.version)
+    return Deleted(operation.path) if isinstance(operation, DeleteOperation) else None

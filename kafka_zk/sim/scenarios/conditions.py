@@ -1,0 +1,157 @@
+"""What a scenario can wait for or expect: a phrase for each, and whether it is so on the stage.
+
+Most look at the znodes, as any tool can. A new one is a function here. Tests: tests/sim/test_scenarios.py.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.rebalance.events import OwnershipLost
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.registry.znodes.controller import CONTROLLER, decode
+from kafka_zk.registry.znodes.topics import decode_state, state_path, topic_path
+from kafka_zk.sim.scenarios.stage import Stage
+from kafka_zk.sim.scenarios.statements import Phrase
+from kafka_zk.sim.world.clients import GROUP
+from kafka_zk.sim.world.history import HandedOut, Lifted
+
+Holds = Callable[..., bool]
+CONDITIONS: dict[Phrase, Holds] = {}
+JUDGES: dict[Phrase, Callable[..., bool]] = {}
+"""What the judges find; the function is called with the violations, and this is all that is asked of a seed's run."""
+
+
+def condition(text: str) -> Callable[[Holds], Holds]:
+    """The function is called with the stage and what stands in the slots."""
+
+    def enter(holds: Holds) -> Holds:
+        CONDITIONS[Phrase(text)] = holds
+        return holds
+
+    return enter
+
+
+def judgement(text: str) -> Callable[[Holds], Holds]:
+    """The function is called with the violations and what stands in the slots."""
+
+    def enter(holds: Holds) -> Holds:
+        JUDGES[Phrase(text)] = holds
+        return holds
+
+    return enter
+
+
+@condition("{broker} is the controller")
+def is_controller(stage: Stage, broker: str) -> bool:
+    """By the znode /controller."""
+    return _controller(stage) == stage.broker(broker).broker_id
+
+
+@condition("another broker than {broker} is the controller")
+def is_other_controller(stage: Stage, broker: str) -> bool:
+    """The same."""
+    return _controller(stage) not in (-1, stage.broker(broker).broker_id)
+
+
+@condition("{broker} serves")
+def serves(stage: Stage, broker: str) -> bool:
+    """It is started."""
+    return stage.broker(broker).is_started
+
+
+@condition("{broker} leads {tp}")
+def leads(stage: Stage, broker: str, tp: TopicPartition) -> bool:
+    """By the partition's state znode."""
+    data = _data(stage, state_path(*tp))
+    if data is None:
+        return False
+    return decode_state(tp.topic, tp.partition, data).leader == stage.broker(broker).broker_id
+
+
+@condition("topic {topic} is there")
+def is_there(stage: Stage, topic: str) -> bool:
+    """It has its znode."""
+    return _data(stage, topic_path(topic)) is not None
+
+
+@condition("topic {topic} is gone")
+def is_gone(stage: Stage, topic: str) -> bool:
+    """It has none."""
+    return not is_there(stage, topic)
+
+
+@condition("everything is acknowledged")
+def all_acknowledged(stage: Stage) -> bool:
+    """What producers sent."""
+    return not any(producer.waiting for producer in stage.producers.values())
+
+
+@condition("{member} owns {tp}")
+def owns(stage: Stage, member: str, tp: TopicPartition) -> bool:
+    """By the owner znode of the ZooKeeper group."""
+    owner = _data(stage, znodes.owner_path(GROUP, *tp))
+    return owner is not None and owner.decode().startswith(f"{GROUP}_{member}-")
+
+
+@condition("{member} was robbed of {tp}")
+def was_robbed(stage: Stage, member: str, tp: TopicPartition) -> bool:
+    """Its claim was taken away, and not by the end of its session."""
+    lost = [
+        fact.event for fact in stage.history.facts if isinstance(fact, Lifted) and isinstance(fact.event, OwnershipLost)
+    ]
+    return any(is_of(event.actor, member) and tp in event.partitions for event in lost)
+
+
+@condition("{tp} has no owner")
+def has_no_owner(stage: Stage, tp: TopicPartition) -> bool:
+    """The same."""
+    return _data(stage, znodes.owner_path(GROUP, *tp)) is None
+
+
+@condition("{tp} is committed at {offset}")
+def is_committed(stage: Stage, tp: TopicPartition, offset: int) -> bool:
+    """By the offset znode of the ZooKeeper group."""
+    return _data(stage, znodes.offset_path(GROUP, *tp)) == str(offset).encode()
+
+
+@condition("{member} has read {count} record(s) of {tp}")
+def has_read(stage: Stage, member: str, count: int, tp: TopicPartition) -> bool:
+    """At least so many were given to its program, each counted as often as that happened."""
+    return sum(is_of(each.actor, member) and each.tp == tp for each in _handed_out(stage)) >= count
+
+
+@judgement("the judges find nothing")
+def find_nothing(violations: list[str]) -> bool:
+    """Nothing that is promised is broken: records, consumers, controllers, epochs, owners, offsets, errors."""
+    return not violations
+
+
+@judgement("the judges find {text}")
+def find(violations: list[str], text: str) -> bool:
+    """One of the violations has this text in it."""
+    return any(text in each for each in violations)
+
+
+def is_of(actor: str, member: str) -> bool:
+    """Whether an id in a group is that of a member."""
+    return re.fullmatch(rf"({GROUP}_)?{re.escape(member)}(-.*)?", actor) is not None
+
+
+def described() -> Iterable[tuple[str, str]]:
+    """Each phrase and what it means, for people."""
+    return [(each.text, (holds.__doc__ or "").strip()) for each, holds in (CONDITIONS | JUDGES).items()]
+
+
+def _controller(stage: Stage) -> int:
+    data = _data(stage, CONTROLLER)
+    return -1 if data is None else decode(data).broker_id
+
+
+def _handed_out(stage: Stage) -> list[HandedOut]:
+    return [fact for fact in stage.history.facts if isinstance(fact, HandedOut)]
+
+
+def _data(stage: Stage, path: str) -> bytes | None:
+    tree = stage.world.zookeeper.tree
+    return (tree.get(path)[0] or b"") if tree.exists(path) is not None else None

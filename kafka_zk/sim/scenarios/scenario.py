@@ -1,0 +1,188 @@
+"""A scenario as text: what it teaches, what happens, what is expected, and the trace that it had when it was written.
+
+    # An ordinary start                       the first line is the title; what follows, up to an empty line, the lesson
+    #
+    # What one learns from it.
+
+    old rule every_controller_is_obeyed       it is played twice: first without a safeguard of the product, then with it
+    brokers 3
+    # What a reader should look at now.       shown where it stands
+    expect broker-1 is the controller
+    [old] expect the judges find nothing      only with the old rule; [ours]: only with the safeguard
+
+    === with the old rule                     from here on: the trace, which ``kafka-zk replay --write`` writes
+
+Tests: tests/sim/test_scenarios.py.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafka_zk.sim.campaign.plan import Fault
+from kafka_zk.sim.campaign.run import TARGETS
+from kafka_zk.sim.scenarios.conditions import CONDITIONS, JUDGES
+from kafka_zk.sim.scenarios.old_rules import OLD_RULES
+from kafka_zk.sim.scenarios.statements import Phrase, ScenarioError, matched, nearest
+from kafka_zk.sim.scenarios.verbs import VERBS
+
+TRACE_MARK = "==="
+OLD, OURS = "old", "ours"
+PLAYS = {OLD: "with the old rule", OURS: "with our rule"}
+_ONLY = re.compile(r"\[(old|ours)\] +(.+)")
+_FIRST_SEED = 1
+
+
+class Statement(NamedTuple):
+    """``only``: the play for which it is meant; None for both. ``condition``: that of an expectation or a wait."""
+
+    line: int
+    text: str
+    only: str | None
+    phrase: Phrase
+    slots: Mapping[str, Any]
+    condition: "Condition | None"
+
+
+class Condition(NamedTuple):
+    text: str
+    phrase: Phrase
+    slots: Mapping[str, Any]
+
+
+class Note(NamedTuple):
+    """What the author says to the reader at this place."""
+
+    line: int
+    text: str
+
+
+class Campaign(NamedTuple):
+    """The run of a seed, with these faults instead of its own."""
+
+    seed: int
+    plan: tuple[Fault, ...]
+
+
+class Scenario(NamedTuple):
+    """``script``: in order. ``trace``: the lines below the first mark, none if it was never written."""
+
+    title: str
+    lesson: tuple[str, ...]
+    seed: int
+    old_rule: str | None
+    campaign: Campaign | None
+    script: tuple[Statement | Note, ...]
+    source: tuple[str, ...]
+    trace: tuple[str, ...]
+
+    @property
+    def plays(self) -> tuple[str, ...]:
+        """Those to play, in order."""
+        return (OLD, OURS) if self.old_rule else (OURS,)
+
+
+def parse(text: str) -> Scenario:
+    """Raises: ScenarioError."""
+    lines = text.splitlines()
+    end = next((number for number, line in enumerate(lines) if line.startswith(TRACE_MARK)), len(lines))
+    source, trace = lines[:end], lines[end:]
+    title, lesson, first = _beginning(source)
+    reader = _Reader()
+    for number, line in enumerate(source[first:], first + 1):
+        reader.take(number, line.strip())
+    if not any(isinstance(each, Statement) for each in reader.script) and reader.seed_line == 0:
+        raise ScenarioError(0, "nothing happens in this scenario: it has no statements")
+    campaign = Campaign(reader.seed, tuple(sorted(reader.plan))) if reader.seed_line else None
+    return Scenario(
+        title, lesson, reader.seed, reader.old_rule, campaign, tuple(reader.script), tuple(source), tuple(trace)
+    )
+
+
+def with_trace(scenario: Scenario, trace: Iterable[str]) -> str:
+    """The file again, with another trace."""
+    source = "\n".join(scenario.source).rstrip()
+    return f"{source}\n\n" + "\n".join(trace) + "\n"
+
+
+def of_campaign(seed: int, plan: Sequence[Fault], old_rule: str | None, found: str) -> str:
+    """The run of a seed as a scenario: what the judges found, and the faults that it takes."""
+    rule = [f"old rule {old_rule}"] if old_rule else []
+    faults = [f"fault {fault}" for fault in plan]
+    head = [f"# Seed {seed}: {found}", "", *rule, f"play seed {seed}", *faults]
+    ours = "expect the judges find nothing"
+    expected = ["[old] expect not the judges find nothing", f"[ours] {ours}"] if old_rule else [ours]
+    return "\n".join([*head, *expected, ""])
+
+
+def _beginning(source: Sequence[str]) -> tuple[str, tuple[str, ...], int]:
+    """The title, the lesson, and how many lines they take."""
+    if not source or not source[0].startswith("# "):
+        raise ScenarioError(1, "the first line is the title: # and what the scenario is called")
+    count = next((number for number, line in enumerate(source) if not line.startswith("#")), len(source))
+    lesson = [line[1:].strip() for line in source[1:count]]
+    return source[0][2:].strip(), tuple(lesson[1:] if lesson and not lesson[0] else lesson), count
+
+
+class _Reader:
+    """Takes line after line."""
+
+    def __init__(self) -> None:
+        self.seed = _FIRST_SEED
+        self.seed_line = 0
+        self.old_rule: str | None = None
+        self.plan: list[Fault] = []
+        self.script: list[Statement | Note] = []
+
+    def take(self, line: int, text: str) -> None:
+        if text.startswith("#"):
+            self.script.append(Note(line, text[1:].strip()))
+        elif text.startswith("old rule "):
+            self._take_old_rule(line, text.removeprefix("old rule ").strip())
+        elif text.startswith(("seed ", "play seed ")):
+            self._take_seed(line, text)
+        elif text.startswith("fault "):
+            self._take_fault(line, text.removeprefix("fault "))
+        elif text:
+            self.script.append(self._statement(line, text))
+
+    def _take_old_rule(self, line: int, name: str) -> None:
+        if name not in OLD_RULES:
+            near = nearest(name, OLD_RULES)
+            known = f'did you mean "{near}"?' if near else f"there are: {', '.join(OLD_RULES)}"
+            raise ScenarioError(line, f"there is no old rule {name}; {known}")
+        self.old_rule = name
+
+    def _take_seed(self, line: int, text: str) -> None:
+        number = text.rpartition("seed ")[2]
+        if not re.fullmatch(r"\d{1,9}", number):
+            raise ScenarioError(line, f'"{number}" is no seed, which is a number of at most nine digits')
+        if any(isinstance(each, Statement) for each in self.script):
+            raise ScenarioError(line, "the seed has to stand before everything that happens")
+        self.seed = int(number)
+        if text.startswith("play"):
+            self.seed_line = line
+
+    def _take_fault(self, line: int, text: str) -> None:
+        if not self.seed_line:
+            raise ScenarioError(line, 'a fault belongs to the run of a seed: "play seed 7" has to stand before it')
+        try:
+            fault = Fault.parse(text)
+        except ValueError as error:
+            raise ScenarioError(line, str(error)) from None
+        if fault.target not in TARGETS:
+            raise ScenarioError(line, f"nobody is called {fault.target}; there are: {', '.join(TARGETS)}")
+        self.plan.append(fault)
+
+    def _statement(self, line: int, text: str) -> Statement:
+        found = _ONLY.fullmatch(text)
+        only, rest = (found[1], found[2]) if found else (None, text)
+        if only is not None and self.old_rule is None:
+            raise ScenarioError(line, f'[{only}] needs a line "old rule …" before it')
+        phrase, slots = matched(VERBS, rest, line)
+        condition = None
+        if "condition" in slots:
+            condition = Condition(slots["condition"], *matched(CONDITIONS | JUDGES, slots["condition"], line))
+        if self.seed_line and (condition is None or condition.phrase not in JUDGES):
+            raise ScenarioError(line, 'the run of a seed has only faults and "expect the judges find nothing"')
+        return Statement(line, text, only, phrase, slots, condition)

@@ -1,0 +1,224 @@
+"""Where a scenario is played: a world with its brokers, clients by name, and what they did.
+
+``verbs`` act on it, ``conditions`` look at it. What a scenario asks of it that cannot be is a ``StageError``, in words
+for its author. Tests: tests/sim/test_scenarios.py.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from kafka_zk.base.events import Event
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.admin import NewTopic
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.consumer.reader import Reader
+from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.znodes.topics import TOPICS
+from kafka_zk.sim.campaign.run import BROKER, LIVENESS_MS
+from kafka_zk.sim.judges import broker_group
+from kafka_zk.sim.judges import cluster as judges
+from kafka_zk.sim.machine.scheduler import Stuck
+from kafka_zk.sim.world.clients import (
+    BROKER_GROUP,
+    SimBrokerMember,
+    SimGroupMember,
+    SimMember,
+    SimProducer,
+    make_admin,
+    watch_offsets,
+)
+from kafka_zk.sim.world.history import Found, History, Lifted, Sent
+from kafka_zk.sim.world.world import SimBroker, World
+from kafka_zk.sim.zookeeper.client import SimClient
+
+READ_MS = 20_000
+"""How long the judges try to read a partition."""
+ADMIN_MS = 3_000
+"""When an administrator's client tries another broker."""
+_TOOL_SESSION_MS = 600_000
+
+
+class StageError(Exception):
+    """Cannot be done, or was not so in time; the message is one sentence."""
+
+
+class Stage:
+    """Use it within ``with stage.world:``."""
+
+    def __init__(self, seed: int) -> None:
+        self.history = History()
+        self.world = World(seed, self._observed)
+        self.members: dict[str, SimGroupMember] = {}
+        self.joined: Counter[str] = Counter()
+        self.producers: dict[str, SimProducer] = {}
+        self._admin: Any = None
+        self._tool: SimClient | None = None
+
+    # -- who is there ---------------------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> list[str]:
+        return [broker.name for broker in self.world.brokers.values()] + [*self.members, *self.producers]
+
+    def broker(self, name: str) -> SimBroker:
+        """Raises: StageError."""
+        for broker in self.world.brokers.values():
+            if broker.name == name:
+                return broker
+        raise StageError(f"no broker is called {name}; there are: {self._listed(self.world.brokers.values())}")
+
+    def process(self, name: str) -> SimBroker | SimGroupMember:
+        """What can be paused and killed. Raises: StageError."""
+        if name in self.members:
+            return self.members[name]
+        if name in self.producers:
+            raise StageError(f"{name} is a producer: only brokers and members can be paused or killed")
+        if name not in self.names:
+            raise StageError(f"nobody is called {name}; there are: {', '.join(self.names) or 'none yet'}")
+        return self.broker(name)
+
+    def client(self, name: str) -> SimClient:
+        """The ZooKeeper client of a broker or member. Raises: StageError."""
+        client = self.process(name).client
+        if client is None:
+            raise StageError(f"{name} has no session with ZooKeeper")
+        return client
+
+    def member(self, name: str) -> SimGroupMember:
+        """Raises: StageError."""
+        if name not in self.members:
+            raise StageError(f"no member is called {name}; there are: {', '.join(self.members) or 'none yet'}")
+        return self.members[name]
+
+    @property
+    def tool(self) -> SimClient:
+        """The ZooKeeper client of an administrator's tool, whose session lasts."""
+        if self._tool is None:
+            self._tool = self.world.zookeeper.client("tool", session_timeout_ms=_TOOL_SESSION_MS)
+        return self._tool
+
+    @staticmethod
+    def _listed(brokers: Any) -> str:
+        return ", ".join(broker.name for broker in brokers) or "none yet"
+
+    # -- what is done ---------------------------------------------------------------------------------------------
+
+    def start_brokers(self, count: int) -> None:
+        """One after the other, so that the first is the controller. Raises: StageError."""
+        if self.world.brokers:
+            raise StageError("the brokers are there already")
+        if not 1 <= count <= 9:
+            raise StageError(f"{count} brokers: from 1 to 9 can be played")
+        for number in range(1, count + 1):
+            self.world.broker(number, **{key.replace(".", "_"): value for key, value in BROKER.items()}).start()
+            self.until(f"broker-{number} starts", lambda: all(each.is_started for each in self.world.brokers.values()))
+        self.world.run_for(500)
+
+    def create_topic(self, topic: str, partition_count: int, broker: str | None = None) -> None:
+        """On one broker, or spread over all."""
+        assignment = None
+        if broker is not None:
+            number = self.broker(broker).broker_id
+            assignment = {partition: [number] for partition in range(partition_count)}
+        wanted = NewTopic(topic, assignment=assignment) if assignment else NewTopic(topic, partition_count, 1)
+        self.wait_for(self.admin().create_topics([wanted]))
+        partitions = [TopicPartition(topic, number) for number in range(partition_count)]
+        watch_offsets(self.world, self.tool, partitions, self.history)
+
+    def produce(self, name: str, tp: TopicPartition, values: list[str]) -> None:
+        if name not in self.producers:
+            self.producers[name] = SimProducer(self.world, name, list, self.history)
+            self.producers[name].is_stopping = True  # it sends what it is told to, nothing by itself
+        for value in values:
+            self.producers[name].send(tp, f"{name}:{value}")
+
+    def join(self, name: str, make: Callable[[], SimGroupMember]) -> None:
+        """Raises: StageError."""
+        if name in self.members and not self.members[name].is_over:
+            raise StageError(f"{name} is a member already")
+        if name in self.members:
+            self.world.graves.append(self.members[name])
+        self.joined[name] += 1
+        self.members[name] = make()
+
+    def admin(self) -> Any:
+        if not self.world.brokers:
+            raise StageError('there is no broker yet: "brokers 3" starts some')
+        if self._admin is None:
+            self._admin = make_admin(self.world, self.world.process("admin"), request_timeout_ms=ADMIN_MS)
+        return self._admin
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def wait_for(self, work: Any, limit_ms: float = LIVENESS_MS) -> Any:
+        """Raises: StageError for what fails or is not done in time."""
+        try:
+            return self.world.run(work, limit_ms)
+        except (KafkaError, RegistryError, Stuck) as error:
+            raise StageError(str(error) or type(error).__name__) from None
+
+    def until(self, what: str, condition: Callable[[], object], limit_ms: float = LIVENESS_MS) -> None:
+        """Raises: StageError."""
+        try:
+            self.world.until(condition, limit_ms)
+        except Stuck:
+            raise StageError(f"not so within {limit_ms / 1000:g} s: {what}") from None
+
+    # -- what the judges say --------------------------------------------------------------------------------------
+
+    def violations(self) -> list[str]:
+        """Everything that was promised and is not so, now."""
+        facts = self.history.facts
+        logs: dict[TopicPartition, list[Found]] = {}
+        broken = []
+        for tp in self._partitions():
+            try:
+                logs[tp] = self.world.run(self._read(tp), READ_MS)
+            except Stuck:
+                broken.append(f"{tp} cannot be read: nobody serves it for {READ_MS / 1000:g} s")
+            except KafkaError as error:
+                broken.append(f"{tp} cannot be read: {error}")
+        topics = {tp.topic for tp in logs}
+        broken += judges.records(facts, logs, topics) + judges.seen(facts, logs, topics)
+        broken += judges.controllers(facts) + judges.epochs(facts)
+        broken += judges.group(facts, None)
+        broken += broker_group.generations(facts, BROKER_GROUP, [])
+        return broken + [f"an error that nobody handled: {failure}" for failure in self.world.failures]
+
+    def _partitions(self) -> list[TopicPartition]:
+        """Of all topics that clients use."""
+        tree = self.world.zookeeper.tree
+        topics = tree.children(TOPICS)[0] if tree.exists(TOPICS) is not None else []
+        written = {fact.tp for fact in self.history.facts if isinstance(fact, Sent)}
+        return sorted(tp for tp in written if tp.topic in topics)
+
+    async def _read(self, tp: TopicPartition) -> list[Found]:
+        process = self.world.process("reader")
+        reader = Reader(
+            process,
+            connect=self.world.connect_from(process),
+            bootstrap_servers=self.world.bootstrap,
+            request_timeout_ms=READ_MS // 2,
+        )
+        try:
+            ends = await reader.end_offsets([tp])
+            reader.assign({tp: "earliest"})
+            found: list[Found] = []
+            async for records in reader.batches(ends):
+                found += [Found(record.tp, record.offset, (record.value or b"").decode()) for record in records]
+            return found
+        finally:
+            await reader.close()
+
+    def _observed(self, event: Event) -> None:
+        self.history.add(Lifted(self.world.now_ms, event.actor, event))
+
+
+def zookeeper_member(stage: Stage, name: str, topic: str) -> SimMember:
+    return SimMember(stage.world, name, topic, stage.history, stage.joined[name])
+
+
+def broker_member(stage: Stage, name: str, topic: str) -> SimBrokerMember:
+    return SimBrokerMember(stage.world, name, topic, stage.history, "range")
+

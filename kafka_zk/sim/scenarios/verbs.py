@@ -1,0 +1,246 @@
+"""What can happen in a scenario: a phrase for each, and what it does on the stage.
+
+A new one is a function here. Tests: tests/sim/test_scenarios.py.
+"""
+
+from collections.abc import Callable, Iterable
+
+from twisted.internet.defer import ensureDeferred
+
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.client import Create, SetData
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.sim.scenarios.stage import Stage, StageError, broker_member, zookeeper_member
+from kafka_zk.sim.scenarios.statements import Phrase
+from kafka_zk.sim.world.history import Chosen
+
+Act = Callable[..., None]
+VERBS: dict[Phrase, Act] = {}
+
+
+def phrase(text: str) -> Callable[[Act], Act]:
+    """The function is called with the stage and what stands in the slots."""
+
+    def enter(act: Act) -> Act:
+        VERBS[Phrase(text)] = act
+        return act
+
+    return enter
+
+
+# -- the cluster and its clients ----------------------------------------------------------------------------------
+
+
+@phrase("brokers {count}")
+def brokers(stage: Stage, count: int) -> None:
+    """Start that many, one after the other: broker-1 is the controller."""
+    stage.start_brokers(count)
+
+
+@phrase("topic {topic} with {count} partition(s)")
+def topic(stage: Stage, topic: str, count: int) -> None:
+    """Create a topic, spread over the brokers; its records are durable before they are acknowledged."""
+    stage.create_topic(topic, count)
+
+
+@phrase("topic {topic} with {count} partition(s) on {broker}")
+def topic_on(stage: Stage, topic: str, count: int, broker: str) -> None:
+    """The same, with all of its partitions on one broker."""
+    stage.create_topic(topic, count, broker)
+
+
+@phrase("delete topic {topic}")
+def delete_topic(stage: Stage, topic: str) -> None:
+    """Order it in ZooKeeper, as the tools of that era did; the controller carries it out."""
+    stage.wait_for(TopicRegistry(stage.tool).request_deletion(topic))
+
+
+@phrase("{producer} sends {values} to {tp}")
+def sends(stage: Stage, producer: str, values: list[str], tp: TopicPartition) -> None:
+    """Records of these values, by an idempotent producer with acks=all; it does not wait for the answers."""
+    stage.admin()
+    stage.produce(producer, tp, values)
+
+
+@phrase("{member} joins the ZooKeeper group of {topic}")
+def joins_zookeeper_group(stage: Stage, member: str, topic: str) -> None:
+    """A new member of the group that ZooKeeper coordinates; it reads and commits every half second."""
+    stage.admin()
+    stage.join(member, lambda: zookeeper_member(stage, member, topic))
+
+
+@phrase("{member} joins the broker's group of {topic}")
+def joins_broker_group(stage: Stage, member: str, topic: str) -> None:
+    """The same of the group that a broker coordinates."""
+    stage.admin()
+    stage.join(member, lambda: broker_member(stage, member, topic))
+
+
+@phrase("{member} commits {tp} at {offset}")
+def commits(stage: Stage, member: str, tp: TopicPartition, offset: int) -> None:
+    """Its program commits by itself; nobody waits for the answer."""
+    consumer = stage.member(member).consumer
+    stage.history.add(Chosen(stage.world.now_ms, member, tp, offset))
+    ensureDeferred(consumer.commit({tp: offset})).addErrback(stage.world.failed)
+
+
+@phrase("{member} leaves")
+def leaves(stage: Stage, member: str) -> None:
+    """In an orderly way."""
+    ensureDeferred(stage.member(member).close()).addErrback(stage.world.failed)
+
+
+# -- processes ----------------------------------------------------------------------------------------------------
+
+
+@phrase("pause {name}")
+def pause(stage: Stage, name: str) -> None:
+    """SIGSTOP: it does nothing, and what comes for it waits."""
+    stage.process(name).pause()
+
+
+@phrase("resume {name}")
+def resume(stage: Stage, name: str) -> None:
+    """SIGCONT: its own timers come first, so it acts before it hears what happened meanwhile."""
+    stage.process(name).resume()
+
+
+@phrase("kill {name}")
+def kill(stage: Stage, name: str) -> None:
+    """SIGKILL: what it wrote is in the page cache; its connections are closed."""
+    stage.process(name).kill()
+
+
+@phrase("cut the power of {broker}")
+def power(stage: Stage, broker: str) -> None:
+    """It is gone with everything that was not synced, and nobody is told."""
+    stage.broker(broker).lose_power()
+
+
+@phrase("stop {broker}")
+def stop(stage: Stage, broker: str) -> None:
+    """A clean shutdown."""
+    target = stage.broker(broker)
+    if not target.is_started:
+        raise StageError(f"{broker} does not run")
+    stage.wait_for(target.stop())
+
+
+@phrase("start {broker}")
+def start(stage: Stage, broker: str) -> None:
+    """A broker that was killed or stopped; it goes on with its disk. It takes a moment until it serves."""
+    target = stage.broker(broker)
+    if target.is_alive:
+        raise StageError(f"{broker} runs already")
+    target.start()
+
+
+# -- ZooKeeper ----------------------------------------------------------------------------------------------------
+
+
+@phrase("expire the session of {name}")
+def expire(stage: Stage, name: str) -> None:
+    """ZooKeeper ends it now; its process learns it a little later."""
+    stage.world.zookeeper.expire(stage.client(name))
+
+
+@phrase("break the connection of {name} to ZooKeeper")
+def break_connection(stage: Stage, name: str) -> None:
+    """It reconnects by itself, in the same session; its watches are gone."""
+    stage.client(name).disconnect()
+
+
+@phrase("cut {name} off from ZooKeeper")
+def cut_off(stage: Stage, name: str) -> None:
+    """The connection breaks, and no other can be made until it is let through again."""
+    stage.client(name).cut()
+
+
+@phrase("let {name} through to ZooKeeper")
+def let_through(stage: Stage, name: str) -> None:
+    """The end of it."""
+    stage.client(name).heal()
+
+
+@phrase("lose the answer to the next request of {name} to ZooKeeper")
+def lose_answer(stage: Stage, name: str) -> None:
+    """ZooKeeper carries it out, and the connection breaks before the answer is there."""
+    stage.client(name).lose_request(applied=True)
+
+
+@phrase("write {data} to znode {path}")
+def write_znode(stage: Stage, data: str, path: str) -> None:
+    """As somebody with a ZooKeeper shell would; the znode is made if it is not there."""
+    raw = data.encode()
+    there = stage.world.zookeeper.tree.exists(path) is not None
+    stage.wait_for(stage.tool.multi([SetData(path, raw) if there else Create(path, raw)]))
+
+
+@phrase("delete znode {path}")
+def delete_znode(stage: Stage, path: str) -> None:
+    """The same."""
+    stage.wait_for(stage.tool.delete(path))
+
+
+# -- the network --------------------------------------------------------------------------------------------------
+
+
+@phrase("delay what {name} sends by {duration}")
+def delay(stage: Stage, name: str, duration: int) -> None:
+    """Until the network heals."""
+    _check_names(stage, name)
+    stage.world.network.slow_down(name, duration / 1000)
+
+
+@phrase("hold back what {name} sends to {other}")
+def hold_back(stage: Stage, name: str, other: str) -> None:
+    """Nothing gets through, and neither side is told; it is delivered when the network heals."""
+    _check_names(stage, name, other)
+    stage.world.network.cut(name, other)
+
+
+@phrase("heal the network")
+def heal(stage: Stage) -> None:
+    """What was held back is delivered now."""
+    stage.world.network.heal()
+
+
+# -- time ---------------------------------------------------------------------------------------------------------
+
+
+@phrase("wait {duration}")
+def wait(stage: Stage, duration: int) -> None:
+    """Let virtual time pass: ``wait 10 s``, ``wait 500 ms``."""
+    stage.world.run_for(duration)
+
+
+@phrase("wait until {condition}")
+@phrase("wait until {condition} within {duration}")
+def wait_until(stage: Stage, condition: Callable[[], bool], duration: int = 60_000) -> None:
+    """At most 60 s, if nothing else is said."""
+    stage.until("this", condition, duration)
+
+
+@phrase("expect not {condition}")
+def expect_not(stage: Stage, condition: Callable[[], bool]) -> None:
+    """As ``expect``."""
+    if condition():
+        raise StageError("it is so")
+
+
+@phrase("expect {condition}")
+def expect(stage: Stage, condition: Callable[[], bool]) -> None:
+    """It has to be so now; the scenario goes on either way, and has failed if it is not."""
+    if not condition():
+        raise StageError("it is not so")
+
+
+def _check_names(stage: Stage, *names: str) -> None:
+    for each in names:
+        if each not in stage.names:
+            raise StageError(f"nobody is called {each}; there are: {', '.join(stage.names) or 'none yet'}")
+
+
+def described() -> Iterable[tuple[str, str]]:
+    """Each phrase and what it does, for people."""
+    return [(each.text, (act.__doc__ or "").strip()) for each, act in VERBS.items()]

@@ -1,0 +1,309 @@
+"""Clients of the simulated world: producers that number their records, members of a ZooKeeper group and of a group of
+the broker, an administrator.
+
+Each lives in a process of its own, is killed and paused with it, and writes what it saw into the history.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Iterable
+from random import Random
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred, succeed
+from twisted.python.failure import Failure
+
+from kafka_zk.base.events import Event
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.admin import Admin
+from kafka_zk.clients.connection.errors import ClientClosed, KafkaError, NoBrokersAvailable
+from kafka_zk.clients.connection.waiting import sleep
+from kafka_zk.clients.consumer.consumer import Consumer
+from kafka_zk.clients.consumer.errors import CommitRefused
+from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.clients.consumer.zookeeper_consumer import ZookeeperConsumer
+from kafka_zk.clients.producer.future import RecordMetadata
+from kafka_zk.clients.producer.producer import Producer
+from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.client.watches import DataWatcher
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.sim.machine.process import Process
+from kafka_zk.sim.world.history import Acked, Committed, HandedOut, History, Lifted, Refused, Sent, Stored
+from kafka_zk.sim.world.world import SESSION_TIMEOUT_MS, World
+from kafka_zk.sim.zookeeper.client import SimClient
+
+GROUP = "g"
+BROKER_GROUP = "broker-group"
+SEND_EVERY_S = (0.02, 0.2)
+KEYS = 5
+
+
+def key_of(value: str, keys: int = KEYS) -> str:
+    """Of a record: its number decides, so that keys come again, whoever sends them."""
+    number = value.rpartition(":")[2]
+    return f"key-{int(number) % keys}" if number.isdecimal() else value
+
+
+class SimProducer:
+    """Sends records of numbered values to random partitions, idempotently and with acks=all, as long as it lives.
+
+    ``every_s``: least and greatest time between two records. ``key_of``: from a value. ``acknowledged`` is told of each
+    record at the moment at which the producer hears of it.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        partitions: Callable[[], list[TopicPartition]],
+        history: History,
+        every_s: tuple[float, float] = SEND_EVERY_S,
+        key_of: Callable[[str], str] = key_of,
+    ) -> None:
+        self.name = name
+        self._every_s = every_s
+        self._key_of = key_of
+        self._world = world
+        self._partitions = partitions
+        self._history = history
+        self._random = Random(f"{world.seed} {name} choices")
+        self._number = 0
+        self.waiting = 0
+        self.is_stopping = False
+        self.acknowledged: Callable[[Acked], None] = lambda fact: None
+        self.process = world.process(name)
+        self._make()
+        self.process.callLater(self._random.uniform(*self._every_s), self._send)
+
+    def _make(self) -> None:
+        self._producer = Producer(
+            self.process,
+            connect=self._world.connect_from(self.process),
+            clock=self.process,
+            bootstrap_servers=self._world.bootstrap,
+            linger_ms=5,
+            delivery_timeout_ms=30_000,
+            request_timeout_ms=5_000,
+            max_block_ms=20_000,
+        )
+
+    def _send(self) -> None:
+        if self.is_stopping:
+            return
+        partitions = self._partitions()
+        if partitions:
+            self.send(self._random.choice(partitions))
+        self.process.callLater(self._random.uniform(*self._every_s), self._send)
+
+    def send(self, tp: TopicPartition, value: str | None = None) -> None:
+        """One record more: of the value given, or of the next number."""
+        self._number += 1
+        value = value or f"{self.name}:{self._number}"
+        self.waiting += 1
+        self._history.add(Sent(self._world.now_ms, self.name, tp, value))
+        producer = self._producer
+        sent = producer.send(tp.topic, value.encode(), key=self._key_of(value).encode(), partition=tp.partition)
+
+        def acked(metadata: RecordMetadata) -> None:
+            self.waiting -= 1
+            fact = Acked(self._world.now_ms, self.name, tp, value, metadata.offset)
+            self._history.add(fact)
+            self.acknowledged(fact)
+
+        def failed(failure: Failure) -> None:
+            self.waiting -= 1
+            failure.trap(KafkaError, ClientClosed)
+            self._history.add(Refused(self._world.now_ms, self.name, tp, value, failure.getErrorMessage()))
+            if producer.intake.refusal is not None and producer is self._producer and not self.is_stopping:
+                self._make()  # it cannot go on: as a program does that makes a new one
+
+        sent.addCallbacks(acked, failed).addErrback(self._world.failed)
+
+    def close(self) -> Any:
+        """Stop sending, deliver what is under way."""
+        self.is_stopping = True
+        return ensureDeferred(self._producer.close())
+
+    def kill(self) -> None:
+        self.is_stopping = True
+        self.process.kill()
+        self._world.network.killed(self.process)
+
+
+class SimGroupMember(ABC):
+    """A member of a group in a process of its own, that takes its time over what it gets."""
+
+    client: SimClient | None = None
+    """Of ZooKeeper; None: it knows nothing of that."""
+    consumer: ZookeeperConsumer | Consumer
+
+    def __init__(self, world: World, name: str, history: History) -> None:
+        self.name = name
+        self._world = world
+        self._history = history
+        self._random = Random(f"{world.seed} {name} choices")
+        self.process: Process = world.process(name)
+        self.is_over = False
+
+    def _join(self, topic: str) -> None:
+        self.consumer.subscribe([topic])
+        self.process.callLater(0, self._begin)
+
+    def _begin(self) -> None:
+        ensureDeferred(self._read()).addErrback(self._world.failed)
+
+    @abstractmethod
+    async def _read(self) -> None:
+        """Take records until the consumer is closed."""
+
+    def close(self) -> Any:
+        """Leave the group."""
+        return ensureDeferred(self.consumer.close())
+
+    def pause(self) -> None:
+        self.process.pause()
+        if self.client is not None:
+            self.client.pause()
+
+    def resume(self) -> None:
+        self.process.resume()
+        if self.client is not None and self.process.is_alive:  # or what it did first was to end
+            self.client.resume()
+
+    def kill(self) -> None:
+        self.is_over = True
+        self.process.kill()
+        if self.client is not None:
+            self.client.pause()
+        self._world.network.killed(self.process)
+
+
+class SimMember(SimGroupMember):
+    """A member of a group through ZooKeeper.
+
+    ``number``: of the processes that had this name, which tells them apart in the group.
+    """
+
+    client: SimClient
+    consumer: ZookeeperConsumer
+
+    def __init__(self, world: World, name: str, topic: str, history: History, number: int = 1) -> None:
+        super().__init__(world, name, history)
+        self.client = world.zookeeper.client(name, session_timeout_ms=SESSION_TIMEOUT_MS)
+        self.consumer = ZookeeperConsumer(
+            self.process,
+            observe=self._observed,
+            open_client=lambda: succeed(self.client),
+            connect=world.connect_from(self.process),
+            clock=self.process,
+            random=Random(f"{world.seed} {name}"),
+            group_id=GROUP,
+            consumer_id=name if number == 1 else f"{name}-{number}",
+            zookeeper_connect="simulated:2181",
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=500,
+            client_id=name,
+        )
+        self._join(topic)
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                for record in await self.consumer.poll(500):
+                    value = record.value.decode()
+                    actor = self.consumer.consumer_id
+                    self._history.add(HandedOut(self._world.now_ms, actor, record.tp, record.offset, value))
+                await sleep(self.process, self._random.choice((0, 0, 0.01, 0.2)))
+        except ClientClosed:
+            self.is_over = True
+        except RegistryError as error:  # it can no longer be a member, and a program would end
+            self._world.note(f"{self.name} ends: {error}")
+            self.kill()
+
+    def _observed(self, event: Event) -> None:
+        self._history.add(Lifted(self._world.now_ms, self.name, event))
+
+
+class SimBrokerMember(SimGroupMember):
+    """A member of a group of the broker. What it was given it commits by the clock, and now and then by itself."""
+
+    consumer: Consumer
+
+    def __init__(self, world: World, name: str, topic: str, history: History, assignor: str) -> None:
+        super().__init__(world, name, history)
+        process = self.process
+        self.consumer = Consumer(
+            process,
+            connect=world.connect_from(process),
+            lease_clock_ms=lambda: process.seconds() * 1000,
+            group_id=BROKER_GROUP,
+            client_id=name,
+            bootstrap_servers=world.bootstrap,
+            partition_assignment_strategy=assignor,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            heartbeat_interval_ms=1_500,
+            max_poll_interval_ms=10_000,
+            request_timeout_ms=5_000,
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=500,
+        )
+        self._join(topic)
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                try:
+                    records = await self.consumer.poll(500)
+                except NoBrokersAvailable:
+                    await sleep(self.process, 0.5)
+                    continue
+                self._note(records)
+                if records and self._random.random() < 0.1:
+                    await self._commit({record.tp: record.offset + 1 for record in records})
+                await sleep(self.process, self._random.choice((0, 0, 0.01, 0.2)))
+        except ClientClosed:
+            self.is_over = True
+
+    def _note(self, records: list[ConsumerRecord]) -> None:
+        for record in records:
+            assert record.value is not None
+            self._history.add(
+                HandedOut(
+                    self._world.now_ms, self.actor, record.tp, record.offset, record.value.decode(), self.generation
+                )
+            )
+
+    async def _commit(self, offsets: dict[TopicPartition, int]) -> None:
+        refused: Container[TopicPartition] = ()
+        try:
+            await self.consumer.commit(offsets)
+        except CommitRefused as refusal:
+            refused = refusal.reasons
+        for tp, offset in offsets.items():
+            if tp not in refused:
+                self._history.add(Committed(self._world.now_ms, self.name, tp, offset))
+
+    @property
+    def actor(self) -> str:
+        """Its id in the group."""
+        return self.consumer.group_metadata().member_id
+
+    @property
+    def generation(self) -> int:
+        return self.consumer.group_metadata().generation_id
+
+
+def watch_offsets(world: World, tool: SimClient, partitions: Iterable[TopicPartition], history: History) -> None:
+    """Keep what the ZooKeeper group commits of these partitions."""
+
+    def stored(tp: TopicPartition, data: bytes | None) -> None:
+        if data is not None:
+            history.add(Stored(world.now_ms, tp, int(data)))
+
+    for tp in partitions:
+        path = znodes.offset_path(GROUP, *tp)
+        DataWatcher(tool, path, lambda data, stat, tp=tp: stored(tp, data))  # type: ignore[misc]
+
+
+def make_admin(world: World, process: Process, **options: Any) -> Admin:
+    """An administrator's client in a process."""
+    return Admin(process, connect=world.connect_from(process), bootstrap_servers=world.bootstrap, **options)

@@ -1,0 +1,279 @@
+"""The simulated world: brokers as they are, on a simulated clock, network, disk and ZooKeeper, in one process.
+
+Everything that is random comes from the seed, everything that takes time takes it from the scheduler. A world is a
+context manager, since the disk stands in place of the operating system's files meanwhile. What a process raises, and
+what nobody looked at (an error in a Deferred), is in ``failures``. Tests: tests/sim/test_campaign.py.
+"""
+
+import gc
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import cache, partial
+from random import Random
+from types import CoroutineType, TracebackType
+from typing import Any, cast
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
+from twisted.python.failure import Failure
+
+from kafka_zk.base.events import Event
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.process.machine import Machine
+from kafka_zk.network.client import Connect, connect
+from kafka_zk.sim.machine.disk import SimDisk
+from kafka_zk.sim.machine.helpers import SimHelpers
+from kafka_zk.sim.machine.network import SimNetwork
+from kafka_zk.sim.machine.process import Process
+from kafka_zk.sim.machine.scheduler import Scheduler
+from kafka_zk.sim.zookeeper.client import SimClient
+from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
+from kafka_zk.storage.files import files
+
+EPOCH_MS = 1_700_000_000_000
+PORT = 9092
+SESSION_TIMEOUT_MS = 6_000
+
+
+class SimBroker:
+    """A broker of the world: one folder and one id; a process at a time."""
+
+    def __init__(self, world: "World", broker_id: int, properties: Mapping[str, str]) -> None:
+        self.world = world
+        self.broker_id = broker_id
+        self.name = f"broker-{broker_id}"
+        self.folder = f"/{self.name}"
+        self.properties = {
+            "broker.id": str(broker_id),
+            "listeners": f"PLAINTEXT://{self.name}:{PORT}",
+            "log.dirs": f"{self.folder}/data",
+            "zookeeper.connect": "simulated:2181",
+            **properties,
+        }
+        self.starts = 0
+        self.process: Process | None = None
+        self.client: SimClient | None = None
+        self.broker: Broker | None = None
+        self.is_started = False
+        self.start_error: Failure | None = None
+        self.gave_up = False
+        self.power_lost: Callable[[], None] = lambda: None
+        """Called when the machine loses its power."""
+
+    @property
+    def has_given_up(self) -> bool:
+        """It ended by itself: it could not start, or could not go on."""
+        return not self.is_alive and self.gave_up
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process is not None and self.process.is_alive
+
+    def start(self) -> None:
+        """Begin to start it; ``is_started`` says when it serves."""
+        assert not self.is_alive, f"{self.name} runs"
+        self.starts += 1
+        self.world.graves += [self.broker, self.client]
+        process = self.process = self.world.process(self.name)
+        self.client = self.world.zookeeper.client(self.name, session_timeout_ms=SESSION_TIMEOUT_MS)
+        config, _ = KafkaConfig.from_properties(self.properties)
+        self.is_started = False
+        self.gave_up = False
+        self.start_error = None
+        helpers = SimHelpers(process, Random(f"{self.world.seed} {self.name} {self.starts} helpers"))
+        machine = Machine(
+            process,
+            process,
+            process.run_in_thread,
+            helpers.when_readable,
+            Random(f"{self.world.seed} {self.name} {self.starts}"),
+            self.world.connect_from(process),
+            self.world.network.open_port(process),
+            helpers.start,
+        )
+        broker = self.broker = Broker(machine, config, self.client, self._gave_up, observe=self.world.observed)
+        process.callLater(0, self._begin, broker)
+
+    def _begin(self, broker: Broker) -> None:
+        ensureDeferred(broker.start()).addCallbacks(self._serves, self._failed_to_start)
+
+    def _serves(self, _: object) -> None:
+        self.is_started = True
+
+    def _failed_to_start(self, failure: Failure) -> None:
+        self.start_error = failure
+        self.world.note(f"{self.name} cannot start: {failure.getErrorMessage()}")
+        self.gave_up = True
+        self.kill()
+
+    def _gave_up(self, reason: str) -> None:
+        """As the server does: it stops."""
+        self.world.note(f"{self.name} gives up: {reason}")
+        self.gave_up = True
+        self.kill()
+
+    def stop(self) -> "Deferred[None]":
+        """A clean shutdown."""
+        assert self.broker is not None
+        return ensureDeferred(self.broker.stop()).addCallback(lambda _: self.kill())
+
+    def kill(self) -> None:
+        """SIGKILL: the page cache and the kernel's half of the connections outlive it."""
+        if self.is_alive:
+            self._end()
+            self.world.network.killed(self._process)
+
+    def lose_power(self) -> None:
+        """It is gone with all that was not synced, and nobody is told."""
+        if self.is_alive:
+            self._end()
+            self.world.network.lost_power(self._process)
+        self.world.disk.lose_power(self.folder, self.world.random)
+        self.power_lost()
+
+    def pause(self) -> None:
+        self._process.pause()
+        self._client.pause()
+
+    def resume(self) -> None:
+        if self.is_alive:
+            self._process.resume()
+        if self.is_alive:  # or what it did first was to end
+            self._client.resume()
+
+    def _end(self) -> None:
+        self.is_started = False
+        self._process.kill()
+        self._client.pause()
+        self.world.disk.close_all(self.folder)
+
+    @property
+    def _process(self) -> Process:
+        assert self.process is not None, f"{self.name} was never started"
+        return self.process
+
+    @property
+    def _client(self) -> SimClient:
+        assert self.client is not None, f"{self.name} was never started"
+        return self.client
+
+
+@cache
+def _freeze_what_was_imported() -> None:
+    """The collector passes over it from now on, which is most of its work in a run of a second."""
+    gc.freeze()
+
+
+class World:
+    """See the module's docstring. ``observe`` hears of every event of every broker."""
+
+    def __init__(self, seed: int, observe: Callable[[Event], None] = lambda event: None) -> None:
+        self.seed = seed
+        self.scheduler = Scheduler(seed)
+        self.random = Random(f"{seed} world")
+        self.disk = SimDisk(lambda: EPOCH_MS + int(self.scheduler.now_ms))
+        self.network = SimNetwork(self.scheduler, Random(f"{seed} network"))
+        self.zookeeper = SimZooKeeper(self.scheduler.clock, seed)
+        self.brokers: dict[int, SimBroker] = {}
+        self.failures: list[str] = []
+        self.graves: list[object] = []  # what killed processes had: kept until the end, see Process.kill
+        self.notes: list[str] = []
+        self._observe = observe
+        self._is_over = False
+        self._stack = ExitStack()
+
+    def __enter__(self) -> "World":
+        _freeze_what_was_imported()
+        while gc.collect():  # the coroutines of the world before end when they are collected: not in this one
+            pass
+        if gc.isenabled():
+            gc.disable()  # what a killed process awaited would run its ``finally``, and when is not in the seed
+            self._stack.callback(gc.enable)
+        self._stack.enter_context(files.use(self.disk))
+        observer = cast(ILogObserver, self._logged)
+        globalLogPublisher.addObserver(observer)
+        self._stack.callback(globalLogPublisher.removeObserver, observer)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        coroutines = [each for each in gc.get_objects() if isinstance(each, CoroutineType)]
+        gc.collect()  # errors in Deferreds that nobody looked at come to light; the coroutines do not end by it
+        self._is_over = True  # what they do when they end, as soon as the collector may run, is no part of it
+        self._stack.close()
+        self.end()
+        del coroutines
+
+    # -- what is in it --------------------------------------------------------------------------------------------
+
+    def broker(self, broker_id: int, **properties: str) -> SimBroker:
+        """A broker with an empty disk, not started; ``_`` stands for ``.`` in the names of properties."""
+        given = {key.replace("_", "."): value for key, value in properties.items()}
+        made = self.brokers[broker_id] = SimBroker(self, broker_id, given)
+        self.disk.make_directory(made.folder)
+        return made
+
+    def process(self, name: str) -> Process:
+        """A new process on a host of that name."""
+        made = Process(name, self.scheduler, Random(f"{self.seed} {name}"), self.failed, EPOCH_MS)
+        self.graves.append(made)
+        return made
+
+    def connect_from(self, process: Process) -> Connect:
+        """``network.client.connect`` for what runs in a process."""
+        connected: Connect = partial(connect, connector=self.network.connector(process))
+        return connected
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{broker.name}:{PORT}" for broker in self.brokers.values())
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    @property
+    def now_ms(self) -> float:
+        return self.scheduler.now_ms
+
+    def run(self, work: Any, limit_ms: float = 60_000) -> Any:
+        """Go on until the coroutine or Deferred has a result; returns it, or raises its failure."""
+        return self.scheduler.run(work, limit_ms)
+
+    def run_for(self, duration_ms: float) -> None:
+        self.scheduler.run_for(duration_ms)
+
+    def until(self, condition: Callable[[], object], limit_ms: float = 60_000) -> None:
+        """Raises: Stuck after ``limit_ms``."""
+        self.scheduler.run_until(condition, limit_ms)
+
+    def start_all(self) -> None:
+        for broker in self.brokers.values():
+            broker.start()
+        self.until(lambda: all(broker.is_started for broker in self.brokers.values()))
+
+    def end(self) -> None:
+        """Kill what runs."""
+        for broker in self.brokers.values():
+            broker.kill()
+        for client in self.zookeeper.clients:
+            client.pause()
+
+    # -- what is heard of it --------------------------------------------------------------------------------------
+
+    def note(self, text: str) -> None:
+        self.notes.append(f"{self.scheduler.now_ms:.3f} {text}")
+
+    def observed(self, event: Event) -> None:
+        if not self._is_over:
+            self._observe(event)
+
+    def failed(self, failure: Failure) -> None:
+        """Something was raised that nobody caught, while the world was played."""
+        if not self._is_over:
+            self.failures.append(f"{self.scheduler.now_ms:.3f} {failure.getTraceback()}")
+
+    def _logged(self, event: LogEvent) -> None:
+        failure = event.get("log_failure")
+        if failure is not None:
+            self.failures.append(f"{self.scheduler.now_ms:.3f} {failure.getTraceback()}")

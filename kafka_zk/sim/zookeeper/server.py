@@ -1,0 +1,257 @@
+"""The server's half of the in-memory ZooKeeper: sessions, watches, and the connections of clients.
+
+It knows of a client what ``ClientHalf`` says. The tree is in ``znode_tree``.
+"""
+
+import random
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from kafka_zk.registry.client.client import EventType, Watch, WatchedEvent
+from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.sim.zookeeper.znode_tree import ZnodeTree
+
+Answer = Any  # a result or the RegistryError that is the outcome
+
+_FIRST_SESSION_ID = 0x1000_0000_0001
+
+
+@dataclass(eq=False, slots=True)
+class Request:
+    """One request under way: how the server applies it, and who waits for the answer."""
+
+    kind: str
+    path: str
+    sent_ms: float
+    run: "Callable[[Server, Session], Any]"
+    waiting: "Deferred[Any] | None" = None
+    watch: Watch | None = None
+
+    def apply(self, server: "Server", session: "Session") -> Answer:
+        try:
+            return self.run(server, session)
+        except RegistryError as error:
+            return error
+
+
+class ClientHalf(Protocol):
+    """What the server calls at the other end of a connection."""
+
+    @property
+    def session_timeout_ms(self) -> int: ...
+
+    def receive(self, message: Callable[[], None]) -> None:
+        """A message reaches the client's process: call it there."""
+
+    def answered(self, request: Request, answer: Answer) -> None: ...
+
+    def fired(self, event: WatchedEvent) -> None: ...
+
+    def disconnect(self) -> None:
+        """The connection is gone."""
+
+
+@dataclass(slots=True)
+class Session:
+    """A session as the server knows it; ``link`` is None while no connection carries it."""
+
+    session_id: int
+    timeout_ms: int
+    heard_ms: float
+    link: "Link | None" = None
+
+
+class Link:
+    """One connection of one client: two pipes that keep their order and take a random time for each message."""
+
+    def __init__(self, server: "Server", client: ClientHalf) -> None:
+        self.server = server
+        self.client = client
+        self.open = True  # False: nothing passes any more and both sides have forgotten it
+        self.silent = False  # True: nothing passes, but neither side knows
+        self.inbound: deque[Request] = deque()  # queues, because times alone may be equal, or differ by a rounding
+        self._outbound: deque[Callable[[], None]] = deque()
+        self._arrives_at = 0.0
+        self._delivered_at = 0.0
+
+    def send(self, request: Request) -> None:
+        """Client to server."""
+        self.inbound.append(request)
+        self._arrives_at = max(self._arrives_at, self.server.later())
+        self.server.call_at(self._arrives_at, self._arrive)
+
+    def deliver(self, message: Callable[[], None]) -> None:
+        """Server to client; the message is a call on the client's half."""
+        self._outbound.append(message)
+        self._delivered_at = max(self._delivered_at, self.server.later())
+        self.server.call_at(self._delivered_at, self._reach_client)
+
+    def break_off(self) -> None:
+        """Both sides find the connection gone. What was under way is applied up to a random request."""
+        if not self.open:
+            return
+        if not self.silent:
+            for _ in range(self.server.random.randint(0, len(self.inbound))):
+                self._arrive()
+        self.open = False
+        self.server.forget(self)
+
+    def _arrive(self) -> None:
+        if self.open and not self.silent and self.inbound:
+            self.server.process(self, self.inbound.popleft())
+
+    def _reach_client(self) -> None:
+        message = self._outbound.popleft()
+        if self.open and not self.silent:
+            self.client.receive(message)
+
+
+class Server:
+    """One server. Give ``clock`` (a Twisted Clock, usually ``Scheduler.clock``) and a seed.
+
+    Args:
+        delay_ms: least and greatest time that one message takes.
+        loss_probability: chance that a request breaks the connection (before or after it was applied).
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        seed: int = 0,
+        *,
+        delay_ms: tuple[float, float] = (0.1, 2.0),
+        loss_probability: float = 0.0,
+    ) -> None:
+        self.clock = clock
+        self.random = random.Random(seed)
+        self.delay_ms = delay_ms
+        self.loss_probability = loss_probability
+        self.tree = ZnodeTree()
+        self.running = True
+        self.sessions: dict[int, Session] = {}
+        self.counts: Counter[str] = Counter()  # requests processed, by kind
+        self._data_watches: defaultdict[str, dict[Link, None]] = defaultdict(dict)
+        self._child_watches: defaultdict[str, dict[Link, None]] = defaultdict(dict)
+        self._last_session_id = _FIRST_SESSION_ID
+
+    # Faults
+
+    def stop(self) -> None:
+        """Stop the server: all connections break, no session expires."""
+        self.running = False
+        for session in list(self.sessions.values()):
+            if session.link is not None:
+                session.link.client.disconnect()
+
+    def start(self) -> None:
+        """Start it again with its data; every session has its whole timeout anew, as after a real restart."""
+        self.running = True
+        for session in self.sessions.values():
+            session.heard_ms = self.now_ms
+            self._watch_timeout(session)
+
+    # What the two halves of a connection call
+
+    @property
+    def now_ms(self) -> float:
+        return self.clock.seconds() * 1000
+
+    def later(self) -> float:
+        """The time (ms) at which a message sent now arrives."""
+        return self.now_ms + self.random.uniform(*self.delay_ms)
+
+    def call_at(self, time_ms: float, call: Callable[[], None]) -> None:
+        self.clock.callLater(max(0.0, (time_ms - self.now_ms) / 1000), call)
+
+    def open_session(self, client: ClientHalf) -> tuple[Link, int]:
+        """A new session over a new connection."""
+        self._last_session_id += 1
+        self.tree.next_zxid()
+        link = Link(self, client)
+        session = Session(self._last_session_id, client.session_timeout_ms, self.now_ms, link)
+        self.sessions[session.session_id] = session
+        self._watch_timeout(session)
+        return link, session.session_id
+
+    def resume_session(self, client: ClientHalf, session_id: int) -> Link | None:
+        """A new connection for a session; None when it has expired."""
+        session = self.sessions.get(session_id)
+        if session is None:
+            return None
+        if session.link is not None:
+            session.link.break_off()
+        session.link = Link(self, client)
+        session.heard_ms = self.now_ms
+        return session.link
+
+    def process(self, link: Link, request: Request) -> None:
+        """Apply one request and send its answer back over the connection that brought it."""
+        session = self.session_of(link)
+        if session is None:
+            return
+        session.heard_ms = self.now_ms
+        self.counts[request.kind] += 1
+        if self.random.random() < self.loss_probability:
+            if self.random.random() < 0.5:
+                request.apply(self, session)
+            link.client.disconnect()
+            return
+        answer = request.apply(self, session)
+        link.deliver(lambda: link.client.answered(request, answer))
+
+    def session_of(self, link: Link) -> Session | None:
+        return next((session for session in self.sessions.values() if session.link is link), None)
+
+    def watch_data(self, path: str, link: Link | None) -> None:
+        if link is not None:
+            self._data_watches[path][link] = None
+
+    def watch_children(self, path: str, link: Link | None) -> None:
+        if link is not None:
+            self._child_watches[path][link] = None
+
+    def end_session(self, session: Session) -> None:
+        """Closed or expired: its ephemerals go, its connection is closed by the server."""
+        del self.sessions[session.session_id]
+        self.fire(self.tree.remove_ephemerals(session.session_id))
+        link = session.link
+        if link is not None:
+            self.forget(link)
+            link.deliver(link.client.disconnect)
+
+    def forget(self, link: Link) -> None:
+        """A connection is gone, and with it the watches that were set over it."""
+        for watches in (self._data_watches, self._child_watches):
+            for links in watches.values():
+                links.pop(link, None)
+        for session in self.sessions.values():
+            if session.link is link:
+                session.link = None
+
+    def _watch_timeout(self, session: Session) -> None:
+        def check() -> None:
+            if self.sessions.get(session.session_id) is not session or not self.running:
+                return
+            if self.now_ms >= session.heard_ms + session.timeout_ms:
+                self.end_session(session)
+            else:
+                self.call_at(session.heard_ms + session.timeout_ms + 0.001, check)
+
+        self.call_at(session.heard_ms + session.timeout_ms + 0.001, check)
+
+    def fire(self, events: list[WatchedEvent]) -> None:
+        """A write happened: send its events to those who watch."""
+        for event in events:
+            links: dict[Link, None] = {}
+            if event.type is not EventType.CHILD:
+                links.update(self._data_watches.pop(event.path, {}))
+            if event.type in (EventType.CHILD, EventType.DELETED):
+                links.update(self._child_watches.pop(event.path, {}))
+            for link in links:
+                link.deliver(partial(link.client.fired, event))

@@ -1,0 +1,47 @@
+"""A ZooKeeper in memory, under virtual time and a seed: what a broker or consumer sees of the real one, and its faults.
+
+Guarantees kept, as ZooKeeper gives them: the requests of one client are applied in the order sent and answered in that
+order; a watch event reaches the client before any reply that shows the change; watches are one-shot and belong to a
+connection; ephemerals belong to a session. Everything between clients is up to the seed: each message takes a random
+time. Faults: sessions that expire, connections that break (what was under way is applied up to a random request, the
+answers are lost), silent cuts, a stopped server, paused processes. Tests: tests/sim/test_zookeeper.py.
+"""
+
+from twisted.internet.task import Clock
+
+from kafka_zk.registry.client.chroot import Chroot
+from kafka_zk.registry.client.client import Create
+from kafka_zk.sim.zookeeper.client import SimClient
+from kafka_zk.sim.zookeeper.server import Server
+
+
+class SimZooKeeper(Server):
+    """A server that makes its clients. The arguments are those of ``Server``."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        seed: int = 0,
+        *,
+        delay_ms: tuple[float, float] = (0.1, 2.0),
+        loss_probability: float = 0.0,
+    ) -> None:
+        super().__init__(clock, seed, delay_ms=delay_ms, loss_probability=loss_probability)
+        self.clients: list[SimClient] = []
+
+    def client(self, name: str, *, session_timeout_ms: int = 6000, chroot: str = "") -> SimClient:
+        """A client with a session, connected from the start; the chroot is created if absent."""
+        for path in Chroot(chroot).ancestors():
+            if self.tree.exists(path) is None:
+                self.fire(self.tree.apply(Create(path), 0, int(self.now_ms))[1])
+        client = SimClient(self, name, session_timeout_ms, chroot)
+        self.clients.append(client)
+        client.attach(*self.open_session(client))
+        return client
+
+    def expire(self, who: SimClient | int) -> None:
+        """End a session now, as if its timeout had passed; the client learns it when it next hears of the server."""
+        session_id = who if isinstance(who, int) else who.session_id
+        session = self.sessions.get(session_id or 0)
+        if session is not None:
+            self.end_session(session)
