@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from kafka_zk.broker.coordinator.replies import Reply
 from kafka_zk.broker.group.config import GroupConfig
-from kafka_zk.broker.group.members import Member, Members
-from kafka_zk.broker.group.offsets import GroupOffsets
+from kafka_zk.broker.group.members import Member
+from kafka_zk.broker.group.metadata import GroupMetadata
 from kafka_zk.broker.group.records import GroupMetadataValue
 from kafka_zk.broker.group.requests import (
-    LAST_GENERATION,
     UNKNOWN_MEMBER_ID,
     AnswerJoin,
     AnswerSync,
@@ -40,15 +39,13 @@ from kafka_zk.broker.group.requests import (
     SyncGroup,
     SyncResult,
 )
-from kafka_zk.broker.group.states import VALID_PREVIOUS_STATES, GroupState
-from kafka_zk.broker.group.subscription import subscribed_topics
-from kafka_zk.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_zk.broker.group.states import Event, GroupState
 from kafka_zk.protocol.errors import ErrorCode
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """A member that has never seen a generation may wait so long for its first one."""
 
-_EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = GroupState
+_EMPTY, _PREPARING, _COMPLETING, _STABLE, _ = GroupState
 
 
 @dataclass(slots=True)
@@ -61,20 +58,11 @@ class _Join:
     remaining_ms: int | None = None
 
 
-class Group:
+class Group(GroupMetadata):
     """See the module's docstring. The caller keeps the group's id, its partition, and whether it is loaded."""
 
     def __init__(self, group_id: str, config: GroupConfig, now: Now) -> None:
-        self.group_id = group_id
-        self.state = GroupState.EMPTY
-        self.state_timestamp_ms = now.wall_ms
-        self.generation_id = 0
-        self.protocol_type: str | None = None
-        self.protocol_name: str | None = None
-        self.members = Members()
-        self.offsets = GroupOffsets()
-        self.subscribed_topics: frozenset[str] | None = None
-        """The topics of all members; None where the members' metadata is not a consumer's."""
+        super().__init__(group_id, now)
         self.earliest_deadline_ms: int | None = None
         """No deadline passes before; ``tick`` moves it on."""
         self._config = config
@@ -90,17 +78,11 @@ class Group:
     ) -> tuple["Group", list[Effect]]:
         """A group as it was stored. Its members have a session timeout to be heard of."""
         group = cls(group_id, config, now)
-        group.state = GroupState.STABLE if value.members else GroupState.EMPTY
-        group.state_timestamp_ms = value.state_timestamp_ms
-        group.generation_id = value.generation_id
-        group.protocol_type = value.protocol_type or None
-        group.protocol_name = value.protocol_name
-        group.members.load(value)
-        group.subscribed_topics = group._subscribed_topics()
+        group.load(value)
         for member in group.members:
             group._expect(member, member.session_timeout_ms, now)
         if len(group.members) > config.max_size:
-            group._prepare_rebalance(f"loaded with more than {config.max_size} members", now)
+            group._rebalance(Event.TOO_LARGE, f"loaded with more than {config.max_size} members", now)
         return group, group._take_effects()
 
     # Requests.
@@ -108,12 +90,13 @@ class Group:
     def join(self, request: JoinGroup, reply: Reply, now: Now) -> list[Effect]:
         """A client joins, or a member joins again."""
         member_id = request.member_id
-        if self.state is _DEAD:
-            self._refuse_join(reply, member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        elif not self._accepts(member_id):
+        refusal = self.refusal_by_state(Event.JOIN)
+        if refusal is not ErrorCode.NONE:
+            self._refuse_join(reply, member_id, refusal)
+        elif not self.accepts(member_id, self._config.max_size):
             self._remove(member_id, Departure.DROPPED, "the group is full")
             self._refuse_join(reply, UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
-        elif not self._supports(request):
+        elif not self.supports(request):
             self._refuse_join(reply, member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         elif member_id == UNKNOWN_MEMBER_ID:
             self._join_new(request, reply, now)
@@ -126,11 +109,10 @@ class Group:
 
     def sync(self, request: SyncGroup, reply: Reply, now: Now) -> list[Effect]:
         """A member asks for its assignment; the leader brings all of them."""
-        refusal = self._refusal(request.member_id, request.group_instance_id, request.generation_id)
-        if refusal is ErrorCode.NONE and not request.agrees_with(self.protocol_type, self.protocol_name):
+        refusal = self.refusal(Event.SYNC, request.member_id, request.group_instance_id, request.generation_id)
+        is_member = refusal in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+        if is_member and not request.agrees_with(self.protocol_type, self.protocol_name):
             refusal = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        elif refusal is ErrorCode.NONE and self.state is _PREPARING:
-            refusal = ErrorCode.REBALANCE_IN_PROGRESS
         if refusal is not ErrorCode.NONE:
             self._effects.append(AnswerSync(reply, SyncResult(refusal)))
             return self._take_effects()
@@ -151,11 +133,10 @@ class Group:
 
     def heartbeat(self, member_id: str, group_instance_id: str | None, generation_id: int, now: Now) -> ErrorCode:
         """A member is alive. REBALANCE_IN_PROGRESS asks it to join again."""
-        refusal = self._refusal(member_id, group_instance_id, generation_id)
-        if refusal is not ErrorCode.NONE:
-            return refusal
-        self.hear_of(member_id, now)
-        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is _PREPARING else ErrorCode.NONE
+        refusal = self.refusal(Event.HEARTBEAT, member_id, group_instance_id, generation_id)
+        if refusal in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            self.hear_of(member_id, now)
+        return refusal
 
     def hear_of(self, member_id: str, now: Now) -> None:
         """Whatever a member asks shows that it lives."""
@@ -167,40 +148,21 @@ class Group:
         self, member_id: str, group_instance_id: str | None, reason: str, now: Now
     ) -> tuple[ErrorCode, list[Effect]]:
         """A member goes; with UNKNOWN_MEMBER_ID a static member is removed by its group instance id alone."""
-        if self.state is _DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
+        refusal = self.refusal_by_state(Event.LEAVE)
+        if refusal is not ErrorCode.NONE:
+            return refusal, []
         if member_id == UNKNOWN_MEMBER_ID and group_instance_id is not None:
             member_id = self.members.static.get(group_instance_id, UNKNOWN_MEMBER_ID)
         if member_id in self.members.pending:
             self._remove(member_id, Departure.LEFT, reason)
         else:
-            refusal = self._member_refusal(member_id, group_instance_id)
+            refusal = self.member_refusal(member_id, group_instance_id)
             if refusal is not ErrorCode.NONE:
                 return refusal, []
             told = f"left: {reason}" if reason else "left"
-            self._remove_and_rebalance(self.members[member_id], Departure.LEFT, told, now)
+            self._remove_and_rebalance(Event.LEAVE, member_id, told, now)
         self._complete_join_if_all_came(now)
         return ErrorCode.NONE, self._take_effects()
-
-    def commit_refusal(
-        self, member_id: str, group_instance_id: str | None, generation_id: int, *, transactional: bool = False
-    ) -> ErrorCode:
-        """Why this client may not commit offsets now, or NONE."""
-        if self.state is _DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if generation_id < 0 and self.state is _EMPTY:  # a client that assigns partitions itself
-            return ErrorCode.NONE
-        if generation_id >= 0 or member_id != UNKNOWN_MEMBER_ID or group_instance_id is not None:
-            refusal = self._member_refusal(member_id, group_instance_id)
-            if refusal is not ErrorCode.NONE:
-                return refusal
-            if generation_id != self.generation_id:
-                return ErrorCode.ILLEGAL_GENERATION
-        elif not transactional:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if not transactional and self.state is _COMPLETING:
-            return ErrorCode.REBALANCE_IN_PROGRESS
-        return ErrorCode.NONE
 
     # What else happens.
 
@@ -223,7 +185,9 @@ class Group:
             if member.deadline_ms is not None and member.deadline_ms <= now_ms:
                 member.deadline_ms = None
                 if not member.waits_for_the_group:
-                    self._remove_and_rebalance(member, Departure.SESSION_ENDED, "failed: no heartbeat", now)
+                    self._remove_and_rebalance(
+                        Event.MEMBER_FAILED, member.member_id, "failed: no heartbeat", now
+                    )
         self._complete_join_if_all_came(now)
         if self._join is not None and self._join.deadline_ms <= now_ms:
             self._join_deadline_passed(self._join, now)
@@ -241,31 +205,11 @@ class Group:
             if member.syncing is not None:
                 self._effects.append(AnswerSync(member.syncing, SyncResult(error)))
                 member.syncing = None
-        self._enter(_DEAD, None)
+        self.enter(Event.UNLOADED, None)
         self._join = self._sync_deadline_ms = self.earliest_deadline_ms = None
         return self._take_effects()
 
-    @property
-    def is_consumer_group(self) -> bool:
-        """Whether its members are consumers, and not for example Connect's workers."""
-        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
-
     # Joining.
-
-    def _accepts(self, member_id: str) -> bool:
-        """Whether ``group.max.size`` has room."""
-        if self.state is _EMPTY:
-            return True
-        member = self.members.get(member_id)
-        if self.state is _PREPARING:
-            is_counted = member is not None and member.joining is not None
-            return is_counted or self.members.joining_count < self._config.max_size
-        return member is not None or len(self.members) < self._config.max_size
-
-    def _supports(self, request: JoinGroup) -> bool:
-        if self.state is _EMPTY:
-            return bool(request.protocol_type) and bool(request.protocols)
-        return request.protocol_type == self.protocol_type and self.members.support(request.protocols)
 
     def _join_new(self, request: JoinGroup, reply: Reply, now: Now) -> None:
         instance_id = request.group_instance_id
@@ -291,11 +235,11 @@ class Group:
         self.members.add(member)
         self._effects.append(MemberJoins(request.by(member_id), is_new=True))
         self._expect(member, NEW_MEMBER_JOIN_TIMEOUT_MS, now)
-        self._rebalance_if_possible(f"new member {member_id}: {request.reason or 'no reason given'}", now)
+        self._rebalance(Event.JOIN, f"new member {member_id}: {request.reason or 'no reason given'}", now)
 
     def _join_again(self, request: JoinGroup, reply: Reply, now: Now) -> None:
         member_id = request.member_id
-        refusal = self._member_refusal(member_id, request.group_instance_id)
+        refusal = self.member_refusal(member_id, request.group_instance_id)
         if refusal is ErrorCode.NONE and self.state is _EMPTY:
             refusal = ErrorCode.UNKNOWN_MEMBER_ID
         if refusal is not ErrorCode.NONE:
@@ -306,11 +250,12 @@ class Group:
         is_leader = member_id == self.members.leader
         if is_same and (self.state is _COMPLETING or (self.state is _STABLE and not is_leader)):
             # It did not get the answer to its last JoinGroup, or wants to sync: it is told of this generation.
-            self._effects.append(AnswerJoin(reply, self._joined(member, self.state is _COMPLETING and is_leader)))
+            self._effects.append(AnswerJoin(reply, self.joined(member, self.state is _COMPLETING and is_leader)))
             return
         self._update(member, request, reply)
         what = "leader" if is_leader else "member"
-        self._rebalance_if_possible(f"{what} {member_id} joins again: {request.reason or 'no reason given'}", now)
+        reason = f"{what} {member_id} joins again: {request.reason or 'no reason given'}"
+        self._rebalance(Event.JOIN, reason, now)
 
     def _update(self, member: Member, request: JoinGroup, reply: Reply) -> None:
         self.members.set_protocols(member, request.protocols)
@@ -336,12 +281,12 @@ class Group:
         self._expect(member, member.session_timeout_ms, now)
         reason = f"static member {instance_id} came back"
         if self.state is _COMPLETING:
-            self._prepare_rebalance(reason, now)
+            self._rebalance(Event.JOIN, reason, now)
         elif self.state is _STABLE:
             if self.members.choose_protocol() == self.protocol_name:
                 self._store({other.member_id: other.assignment for other in self.members}, then)
             else:
-                self._prepare_rebalance(f"{reason} with other protocols", now)
+                self._rebalance(Event.JOIN, f"{reason} with other protocols", now)
 
     def _rename_static(self, group_instance_id: str, new_member_id: str) -> Member:
         old_member_id = self.members.static[group_instance_id]
@@ -375,43 +320,31 @@ class Group:
             # An older client must not take itself for the leader: nobody would wait for what it assigns.
             leader = (self.members.leader or "") if then.can_skip_assignment else then.previous_leader
             skips = is_leader and then.can_skip_assignment
-            self._effects.append(AnswerJoin(reply, self._joined(member, skips, leader=leader, skip_assignment=skips)))
+            self._effects.append(AnswerJoin(reply, self.joined(member, skips, leader=leader, skip_assignment=skips)))
         self._expect(member, member.session_timeout_ms, now)
-
-    def _joined(
-        self, member: Member, with_members: bool, *, leader: str | None = None, skip_assignment: bool = False
-    ) -> JoinResult:
-        assert self.protocol_name is not None
-        if leader is None:
-            leader = self.members.leader or ""
-        members = self.members.joined(self.protocol_name) if with_members else ()
-        return JoinResult(
-            ErrorCode.NONE, member.member_id, self.generation_id, self.protocol_type, self.protocol_name,
-            leader, skip_assignment, members,
-        )  # fmt: skip
 
     def _refuse_join(self, reply: Reply, member_id: str, error: ErrorCode) -> None:
         self._effects.append(AnswerJoin(reply, JoinResult(error, member_id)))
 
     # Rebalancing.
 
-    def _rebalance_if_possible(self, reason: str, now: Now) -> None:
-        if self.state in VALID_PREVIOUS_STATES[_PREPARING]:
-            self._prepare_rebalance(reason, now)
-
-    def _prepare_rebalance(self, reason: str, now: Now) -> None:
-        if self.state is _COMPLETING:
+    def _rebalance(self, event: Event, reason: str, now: Now) -> None:
+        """Ask the members to join again, if they are not asked already."""
+        before = self.state
+        self.enter(event, now)
+        if before is _PREPARING:
+            return
+        if before is _COMPLETING:
             self._propagate({}, ErrorCode.REBALANCE_IN_PROGRESS, now)
         self._end_of_syncs()
         timeout_ms = self.members.rebalance_timeout_ms
-        if self.state is _EMPTY:
+        if before is _EMPTY:
             delay_ms = self._config.initial_rebalance_delay_ms
             self._new_member_came = False
             self._join = _Join(now.monotonic_ms + delay_ms, delay_ms, max(timeout_ms - delay_ms, 0))
         else:
             self._join = _Join(now.monotonic_ms + timeout_ms)
         self._wake_at(self._join.deadline_ms)
-        self._enter(_PREPARING, now)
         self._effects.append(RebalanceBegan(self.generation_id, reason))
 
     def _complete_join_if_all_came(self, now: Now) -> None:
@@ -445,10 +378,8 @@ class Group:
             return
         self._join = None
         self._end_of_syncs()
-        self.generation_id = self.generation_id % LAST_GENERATION + 1
-        self.protocol_name = self.members.choose_protocol() if len(self.members) else None
-        self.subscribed_topics = self._subscribed_topics()
-        self._enter(_COMPLETING if len(self.members) else _EMPTY, now)
+        self.begin_generation()
+        self.enter(Event.MEMBERS_JOINED if len(self.members) else Event.NO_MEMBER_JOINED, now)
         leader = self.members.leader or ""
         self._effects.append(GenerationBegan(self.generation_id, self.protocol_name, leader, self.members.ids))
         if self.state is _EMPTY:
@@ -459,7 +390,7 @@ class Group:
     def _tell_generation(self, now: Now) -> None:
         for member in self.members:
             if member.joining is not None:
-                result = self._joined(member, member.member_id == self.members.leader)
+                result = self.joined(member, member.member_id == self.members.leader)
                 self._effects.append(AnswerJoin(member.joining, result))
                 self.members.set_joining(member, None)
             member.is_new = False
@@ -482,7 +413,7 @@ class Group:
         for member_id in sorted(self._awaited_syncs):
             self._remove(member_id, Departure.DROPPED, "did not ask for its assignment in time")
         self._end_of_syncs()
-        self._prepare_rebalance("members did not ask for their assignment in time", now)
+        self._rebalance(Event.SYNC_TIMED_OUT, Event.SYNC_TIMED_OUT.value, now)
         self._complete_join_if_all_came(now)
 
     def _assignment_stored(self, then: AssignmentStored, error: ErrorCode, now: Now) -> None:
@@ -490,10 +421,10 @@ class Group:
             return  # the group has moved on
         if error is not ErrorCode.NONE:
             self._propagate({}, error, now)
-            self._prepare_rebalance(f"the assignment could not be stored: {error.name}", now)
+            self._rebalance(Event.ASSIGNMENT_NOT_STORED, f"the assignment could not be stored: {error.name}", now)
             return
         self._propagate(then.assignments, ErrorCode.NONE, now)
-        self._enter(_STABLE, now)
+        self.enter(Event.ASSIGNMENT_STORED, now)
         self._effects.append(AssignmentDone(self.generation_id, then.assignments))
 
     def _propagate(self, assignments: Mapping[str, bytes], error: ErrorCode, now: Now) -> None:
@@ -514,28 +445,9 @@ class Group:
 
     # Members.
 
-    def _refusal(self, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
-        """Why this is no member of this generation, or NONE."""
-        if self.state is _DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        refusal = self._member_refusal(member_id, group_instance_id)
-        if refusal is ErrorCode.NONE and generation_id != self.generation_id:
-            return ErrorCode.ILLEGAL_GENERATION
-        return refusal
-
-    def _member_refusal(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        if group_instance_id is not None:
-            current = self.members.static.get(group_instance_id)
-            if current is not None and current != member_id:
-                return ErrorCode.FENCED_INSTANCE_ID
-            if current is None:
-                return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
-
-    def _remove_and_rebalance(self, member: Member, departure: Departure, reason: str, now: Now) -> None:
-        self._remove(member.member_id, departure, reason)
-        if self.state in (_STABLE, _COMPLETING):
-            self._prepare_rebalance(f"member {member.member_id} {reason}", now)
+    def _remove_and_rebalance(self, event: Event, member_id: str, reason: str, now: Now) -> None:
+        self._remove(member_id, Departure.LEFT if event is Event.LEAVE else Departure.SESSION_ENDED, reason)
+        self._rebalance(event, f"member {member_id} {reason}", now)
 
     def _remove(self, member_id: str, departure: Departure, reason: str) -> None:
         """Nothing happens if there is no such member; a rebalance that this makes necessary is the caller's."""
@@ -553,30 +465,10 @@ class Group:
         member.deadline_ms = now.monotonic_ms + within_ms
         self._wake_at(member.deadline_ms)
 
-    def _subscribed_topics(self) -> frozenset[str] | None:
-        if not self.is_consumer_group:
-            return None
-        name = self.protocol_name
-        return subscribed_topics(member.metadata(name) for member in self.members if name is not None)
-
     # The machine.
-
-    def _enter(self, state: GroupState, now: Now | None) -> None:
-        assert self.state in VALID_PREVIOUS_STATES[state], f"{self.state} -> {state}"
-        self.state = state
-        if now is not None:
-            self.state_timestamp_ms = now.wall_ms
 
     def _store(self, assignments: dict[str, bytes], then: Stored) -> None:
         self._effects.append(StoreGroup(self.value(assignments), then))
-
-    def value(self, assignments: dict[str, bytes]) -> GroupMetadataValue:
-        """The group as it is stored."""
-        members = self.members.stored(self.protocol_name, assignments)
-        return GroupMetadataValue(
-            self.protocol_type or "", self.generation_id, self.protocol_name, self.members.leader,
-            self.state_timestamp_ms, members,
-        )  # fmt: skip
 
     def _wake_at(self, deadline_ms: int) -> None:
         if self.earliest_deadline_ms is None or deadline_ms < self.earliest_deadline_ms:

@@ -1,9 +1,12 @@
-"""The states of a group and the changes that are legal.
+"""The states of a group, and what each event makes of them: the only place that says what is legal.
 
-Source: GroupMetadata.scala@3.9 (Empty, PreparingRebalance, CompletingRebalance, Stable, Dead).
+Source: GroupMetadata.scala, GroupCoordinator.scala@3.9.
 """
 
 import enum
+from collections.abc import Mapping
+
+from kafka_zk.protocol.errors import ErrorCode
 
 
 class GroupState(enum.Enum):
@@ -20,13 +23,90 @@ class GroupState(enum.Enum):
     """Removed, or this broker is no longer its coordinator: final."""
 
 
-VALID_PREVIOUS_STATES: dict[GroupState, frozenset[GroupState]] = {
-    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE}),
-    GroupState.PREPARING_REBALANCE: frozenset(
-        {GroupState.EMPTY, GroupState.STABLE, GroupState.COMPLETING_REBALANCE}
-    ),
-    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.PREPARING_REBALANCE}),
-    GroupState.STABLE: frozenset({GroupState.COMPLETING_REBALANCE}),
-    GroupState.DEAD: frozenset(GroupState),
+class Event(enum.Enum):
+    """What happens to a group. The first seven are requests of clients whose ids and generation are valid."""
+
+    JOIN = "JoinGroup"
+    SYNC = "SyncGroup"
+    HEARTBEAT = "Heartbeat"
+    LEAVE = "LeaveGroup"
+    COMMIT = "OffsetCommit"
+    TXN_COMMIT = "TxnOffsetCommit"
+    COMMIT_WITHOUT_MEMBER = "OffsetCommit of a client that is no member"
+    MEMBER_FAILED = "a member's session ended"
+    TOO_LARGE = "the group was loaded with too many members"
+    MEMBERS_JOINED = "the members of the next generation have joined"
+    NO_MEMBER_JOINED = "the last member is gone"
+    SYNC_TIMED_OUT = "members did not ask for their assignment in time"
+    ASSIGNMENT_STORED = "the assignment is stored"
+    ASSIGNMENT_NOT_STORED = "the assignment could not be stored"
+    UNLOADED = "the group is deleted, or coordinated elsewhere"
+
+
+_EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = GroupState
+
+_UNAVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
+_UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
+_REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
+
+TRANSITIONS: Mapping[Event, Mapping[GroupState, GroupState | ErrorCode]] = {
+    Event.JOIN: {
+        _EMPTY: _PREPARING,
+        _PREPARING: _PREPARING,
+        _COMPLETING: _PREPARING,
+        _STABLE: _PREPARING,
+        _DEAD: _UNAVAILABLE,
+    },
+    Event.SYNC: {
+        _EMPTY: _UNKNOWN,
+        _PREPARING: _REBALANCING,
+        _COMPLETING: _COMPLETING,
+        _STABLE: _STABLE,
+        _DEAD: _UNAVAILABLE,
+    },
+    Event.HEARTBEAT: {
+        _EMPTY: _UNKNOWN,
+        _PREPARING: _REBALANCING,
+        _COMPLETING: _COMPLETING,
+        _STABLE: _STABLE,
+        _DEAD: _UNAVAILABLE,
+    },
+    Event.LEAVE: {
+        _EMPTY: _EMPTY,  # a client that was given a member id and has not joined with it
+        _PREPARING: _PREPARING,
+        _COMPLETING: _PREPARING,
+        _STABLE: _PREPARING,
+        _DEAD: _UNAVAILABLE,
+    },
+    Event.COMMIT: {
+        _EMPTY: _UNKNOWN,
+        _PREPARING: _PREPARING,
+        _COMPLETING: _REBALANCING,
+        _STABLE: _STABLE,
+        _DEAD: _UNAVAILABLE,
+    },
+    Event.TXN_COMMIT: {
+        _EMPTY: _EMPTY,
+        _PREPARING: _PREPARING,
+        _COMPLETING: _COMPLETING,
+        _STABLE: _STABLE,
+        _DEAD: _UNAVAILABLE,
+    },
+    Event.COMMIT_WITHOUT_MEMBER: {
+        _EMPTY: _EMPTY,
+        _PREPARING: _UNKNOWN,
+        _COMPLETING: _UNKNOWN,
+        _STABLE: _UNKNOWN,
+        _DEAD: _UNAVAILABLE,
+    },
+    Event.MEMBER_FAILED: {_PREPARING: _PREPARING, _COMPLETING: _PREPARING, _STABLE: _PREPARING},
+    Event.TOO_LARGE: {_STABLE: _PREPARING},
+    Event.MEMBERS_JOINED: {_PREPARING: _COMPLETING},
+    Event.NO_MEMBER_JOINED: {_PREPARING: _EMPTY},
+    Event.SYNC_TIMED_OUT: {_COMPLETING: _PREPARING, _STABLE: _PREPARING},
+    Event.ASSIGNMENT_STORED: {_COMPLETING: _STABLE},
+    Event.ASSIGNMENT_NOT_STORED: {_COMPLETING: _PREPARING},
+    Event.UNLOADED: dict.fromkeys(GroupState, _DEAD),
 }
-"""From which states each can be entered."""
+"""What an event makes of a state: another state, or the error that its sender gets. A request is listed for every
+state; where it leaves the state as it is, it is carried out."""

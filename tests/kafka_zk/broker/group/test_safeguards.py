@@ -1,12 +1,14 @@
 """The judges of the schedules can fail: each safeguard is taken out of the source here, and some seed must show it."""
 
 import inspect
+import sys
 from types import ModuleType
 
 import pytest
 
 from kafka_zk.broker.group import group as group_module
 from kafka_zk.broker.group import members as members_module
+from kafka_zk.broker.group import metadata as metadata_module
 from tests.kafka_zk.broker.group import clients as clients_module
 from tests.kafka_zk.broker.group.test_schedules import storm
 
@@ -61,7 +63,8 @@ SAFEGUARDS = {
         "return True",
     ),
     "an assignment that could not be stored is not given out": (
-        "self._prepare_rebalance(f\"the assignment could not be stored: {error.name}\", now)\n            return",
+        "self._rebalance(Event.ASSIGNMENT_NOT_STORED, f\"the assignment could not be stored: {error.name}\", now)\n"
+        "            return",
         "pass",
     ),
 }
@@ -70,13 +73,13 @@ SAFEGUARDS = {
 def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
     """Let the schedules run on the source without it."""
     text, replacement = SAFEGUARDS[safeguard]
-    sources = {module: inspect.getsource(module) for module in (members_module, group_module)}
+    sources = {module: inspect.getsource(module) for module in (members_module, metadata_module, group_module)}
     assert sum(source.count(text) for source in sources.values()) == 1, f"the source has no single {text!r}"
-    changed = {module: _compiled(module, source.replace(text, replacement)) for module, source in sources.items()}
-    members, group = changed[members_module], changed[group_module]
-    for name in ("Member", "Members"):
-        setattr(group, name, getattr(members, name))
-    patch.setattr(clients_module, "Group", group.Group)
+    with patch.context() as imports:
+        for module, source in sources.items():
+            changed = _compiled(module, source.replace(text, replacement))
+            imports.setitem(sys.modules, module.__name__, changed)
+    patch.setattr(clients_module, "Group", changed.Group)
 
 
 def _compiled(module: ModuleType, source: str) -> ModuleType:

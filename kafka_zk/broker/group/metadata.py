@@ -1,0 +1,156 @@
+"""What a group is: its state, its generation, its members, and what a client may ask of it now. Pure.
+
+Source: GroupMetadata.scala, GroupCoordinator.scala (the validate methods)@3.9.
+"""
+
+from kafka_zk.base.state_machine import IllegalTransition, outcome
+from kafka_zk.broker.group.members import Member, Members
+from kafka_zk.broker.group.offsets import GroupOffsets
+from kafka_zk.broker.group.records import GroupMetadataValue
+from kafka_zk.broker.group.requests import LAST_GENERATION, UNKNOWN_MEMBER_ID, JoinGroup, JoinResult, Now
+from kafka_zk.broker.group.states import TRANSITIONS, Event, GroupState
+from kafka_zk.broker.group.subscription import subscribed_topics
+from kafka_zk.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_zk.protocol.errors import ErrorCode
+
+_EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = GroupState
+
+
+class GroupMetadata:
+    """See the module's docstring.
+
+    Attributes:
+        state_timestamp_ms: wall-clock time of the last change of state.
+        protocol_type: what kind of members it has; None before the first came.
+        protocol_name: the assignor that this generation uses; None without members.
+        subscribed_topics: the topics of all members; None where the members' metadata is not a consumer's.
+    """
+
+    def __init__(self, group_id: str, now: Now) -> None:
+        self.group_id = group_id
+        self.state = _EMPTY
+        self.state_timestamp_ms = now.wall_ms
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.members = Members()
+        self.offsets = GroupOffsets()
+        self.subscribed_topics: frozenset[str] | None = None
+
+    def load(self, value: GroupMetadataValue) -> None:
+        """Become the group that was stored."""
+        self.state = _STABLE if value.members else _EMPTY
+        self.state_timestamp_ms = value.state_timestamp_ms
+        self.generation_id = value.generation_id
+        self.protocol_type = value.protocol_type or None
+        self.protocol_name = value.protocol_name
+        self.members.load(value)
+        self.subscribed_topics = self._subscribed_topics()
+
+    def value(self, assignments: dict[str, bytes]) -> GroupMetadataValue:
+        """The group as it is stored."""
+        members = self.members.stored(self.protocol_name, assignments)
+        return GroupMetadataValue(
+            self.protocol_type or "", self.generation_id, self.protocol_name, self.members.leader,
+            self.state_timestamp_ms, members,
+        )  # fmt: skip
+
+    @property
+    def is_consumer_group(self) -> bool:
+        """Whether its members are consumers, and not for example Connect's workers."""
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    # The machine.
+
+    def enter(self, event: Event, now: Now | None) -> None:
+        """Change the state as the table says. Raises: IllegalTransition."""
+        after = outcome(TRANSITIONS, event, self.state)
+        if isinstance(after, ErrorCode):
+            raise IllegalTransition(event, self.state)
+        if after is not self.state and now is not None:
+            self.state_timestamp_ms = now.wall_ms
+        self.state = after
+
+    def begin_generation(self) -> None:
+        """The members that are there now are those of the next generation."""
+        self.generation_id = self.generation_id % LAST_GENERATION + 1
+        self.protocol_name = self.members.choose_protocol() if len(self.members) else None
+        self.subscribed_topics = self._subscribed_topics()
+
+    def _subscribed_topics(self) -> frozenset[str] | None:
+        if not self.is_consumer_group:
+            return None
+        name = self.protocol_name
+        return subscribed_topics(member.metadata(name) for member in self.members if name is not None)
+
+    def joined(
+        self, member: Member, with_members: bool, *, leader: str | None = None, skip_assignment: bool = False
+    ) -> JoinResult:
+        """The answer to a member of this generation."""
+        assert self.protocol_name is not None
+        if leader is None:
+            leader = self.members.leader or ""
+        members = self.members.joined(self.protocol_name) if with_members else ()
+        return JoinResult(
+            ErrorCode.NONE, member.member_id, self.generation_id, self.protocol_type, self.protocol_name,
+            leader, skip_assignment, members,
+        )  # fmt: skip
+
+    # What a client may ask.
+
+    def accepts(self, member_id: str, max_size: int) -> bool:
+        """Whether a group of at most ``max_size`` members has room for this one."""
+        if self.state is _EMPTY:
+            return True
+        member = self.members.get(member_id)
+        if self.state is _PREPARING:
+            is_counted = member is not None and member.joining is not None
+            return is_counted or self.members.joining_count < max_size
+        return member is not None or len(self.members) < max_size
+
+    def supports(self, request: JoinGroup) -> bool:
+        """Whether the client is of the group's type, and knows an assignor that all members know."""
+        if self.state is _EMPTY:
+            return bool(request.protocol_type) and bool(request.protocols)
+        return request.protocol_type == self.protocol_type and self.members.support(request.protocols)
+
+    def commit_refusal(
+        self, member_id: str, group_instance_id: str | None, generation_id: int, *, transactional: bool = False
+    ) -> ErrorCode:
+        """Why this client may not commit offsets now, or NONE."""
+        names_member = generation_id >= 0 or member_id != UNKNOWN_MEMBER_ID or group_instance_id is not None
+        if generation_id < 0 and self.state is _EMPTY:  # a client that assigns partitions itself
+            names_member = False
+        event = Event.COMMIT if names_member else Event.COMMIT_WITHOUT_MEMBER
+        if transactional:
+            event = Event.TXN_COMMIT
+        if names_member:
+            return self.refusal(event, member_id, group_instance_id, generation_id)
+        return self.refusal_by_state(event)
+
+    def refusal(
+        self, event: Event, member_id: str, group_instance_id: str | None, generation_id: int
+    ) -> ErrorCode:
+        """Why a request that names a member and a generation is refused, or NONE."""
+        by_state = self.refusal_by_state(event)
+        if self.state is _DEAD:
+            return by_state
+        refusal = self.member_refusal(member_id, group_instance_id)
+        if refusal is not ErrorCode.NONE:
+            return refusal
+        return by_state if generation_id == self.generation_id else ErrorCode.ILLEGAL_GENERATION
+
+    def refusal_by_state(self, event: Event) -> ErrorCode:
+        """What the table of states answers to a request, NONE if it may be carried out."""
+        after = outcome(TRANSITIONS, event, self.state)
+        return after if isinstance(after, ErrorCode) else ErrorCode.NONE
+
+    def member_refusal(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """Why there is no member of this id, and of this group instance id if it is given; NONE if there is."""
+        if group_instance_id is not None:
+            current = self.members.static.get(group_instance_id)
+            if current is not None and current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
