@@ -31,7 +31,7 @@ from kafka_zk.rebalance.effects import (
 from kafka_zk.rebalance.group_view import Target
 from kafka_zk.rebalance.outbox import Outbox
 from kafka_zk.rebalance.round_report import RoundReport
-from kafka_zk.rebalance.states import HoldingState, PartitionTable
+from kafka_zk.rebalance.states import Event, HoldingState, PartitionTable
 from kafka_zk.registry.owners import Claimed, Taken
 from kafka_zk.registry.znodes.consumers import NO_OFFSET
 
@@ -87,7 +87,7 @@ class HandOver:
         self._stop([partition for partition in self._table.among(HoldingState.OWNED) if not self._wanted(partition)])
         for partition in self._table.among(HoldingState.WAITING):
             if not self._wanted(partition):
-                self._table.change(partition, HoldingState.FREE)
+                self._table.change(partition, Event.GIVE_UP)
         if self._incremental or not self._table.among(HoldingState.STOPPING, HoldingState.RELEASING):
             free = HoldingState.FREE
             self._claim({tp: thread for tp, thread in sorted(target.items()) if self._table.state(tp) is free})
@@ -107,7 +107,7 @@ class HandOver:
             elif self._wanted(partition):
                 taken[partition] = outcome.owner
             else:
-                self._table.change(partition, HoldingState.FREE)
+                self._table.change(partition, Event.GIVE_UP)
         if claimed:
             for tp, outcome in claimed.items():
                 self._table[tp].topic_czxid = outcome.topic_czxid or self._czxids.get(tp.topic, 0)
@@ -118,7 +118,7 @@ class HandOver:
             self._start({tp: offset for tp, offset in offsets.items() if self._wanted(tp)})
             self._release({tp: None for tp in claimed if not self._wanted(tp)})
         for partition, owner in taken.items():
-            self._table.change(partition, HoldingState.WAITING).owner = owner
+            self._table.change(partition, Event.TAKEN).owner = owner
             self._out.note(events.ClaimWaits, partition, owner)
         if taken:
             self._be_patient()
@@ -147,7 +147,7 @@ class HandOver:
     def owners_gone(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in sorted(partitions):
             if self._table.state(partition) is HoldingState.WAITING:
-                self._table.change(partition, HoldingState.FREE)
+                self._table.change(partition, Event.OWNER_GONE)
 
     def delivery_stopped(self, stop_id: int, offsets: Mapping[TopicPartition, int | None]) -> None:
         """What was lost and claimed again meanwhile is another ownership: the ``stop_id`` tells."""
@@ -162,7 +162,7 @@ class HandOver:
     def release_settled(self, outcomes: Mapping[TopicPartition, bool]) -> None:
         settled = [tp for tp in sorted(outcomes) if self._table.state(tp) is HoldingState.RELEASING]
         for partition in settled:
-            self._table.change(partition, HoldingState.FREE)
+            self._table.change(partition, Event.RELEASED)
         if settled:
             released = tuple(partition for partition in settled if outcomes[partition])
             not_ours = tuple(partition for partition in settled if not outcomes[partition])
@@ -175,16 +175,16 @@ class HandOver:
             return
         self._out.cause = f"lost {len(gone)} partitions: {cause}"
         self._begin_round().stopped(gone)
-        self._drop(gone)
+        self._drop(gone, Event.LOST)
 
     def clear(self) -> None:
         """The session ended: nothing is owned, claimed or watched any more."""
         delivered = self._table.among(*_DELIVERED)
         for partition in self._table:
             if partition not in delivered:
-                self._table.change(partition, HoldingState.FREE)
+                self._table.change(partition, Event.SESSION_ENDED)
         if delivered:
-            self._drop(delivered)
+            self._drop(delivered, Event.SESSION_ENDED)
         self._target, self._basis, self._round = None, None, None
         self._patience_running = False
 
@@ -237,13 +237,13 @@ class HandOver:
         self._begin_round().stopped(partitions)
         self._last_stop_id += 1
         for partition in partitions:
-            self._table.change(partition, HoldingState.STOPPING).stop_id = self._last_stop_id
+            self._table.change(partition, Event.STOP).stop_id = self._last_stop_id
         self._out.note(events.DeliveryStopped, tuple(partitions))
         self._out.do(StopDelivery(self._last_stop_id, frozenset(partitions)))
 
     def _release(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         for partition in offsets:
-            self._table.change(partition, HoldingState.RELEASING)
+            self._table.change(partition, Event.RELEASE)
         if offsets:
             self._out.do(Release(offsets))
 
@@ -259,16 +259,16 @@ class HandOver:
         if not offsets:
             return
         starts = {
-            partition: Start(self._table.change(partition, HoldingState.OWNED).thread, offset)
+            partition: Start(self._table.change(partition, Event.CLAIMED).thread, offset)
             for partition, offset in offsets.items()
         }
         self._begin_round().started(starts)
         self._out.note(events.DeliveryStarted, dict(offsets))
         self._out.do(StartDelivery(starts))
 
-    def _drop(self, partitions: list[TopicPartition]) -> None:
+    def _drop(self, partitions: list[TopicPartition], event: Event) -> None:
         for partition in partitions:
-            self._table.change(partition, HoldingState.FREE)
+            self._table.change(partition, event)
         self._out.note(events.OwnershipLost, tuple(partitions))
         self._out.do(DropDelivery(frozenset(partitions)))
 

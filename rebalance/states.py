@@ -1,4 +1,4 @@
-"""In which states a partition is for one member, and every legal change: one table.
+"""In which states a partition is for one member, and what each event makes of them: one table.
 
     FREE ──► CLAIMING ──► OWNED ──► STOPPING ──► RELEASING ──► FREE
                 │
@@ -12,11 +12,8 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kafka_zk.base.state_machine import outcome
 from kafka_zk.base.types import TopicPartition
-
-
-class IllegalStateChange(Exception):
-    """A change of state that the table does not allow; nothing was changed."""
 
 
 class HoldingState(enum.Enum):
@@ -30,17 +27,45 @@ class HoldingState(enum.Enum):
     RELEASING = "releasing"  # the final commit and the deletion of the owner znode are under way
 
 
-TRANSITIONS: Mapping[HoldingState, frozenset[HoldingState]] = {
-    HoldingState.CLAIMING: frozenset({HoldingState.FREE}),
-    HoldingState.WAITING: frozenset({HoldingState.CLAIMING}),
-    HoldingState.OWNED: frozenset({HoldingState.CLAIMING}),
-    HoldingState.STOPPING: frozenset({HoldingState.OWNED}),
-    # CLAIMING: when the claim succeeded, the partition was not wanted any more
-    HoldingState.RELEASING: frozenset({HoldingState.STOPPING, HoldingState.CLAIMING}),
-    # CLAIMING: taken and not wanted any more; OWNED, STOPPING: ownership was lost; all: the session ended
-    HoldingState.FREE: frozenset(HoldingState) - {HoldingState.FREE},
+class Event(enum.Enum):
+    """What happens to a partition."""
+
+    CLAIM = "the target has it"
+    CLAIMED = "its owner znode was created"
+    TAKEN = "another thread's owner znode exists"
+    GIVE_UP = "the target has it no more, and another thread owns it"
+    OWNER_GONE = "the other owner's znode is gone"
+    STOP = "the target has it no more"
+    RELEASE = "its offset is to be committed and its owner znode deleted"
+    RELEASED = "its owner znode is deleted, or was not ours"
+    LOST = "ZooKeeper says that this member is not its owner"
+    SESSION_ENDED = "the session ended"
+
+
+_FREE, _CLAIMING, _WAITING, _OWNED, _STOPPING, _RELEASING = HoldingState
+
+TRANSITIONS: Mapping[Event, Mapping[HoldingState, HoldingState]] = {
+    Event.CLAIM: {_FREE: _CLAIMING},
+    Event.CLAIMED: {_CLAIMING: _OWNED},
+    Event.TAKEN: {_CLAIMING: _WAITING},
+    Event.GIVE_UP: {_CLAIMING: _FREE, _WAITING: _FREE},
+    Event.OWNER_GONE: {_WAITING: _FREE},
+    Event.STOP: {_OWNED: _STOPPING},
+    Event.RELEASE: {
+        _STOPPING: _RELEASING,
+        _CLAIMING: _RELEASING,  # when the claim succeeded, the target had it no more
+    },
+    Event.RELEASED: {_RELEASING: _FREE},
+    Event.LOST: {_OWNED: _FREE, _STOPPING: _FREE},
+    Event.SESSION_ENDED: {
+        _CLAIMING: _FREE,
+        _WAITING: _FREE,
+        _OWNED: _FREE,
+        _STOPPING: _FREE,
+        _RELEASING: _FREE,
+    },
 }
-"""New state -> the states it may be entered from."""
+"""What an event makes of a state. One that is not listed for a state is illegal."""
 
 
 @dataclass(slots=True)
@@ -85,21 +110,16 @@ class PartitionTable:
         return sorted(partition for partition, entry in self._entries.items() if entry.state in states)
 
     def claim(self, partition: TopicPartition, thread: int, now_ms: float) -> None:
-        """FREE to CLAIMING, for the thread."""
-        self._check(partition, HoldingState.CLAIMING)
-        self._entries[partition] = Entry(HoldingState.CLAIMING, thread, now_ms)
+        """A free partition is being claimed for the thread. Raises: IllegalTransition, which changes nothing."""
+        self._entries[partition] = Entry(outcome(TRANSITIONS, Event.CLAIM, self.state(partition)), thread, now_ms)
 
-    def change(self, partition: TopicPartition, state: HoldingState) -> Entry:
-        """Any other change. Raises IllegalStateChange. Returns the entry (FREE: the one that is no more listed)."""
-        self._check(partition, state)
+    def change(self, partition: TopicPartition, event: Event) -> Entry:
+        """Any other event. Raises: IllegalTransition, which changes nothing. Returns the entry: what it was, if the
+        partition is free now."""
+        state = outcome(TRANSITIONS, event, self.state(partition))
         entry = self._entries[partition]
         if state is HoldingState.FREE:
             del self._entries[partition]
         else:
             entry.state = state
         return entry
-
-    def _check(self, partition: TopicPartition, state: HoldingState) -> None:
-        before = self.state(partition)
-        if before not in TRANSITIONS[state]:
-            raise IllegalStateChange(f"{partition}: from {before.value} to {state.value}")
