@@ -16,13 +16,10 @@ OutcomeT = TypeVar("OutcomeT")
 class IllegalTransition(AssertionError):
     """An event that the table does not list for the state; nothing was changed."""
 
-    def __init__(self, event: Enum, state: Enum) -> None:
-        super().__init__(f"{event.value} in {state.value}")
-
 
 def outcome(transitions: Mapping[EventT, Mapping[StateT, OutcomeT]], event: EventT, state: StateT) -> OutcomeT:
     """What the event makes of the state. Raises: IllegalTransition."""
     try:
         return transitions[event][state]
     except KeyError:
-        raise IllegalTransition(event, state) from None
+        raise IllegalTransition(f"{event.value} in {state.value}") from None

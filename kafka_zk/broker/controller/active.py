@@ -37,7 +37,7 @@ from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import ControllerReporter
 from kafka_zk.broker.controller.request_batch import RequestBatch, Step
 from kafka_zk.broker.controller.state_changes import StateChanges
-from kafka_zk.broker.controller.states import ReplicaState
+from kafka_zk.broker.controller.states import ReplicaEvent
 from kafka_zk.broker.controller.store import ControllerStore
 from kafka_zk.broker.controller.topic_changes import TopicChanges
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN, WATCH_COST
@@ -140,10 +140,10 @@ class ActiveController:
         with self._batch.updates_held():
             elected = {**await self._changes.elect_waiting(), **await self._changes.elect_returned()}
         await self.brokers.leaders_lead(elected)
-        shrunk = await self._changes.move_replicas(offline, ReplicaState.OFFLINE)
+        shrunk = await self._changes.move_replicas(offline, ReplicaEvent.TAKE_OFFLINE)
         untold = [replica for replica in online if replica.partition not in elected]
         everything = SendUpdateMetadata(None, self.context.partitions_with_leadership())
-        online_again = await self._changes.move_replicas(untold, ReplicaState.ONLINE)
+        online_again = await self._changes.move_replicas(untold, ReplicaEvent.BRING_ONLINE)
         await self._changes.send([*shrunk, *online_again, everything])
         await self.brokers.forget_unclean_starts()
         await self._watch_assignments(self.context.topics)

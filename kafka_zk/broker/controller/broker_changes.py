@@ -13,7 +13,7 @@ from kafka_zk.broker.controller.partition_state import ElectionStrategy
 from kafka_zk.broker.controller.reassignments import Reassignments
 from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import few
-from kafka_zk.broker.controller.states import PartitionState, ReplicaState
+from kafka_zk.broker.controller.states import PartitionEvent, ReplicaEvent
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes import isr
 
@@ -102,7 +102,7 @@ class BrokerChanges:
         await self._changes.send([SendUpdateMetadata(older)])
         await self._changes.send([SendUpdateMetadata(tuple(broker_ids), context.partitions_with_leadership())])
         replicas = context.replicas_on(broker_ids)
-        await self._changes.replicas(replicas, ReplicaState.ONLINE)
+        await self._changes.replicas(replicas, ReplicaEvent.BRING_ONLINE)
         await self._changes.elect_waiting()
         await self._reassignments.resume_on(broker_ids)
         await self._deletions.resume({replica.partition.topic for replica in replicas})
@@ -127,10 +127,10 @@ class BrokerChanges:
         """Replicas lost their broker or log directory: first new leaders, then smaller ISRs."""
         deleting = [r for r in replicas if r.partition.topic in self._context.topics_to_delete]
         others = [r for r in replicas if r.partition.topic not in self._context.topics_to_delete]
-        await self._changes.partitions(self._context.partitions_with_offline_leader(), PartitionState.OFFLINE)
+        await self._changes.partitions(self._context.partitions_with_offline_leader(), PartitionEvent.TAKE_OFFLINE)
         elected = await self._changes.elect_waiting()
         await self.leaders_lead(elected)
-        shrunk = await self._changes.move_replicas(others, ReplicaState.OFFLINE)
+        shrunk = await self._changes.move_replicas(others, ReplicaEvent.TAKE_OFFLINE)
         await self._changes.send(without_news_of(shrunk, elected))
         await self._deletions.replicas_failed(deleting)
         if not others and not elected:
@@ -175,7 +175,7 @@ class BrokerChanges:
         broker_ids = await self._store.log_dir_events(paths)
         await self._changes.replicas(
             [r for r in self._context.replicas_on(broker_ids) if r.broker_id in self._context.brokers],
-            ReplicaState.ONLINE,
+            ReplicaEvent.BRING_ONLINE,
         )
         await self._store.delete_all(paths)
 
@@ -207,7 +207,7 @@ class BrokerChanges:
         led = [tp for tp in replicated if context.leadership[tp].leader == broker_id]
         followed = [tp for tp in replicated if context.leadership[tp].leader != broker_id]
         await self.leaders_lead(await self._changes.bring_online(led, ElectionStrategy.CONTROLLED_SHUTDOWN))
-        await self._changes.replicas([Replica(tp, broker_id) for tp in followed], ReplicaState.OFFLINE)
+        await self._changes.replicas([Replica(tp, broker_id) for tp in followed], ReplicaEvent.TAKE_OFFLINE)
         return context.partitions_led_by(broker_id)
 
 

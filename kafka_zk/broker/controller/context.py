@@ -9,13 +9,15 @@ Source: ControllerContext.scala@3.9.
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from kafka_zk.base.state_machine import IllegalTransition
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.election import Absences
 from kafka_zk.broker.controller.states import (
     PARTITION_TRANSITIONS,
     REPLICA_TRANSITIONS,
-    IllegalStateChange,
+    PartitionEvent,
     PartitionState,
+    ReplicaEvent,
     ReplicaState,
 )
 from kafka_zk.registry.znodes.brokers import BrokerInfo
@@ -240,34 +242,34 @@ class Context:
         return [replica for replica in self.replicas_of_topic(topic) if self.replica_state(replica) is state]
 
     def split_legal_partitions(
-        self, partitions: Iterable[TopicPartition], target: PartitionState
+        self, partitions: Iterable[TopicPartition], event: PartitionEvent
     ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """Those that may go to ``target``, and the others."""
+        """Those for which the event is legal, and the others."""
         legal: list[TopicPartition] = []
         illegal: list[TopicPartition] = []
-        allowed = PARTITION_TRANSITIONS[target]
+        allowed = PARTITION_TRANSITIONS[event]
         for tp in partitions:
             (legal if self.partition_state(tp) in allowed else illegal).append(tp)
         return legal, illegal
 
     def split_legal_replicas(
-        self, replicas: Iterable[Replica], target: ReplicaState
+        self, replicas: Iterable[Replica], event: ReplicaEvent
     ) -> tuple[list[Replica], list[Replica]]:
-        """Those that may go to ``target``, and the others."""
+        """Those for which the event is legal, and the others."""
         legal: list[Replica] = []
         illegal: list[Replica] = []
-        allowed = REPLICA_TRANSITIONS[target]
+        allowed = REPLICA_TRANSITIONS[event]
         for replica in replicas:
             (legal if self.replica_state(replica) in allowed else illegal).append(replica)
         return legal, illegal
 
-    def require_legal_partitions(self, partitions: Iterable[TopicPartition], target: PartitionState) -> None:
-        """Raises IllegalStateChange if one of them may not go to ``target``."""
-        for tp in self.split_legal_partitions(partitions, target)[1]:
-            raise IllegalStateChange(f"{tp}: {self.partition_state(tp).value} -> {target.value}")
+    def require_legal_partitions(self, partitions: Iterable[TopicPartition], event: PartitionEvent) -> None:
+        """Raises IllegalTransition if the event is not legal for one of them."""
+        for tp in self.split_legal_partitions(partitions, event)[1]:
+            raise IllegalTransition(f"{tp}: {event.value} in {self.partition_state(tp).value}")
 
-    def require_legal_replicas(self, replicas: Iterable[Replica], target: ReplicaState) -> None:
-        """Raises IllegalStateChange if one of them may not go to ``target``."""
-        for replica in self.split_legal_replicas(replicas, target)[1]:
+    def require_legal_replicas(self, replicas: Iterable[Replica], event: ReplicaEvent) -> None:
+        """Raises IllegalTransition if the event is not legal for one of them."""
+        for replica in self.split_legal_replicas(replicas, event)[1]:
             state = self.replica_state(replica).value
-            raise IllegalStateChange(f"{replica.partition} on {replica.broker_id}: {state} -> {target.value}")
+            raise IllegalTransition(f"{replica.partition} on {replica.broker_id}: {event.value} in {state}")

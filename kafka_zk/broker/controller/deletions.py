@@ -8,7 +8,7 @@ from kafka_zk.broker.controller.context import Replica
 from kafka_zk.broker.controller.effects import SendUpdateMetadata
 from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import few
-from kafka_zk.broker.controller.states import PartitionState, ReplicaState
+from kafka_zk.broker.controller.states import PartitionEvent, ReplicaEvent, ReplicaState
 from kafka_zk.broker.controller.turns import PARTITION_COST
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.znodes import admin
@@ -50,7 +50,7 @@ class Deletions:
     async def replicas_failed(self, replicas: Sequence[Replica]) -> None:
         """These replicas cannot be deleted now: their topics wait until their broker is back, or for the next try."""
         if replicas:
-            await self._changes.replicas(replicas, ReplicaState.DELETION_INELIGIBLE)
+            await self._changes.replicas(replicas, ReplicaEvent.DEFER_DELETION)
             topic_deletion.halt(self._context, {replica.partition.topic for replica in replicas})
             await self.run()
 
@@ -62,7 +62,7 @@ class Deletions:
         deleted = [Replica(tp, broker_id) for tp in sorted(errors.keys() - failed)]
         await self.replicas_failed([Replica(tp, broker_id) for tp in failed])
         if deleted:
-            await self._changes.replicas(deleted, ReplicaState.DELETION_SUCCESSFUL)
+            await self._changes.replicas(deleted, ReplicaEvent.COMPLETE_DELETION)
             await self.run()
 
     async def run(self) -> None:
@@ -71,7 +71,7 @@ class Deletions:
         plan = topic_deletion.plan(self._context)
         if plan.complete:
             await self._complete(plan.complete)
-        await self._changes.replicas(plan.retry, ReplicaState.OFFLINE)
+        await self._changes.replicas(plan.retry, ReplicaEvent.TAKE_OFFLINE)
         if plan.start:
             await self._start(plan.start)
 
@@ -88,16 +88,16 @@ class Deletions:
     async def _start(self, topics: Collection[str]) -> None:
         await self._turn_for(topics)
         unseen = [tp for t in topic_deletion.begin(self._context, topics) for tp in self._context.partitions_of(t)]
-        await self._changes.partitions(unseen, PartitionState.OFFLINE)
-        await self._changes.partitions(unseen, PartitionState.NON_EXISTENT)
+        await self._changes.partitions(unseen, PartitionEvent.TAKE_OFFLINE)
+        await self._changes.partitions(unseen, PartitionEvent.DELETE)
         told = [tp for topic in sorted(topics) for tp in self._context.partitions_of(topic)]
         await self._changes.send([SendUpdateMetadata(None, told)])
         await self._turn_for(topics)
         replicas = topic_deletion.replicas_to_delete(self._context, topics)
-        await self._changes.replicas(replicas.dead, ReplicaState.DELETION_INELIGIBLE)
-        stopped = await self._changes.move_replicas(replicas.live, ReplicaState.OFFLINE)
+        await self._changes.replicas(replicas.dead, ReplicaEvent.DEFER_DELETION)
+        stopped = await self._changes.move_replicas(replicas.live, ReplicaEvent.TAKE_OFFLINE)
         await self._changes.send(
-            [*stopped, *await self._changes.move_replicas(replicas.live, ReplicaState.DELETION_STARTED)]
+            [*stopped, *await self._changes.move_replicas(replicas.live, ReplicaEvent.START_DELETION)]
         )
 
     async def _turn_for(self, topics: Collection[str]) -> None:
@@ -108,7 +108,7 @@ class Deletions:
         context = self._context
         await self._store.delete_topics({t: [tp.partition for tp in context.partitions_of(t)] for t in topics})
         replicas = [r for t in topics for r in context.replicas_in(t, ReplicaState.DELETION_SUCCESSFUL)]
-        await self._changes.replicas(replicas, ReplicaState.NON_EXISTENT)
+        await self._changes.replicas(replicas, ReplicaEvent.FORGET)
         for topic in topics:
             context.remove_topic(topic)
             self._reporter.event(events.TopicDeleted, topic)

@@ -12,7 +12,7 @@ from kafka_zk.broker.controller.context import LeadershipInfo, Replica
 from kafka_zk.broker.controller.control_requests import portions
 from kafka_zk.broker.controller.effects import SendUpdateMetadata, WriteState
 from kafka_zk.broker.controller.reign_tools import ReignTools
-from kafka_zk.broker.controller.states import ReplicaState
+from kafka_zk.broker.controller.states import ReplicaEvent, ReplicaState
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes import isr
@@ -66,7 +66,7 @@ class IsrChanges:
         told = await self._store.isr_changes(paths)
         changed = sorted(tp for tp in told if tp in self._context.leadership)
         await self._read(changed)
-        await self._changes.replicas(self._offline_followers(changed), ReplicaState.OFFLINE)
+        await self._changes.replicas(self._offline_followers(changed), ReplicaEvent.TAKE_OFFLINE)
         if changed:
             self._reporter.isrs_changed({tp: self._context.leadership[tp] for tp in changed})
             await self._changes.send([SendUpdateMetadata(None, changed)])

@@ -22,7 +22,7 @@ from kafka_zk.broker.controller import election
 from kafka_zk.broker.controller.context import Context, LeadershipInfo
 from kafka_zk.broker.controller.effects import CreateState, Refused, SendLeaderAndIsr, WriteState
 from kafka_zk.broker.controller.election import Elected
-from kafka_zk.broker.controller.states import PartitionState
+from kafka_zk.broker.controller.states import PartitionEvent, PartitionState
 
 RECOVERED = 0
 RECOVERING = 1  # the leader was elected uncleanly and has to recover first (KIP-704)
@@ -50,19 +50,18 @@ def initialize(context: Context, partitions: Iterable[TopicPartition]) -> None:
             context.partition_states[tp] = PartitionState.OFFLINE
 
 
-def move(context: Context, partitions: Collection[TopicPartition], target: PartitionState) -> None:
-    """To New, Offline or NonExistent. Raises IllegalStateChange; then none was moved."""
-    assert target is not PartitionState.ONLINE, "Online needs a leader"
-    context.require_legal_partitions(partitions, target)
-    for tp in partitions:
-        context.partition_states[tp] = target
+def move(context: Context, partitions: Collection[TopicPartition], event: PartitionEvent) -> None:
+    """All but BRING_ONLINE. Raises IllegalTransition; then none was moved."""
+    assert event is not PartitionEvent.BRING_ONLINE, "Online needs a leader"
+    context.require_legal_partitions(partitions, event)
+    context.partition_states.update(dict.fromkeys(partitions, event.target))
 
 
 def create_leadership(
     context: Context, partitions: Collection[TopicPartition]
 ) -> tuple[list[CreateState], list[Refused]]:
-    """The first leader and ISR of New partitions. Raises IllegalStateChange when one is not New."""
-    context.require_legal_partitions(partitions, PartitionState.ONLINE)
+    """The first leader and ISR of New partitions. Raises IllegalTransition when one is not New."""
+    context.require_legal_partitions(partitions, PartitionEvent.BRING_ONLINE)
     creates: list[CreateState] = []
     refused: list[Refused] = []
     for tp in partitions:
@@ -84,9 +83,9 @@ def elect(
 
     Args:
         unclean_topics: topics whose configuration allows a leader from outside the ISR.
-    Raises: IllegalStateChange when a partition may not go Online.
+    Raises: IllegalTransition when a partition may not go Online.
     """
-    context.require_legal_partitions(current, PartitionState.ONLINE)
+    context.require_legal_partitions(current, PartitionEvent.BRING_ONLINE)
     writes: list[WriteState] = []
     refused: list[Refused] = []
     for tp, info in current.items():
@@ -144,7 +143,7 @@ def topics_without_live_isr(context: Context, current: Mapping[TopicPartition, L
 def established(context: Context, write: CreateState | WriteState, zk_version: int) -> SendLeaderAndIsr:
     """The state znode was written and is at ``zk_version`` now: the partition is Online."""
     tp, info = write.partition, replace(write.info, zk_version=zk_version)
-    context.require_legal_partitions((tp,), PartitionState.ONLINE)
+    context.require_legal_partitions((tp,), PartitionEvent.BRING_ONLINE)
     context.leadership[tp] = info
     context.partition_states[tp] = PartitionState.ONLINE
     if isinstance(write, CreateState):
@@ -154,7 +153,7 @@ def established(context: Context, write: CreateState | WriteState, zk_version: i
 
 def adopt(context: Context, partition: TopicPartition, info: LeadershipInfo) -> None:
     """A New partition has a state in ZooKeeper already: it is Offline, and to be elected a leader."""
-    move(context, (partition,), PartitionState.OFFLINE)
+    move(context, (partition,), PartitionEvent.TAKE_OFFLINE)
     context.leadership[partition] = info
 
 

@@ -11,7 +11,7 @@ from kafka_zk.broker.controller.effects import Send, SendLeaderAndIsr, SendUpdat
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
 from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import few
-from kafka_zk.broker.controller.states import ReplicaState
+from kafka_zk.broker.controller.states import ReplicaEvent, ReplicaState
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.client.client import Delete, Operation, SetData
@@ -138,7 +138,7 @@ class Reassignments:
         await self._changes.send(sends)
         added = [Replica(tp, broker_id) for tp in tps for broker_id in context.assignment(tp).adding]
         new = [r for r in added if context.replica_state(r) is ReplicaState.NON_EXISTENT]
-        await self._changes.replicas(new, ReplicaState.NEW)
+        await self._changes.replicas(new, ReplicaEvent.CREATE)
 
     async def _complete(self, tps: Sequence[TopicPartition]) -> None:
         """Phase B."""
@@ -147,7 +147,7 @@ class Reassignments:
         context = self._context
         moving = {tp: context.assignment(tp) for tp in tps}
         await self._changes.replicas(
-            [Replica(tp, broker_id) for tp in tps for broker_id in moving[tp].adding], ReplicaState.ONLINE
+            [Replica(tp, broker_id) for tp in tps for broker_id in moving[tp].adding], ReplicaEvent.BRING_ONLINE
         )
         for tp in tps:
             context.assign(tp, ReplicaAssignment(moving[tp].target))
@@ -184,13 +184,13 @@ class Reassignments:
         leading = [tp for tp, broker_id in sorted(going) if self._is_led_by(tp, broker_id)]
         await self._changes.bring_online(leading, ElectionStrategy.OFFLINE)
         known = [r for r in replicas if self._context.replica_state(r) is not ReplicaState.NON_EXISTENT]
-        for state in (
-            ReplicaState.OFFLINE,
-            ReplicaState.DELETION_STARTED,
-            ReplicaState.DELETION_SUCCESSFUL,
-            ReplicaState.NON_EXISTENT,
+        for event in (
+            ReplicaEvent.TAKE_OFFLINE,
+            ReplicaEvent.START_DELETION,
+            ReplicaEvent.COMPLETE_DELETION,
+            ReplicaEvent.FORGET,
         ):
-            await self._changes.replicas(known, state)
+            await self._changes.replicas(known, event)
 
     def _is_led_by(self, tp: TopicPartition, broker_id: int) -> bool:
         info = self._context.leadership.get(tp)

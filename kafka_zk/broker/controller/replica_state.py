@@ -28,7 +28,7 @@ from kafka_zk.broker.controller.effects import (
     WriteState,
 )
 from kafka_zk.broker.controller.partition_state import why_final
-from kafka_zk.broker.controller.states import ReplicaState
+from kafka_zk.broker.controller.states import ReplicaEvent, ReplicaState
 
 
 def initialize(context: Context, partitions: Iterable[TopicPartition]) -> tuple[list[Replica], list[Replica]]:
@@ -48,37 +48,37 @@ def initialize(context: Context, partitions: Iterable[TopicPartition]) -> tuple[
     return online, offline
 
 
-def move(context: Context, replicas: Collection[Replica], target: ReplicaState) -> tuple[list[Send], list[Refused]]:
-    """To any state but Offline. Raises IllegalStateChange; then none was moved."""
-    context.require_legal_replicas(replicas, target)
-    match target:
-        case ReplicaState.NEW:
+def move(context: Context, replicas: Collection[Replica], event: ReplicaEvent) -> tuple[list[Send], list[Refused]]:
+    """All but TAKE_OFFLINE. Raises IllegalTransition; then none was moved."""
+    context.require_legal_replicas(replicas, event)
+    match event:
+        case ReplicaEvent.CREATE:
             return _to_new(context, replicas)
-        case ReplicaState.ONLINE:
+        case ReplicaEvent.BRING_ONLINE:
             return _to_online(context, replicas), []
-        case ReplicaState.DELETION_STARTED:
-            _enter(context, replicas, target)
+        case ReplicaEvent.START_DELETION:
+            _enter(context, replicas, event.target)
             return [SendStopReplica(replica.broker_id, replica.partition, delete=True) for replica in replicas], []
-        case ReplicaState.NON_EXISTENT:
+        case ReplicaEvent.FORGET:
             for replica in replicas:
                 assignment = context.assignment(replica.partition).without(replica.broker_id)
                 context.assign(replica.partition, assignment)
                 context.replica_states.pop(replica, None)
             return [], []
-        case ReplicaState.DELETION_SUCCESSFUL | ReplicaState.DELETION_INELIGIBLE:
-            _enter(context, replicas, target)
+        case ReplicaEvent.COMPLETE_DELETION | ReplicaEvent.DEFER_DELETION:
+            _enter(context, replicas, event.target)
             return [], []
-        case ReplicaState.OFFLINE:
+        case ReplicaEvent.TAKE_OFFLINE:
             raise AssertionError("Offline may need a change of the ISR: use stop")
 
 
 def stop(context: Context, replicas: Collection[Replica]) -> tuple[list[Send], list[Replica], list[Replica]]:
-    """Begin to take replicas offline. Raises IllegalStateChange.
+    """Begin to take replicas offline. Raises IllegalTransition.
 
     Returns: what to send, the replicas that may have to leave an ISR, and those of partitions without leadership, or
     of a topic that is being deleted.
     """
-    context.require_legal_replicas(replicas, ReplicaState.OFFLINE)
+    context.require_legal_replicas(replicas, ReplicaEvent.TAKE_OFFLINE)
     sends: list[Send] = [SendStopReplica(replica.broker_id, replica.partition) for replica in replicas]
     led = [replica for replica in replicas if _has_leadership(context, replica.partition)]
     others = [replica for replica in replicas if not _has_leadership(context, replica.partition)]
@@ -130,7 +130,7 @@ def was_not_in_isr(context: Context, broker_id: int, unchanged: Sequence[WriteSt
 
 def offline_without_leadership(context: Context, replicas: Collection[Replica]) -> list[Send]:
     """Replicas of partitions that never had a leader, or are being deleted, are Offline."""
-    context.require_legal_replicas(replicas, ReplicaState.OFFLINE)
+    context.require_legal_replicas(replicas, ReplicaEvent.TAKE_OFFLINE)
     _enter(context, replicas, ReplicaState.OFFLINE)
     told = [r.partition for r in replicas if r.partition.topic not in context.topics_with_deletion_started]
     return [SendUpdateMetadata(None, told)] if told else []
@@ -169,7 +169,7 @@ def _to_online(context: Context, replicas: Collection[Replica]) -> list[Send]:
 
 def _gone_offline(context: Context, broker_id: int, states: Iterable[WriteState]) -> None:
     replicas = [Replica(write.partition, broker_id) for write in states]
-    context.require_legal_replicas(replicas, ReplicaState.OFFLINE)
+    context.require_legal_replicas(replicas, ReplicaEvent.TAKE_OFFLINE)
     context.leadership.update({write.partition: write.info for write in states})
     _enter(context, replicas, ReplicaState.OFFLINE)
 

@@ -18,7 +18,7 @@ from kafka_zk.broker.controller.control_requests import by_topic, portions
 from kafka_zk.broker.controller.effects import CreateState, Refused, Send, SendLeaderAndIsr, WriteState
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
 from kafka_zk.broker.controller.reporter import ControllerReporter
-from kafka_zk.broker.controller.states import PartitionState, ReplicaState
+from kafka_zk.broker.controller.states import PartitionEvent, PartitionState, ReplicaEvent
 from kafka_zk.broker.controller.store import ControllerStore
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.registry.client.client import Create, Operation, SetData, ZnodeStat
@@ -72,14 +72,14 @@ class StateChanges:
         """Send requests that no change of state causes."""
         await self._send(effects)
 
-    async def partitions(self, partitions: Sequence[TopicPartition], target: PartitionState) -> None:
-        """To New, Offline or NonExistent."""
+    async def partitions(self, partitions: Sequence[TopicPartition], event: PartitionEvent) -> None:
+        """All but BRING_ONLINE."""
         for portion in portions(partitions, PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
-            legal, illegal = self._context.split_legal_partitions(portion, target)
-            self._report_illegal_partitions(illegal, target)
-            partition_state.move(self._context, legal, target)
-            self._reporter.partitions_moved(legal, target)
+            legal, illegal = self._context.split_legal_partitions(portion, event)
+            self._report_illegal_partitions(illegal, event)
+            partition_state.move(self._context, legal, event)
+            self._reporter.partitions_moved(legal, event.target)
 
     async def bring_online(
         self, partitions: Sequence[TopicPartition], strategy: ElectionStrategy
@@ -91,8 +91,8 @@ class StateChanges:
         elected: dict[TopicPartition, LeadershipInfo] = {}
         for portion in portions(partitions, PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
-            legal, illegal = self._context.split_legal_partitions(portion, PartitionState.ONLINE)
-            self._report_illegal_partitions(illegal, PartitionState.ONLINE)
+            legal, illegal = self._context.split_legal_partitions(portion, PartitionEvent.BRING_ONLINE)
+            self._report_illegal_partitions(illegal, PartitionEvent.BRING_ONLINE)
             new = [tp for tp in legal if self._context.partition_state(tp) is PartitionState.NEW]
             led = [tp for tp in legal if self._context.partition_state(tp) is not PartitionState.NEW]
             sends = [*await self._create_leadership(new), *await self._elect(led, strategy)]
@@ -118,21 +118,22 @@ class StateChanges:
         """Try again for the partitions that have no leader though one could be elected."""
         await self.bring_online(partition_state.stuck(self._context), ElectionStrategy.OFFLINE)
 
-    async def replicas(self, replicas: Sequence[Replica], target: ReplicaState) -> None:
-        """To any state."""
-        await self._send(await self.move_replicas(replicas, target))
+    async def replicas(self, replicas: Sequence[Replica], event: ReplicaEvent) -> None:
+        """Any event of replicas."""
+        await self._send(await self.move_replicas(replicas, event))
 
-    async def move_replicas(self, replicas: Sequence[Replica], target: ReplicaState) -> list[Send]:
+    async def move_replicas(self, replicas: Sequence[Replica], event: ReplicaEvent) -> list[Send]:
         """As ``replicas``, but what has to be sent is returned: several changes can be told at once."""
         sends: list[Send] = []
+        target = event.target
         for portion in portions(replicas, PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
-            legal, illegal = self._context.split_legal_replicas(portion, target)
-            self._report_illegal_replicas(illegal, target)
-            if target is ReplicaState.OFFLINE:
+            legal, illegal = self._context.split_legal_replicas(portion, event)
+            self._report_illegal_replicas(illegal, event)
+            if event is ReplicaEvent.TAKE_OFFLINE:
                 sends += await self._take_offline(legal)
             else:
-                caused, refused = replica_state.move(self._context, legal, target)
+                caused, refused = replica_state.move(self._context, legal, event)
                 sends += caused
                 self._reporter.refused(refused, target.value)
             moved = [r for r in legal if self._context.replica_state(r) is target]
@@ -228,7 +229,7 @@ class StateChanges:
         async def decide(current: States) -> Decision:
             return Decision(*replica_state.remove_from_isr(self._context, broker_id, current))
 
-        written, unchanged = await self._write_decided(partitions, decide, ReplicaState.OFFLINE.value)
+        written, unchanged = await self._write_decided(partitions, decide, ReplicaEvent.TAKE_OFFLINE.target.value)
         self._reporter.isrs_changed({write.partition: write.info for write in written})
         return [
             *replica_state.removed_from_isr(self._context, broker_id, written),
@@ -288,16 +289,17 @@ class StateChanges:
                 failed.append(Refused(write.partition, repr(outcome)))
         return written, changed, failed
 
-    def _report_illegal_partitions(self, partitions: Iterable[TopicPartition], target: PartitionState) -> None:
+    def _report_illegal_partitions(self, partitions: Iterable[TopicPartition], event: PartitionEvent) -> None:
+        target = event.target.value
         refused = [
-            Refused(tp, f"{self._context.partition_state(tp).value} -> {target.value} is not legal")
-            for tp in partitions
+            Refused(tp, f"{self._context.partition_state(tp).value} -> {target} is not legal") for tp in partitions
         ]
-        self._reporter.refused(refused, target.value)
+        self._reporter.refused(refused, target)
 
-    def _report_illegal_replicas(self, replicas: Iterable[Replica], target: ReplicaState) -> None:
+    def _report_illegal_replicas(self, replicas: Iterable[Replica], event: ReplicaEvent) -> None:
+        target = event.target.value
         refused = [
-            Refused(r.partition, f"replica {r.broker_id}: {self._context.replica_state(r).value} -> {target.value}")
+            Refused(r.partition, f"replica {r.broker_id}: {self._context.replica_state(r).value} -> {target}")
             for r in replicas
         ]
-        self._reporter.refused(refused, target.value)
+        self._reporter.refused(refused, target)

@@ -1,17 +1,12 @@
-"""Which states partitions and replicas can be in, and every legal change: one table each.
+"""The states of partitions and replicas, and what each event makes of them: one table each.
 
-The tables name for each state those from which it may be entered. Everything else is illegal and raises; what a legal
-change causes is in ``partition_state`` and ``replica_state``.
+Each event leads to one state, its ``target``. What a change causes is in ``partition_state`` and ``replica_state``.
 
 Source: PartitionStateMachine.scala and ReplicaStateMachine.scala@3.9.
 """
 
 import enum
 from collections.abc import Mapping
-
-
-class IllegalStateChange(Exception):
-    """A change of state that its table does not allow; nothing was changed."""
 
 
 class PartitionState(enum.Enum):
@@ -35,23 +30,73 @@ class ReplicaState(enum.Enum):
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"  # deletion failed or must wait
 
 
-PARTITION_TRANSITIONS: Mapping[PartitionState, frozenset[PartitionState]] = {
-    PartitionState.NEW: frozenset({PartitionState.NON_EXISTENT}),
-    PartitionState.ONLINE: frozenset({PartitionState.NEW, PartitionState.ONLINE, PartitionState.OFFLINE}),
-    PartitionState.OFFLINE: frozenset({PartitionState.NEW, PartitionState.ONLINE, PartitionState.OFFLINE}),
-    PartitionState.NON_EXISTENT: frozenset({PartitionState.OFFLINE}),
-}
-"""New state -> the states it may be entered from."""
+class PartitionEvent(enum.Enum):
+    """What the controller does with a partition."""
 
-_STOPPABLE = frozenset({ReplicaState.NEW, ReplicaState.ONLINE, ReplicaState.OFFLINE, ReplicaState.DELETION_INELIGIBLE})
+    CREATE = "create"
+    BRING_ONLINE = "bring online"
+    TAKE_OFFLINE = "take offline"
+    DELETE = "delete"
 
-REPLICA_TRANSITIONS: Mapping[ReplicaState, frozenset[ReplicaState]] = {
-    ReplicaState.NEW: frozenset({ReplicaState.NON_EXISTENT}),
-    ReplicaState.ONLINE: _STOPPABLE,
-    ReplicaState.OFFLINE: _STOPPABLE,
-    ReplicaState.DELETION_STARTED: frozenset({ReplicaState.OFFLINE}),
-    ReplicaState.DELETION_SUCCESSFUL: frozenset({ReplicaState.DELETION_STARTED}),
-    ReplicaState.DELETION_INELIGIBLE: frozenset({ReplicaState.OFFLINE, ReplicaState.DELETION_STARTED}),
-    ReplicaState.NON_EXISTENT: frozenset({ReplicaState.DELETION_SUCCESSFUL}),
+    @property
+    def target(self) -> PartitionState:
+        """The state that it leads to."""
+        return next(iter(PARTITION_TRANSITIONS[self].values()))
+
+
+class ReplicaEvent(enum.Enum):
+    """What the controller does with a replica."""
+
+    CREATE = "create"
+    BRING_ONLINE = "bring online"
+    TAKE_OFFLINE = "take offline"
+    START_DELETION = "start deletion"
+    COMPLETE_DELETION = "complete deletion"
+    DEFER_DELETION = "defer deletion"
+    FORGET = "forget"
+
+    @property
+    def target(self) -> ReplicaState:
+        """The state that it leads to."""
+        return next(iter(REPLICA_TRANSITIONS[self].values()))
+
+
+PARTITION_TRANSITIONS: Mapping[PartitionEvent, Mapping[PartitionState, PartitionState]] = {
+    PartitionEvent.CREATE: {PartitionState.NON_EXISTENT: PartitionState.NEW},
+    PartitionEvent.BRING_ONLINE: {
+        PartitionState.NEW: PartitionState.ONLINE,
+        PartitionState.ONLINE: PartitionState.ONLINE,
+        PartitionState.OFFLINE: PartitionState.ONLINE,
+    },
+    PartitionEvent.TAKE_OFFLINE: {
+        PartitionState.NEW: PartitionState.OFFLINE,
+        PartitionState.ONLINE: PartitionState.OFFLINE,
+        PartitionState.OFFLINE: PartitionState.OFFLINE,
+    },
+    PartitionEvent.DELETE: {PartitionState.OFFLINE: PartitionState.NON_EXISTENT},
 }
-"""New state -> the states it may be entered from."""
+"""What an event makes of a state. One that is not listed for a state is illegal."""
+
+REPLICA_TRANSITIONS: Mapping[ReplicaEvent, Mapping[ReplicaState, ReplicaState]] = {
+    ReplicaEvent.CREATE: {ReplicaState.NON_EXISTENT: ReplicaState.NEW},
+    ReplicaEvent.BRING_ONLINE: {
+        ReplicaState.NEW: ReplicaState.ONLINE,
+        ReplicaState.ONLINE: ReplicaState.ONLINE,
+        ReplicaState.OFFLINE: ReplicaState.ONLINE,
+        ReplicaState.DELETION_INELIGIBLE: ReplicaState.ONLINE,
+    },
+    ReplicaEvent.TAKE_OFFLINE: {
+        ReplicaState.NEW: ReplicaState.OFFLINE,
+        ReplicaState.ONLINE: ReplicaState.OFFLINE,
+        ReplicaState.OFFLINE: ReplicaState.OFFLINE,
+        ReplicaState.DELETION_INELIGIBLE: ReplicaState.OFFLINE,
+    },
+    ReplicaEvent.START_DELETION: {ReplicaState.OFFLINE: ReplicaState.DELETION_STARTED},
+    ReplicaEvent.COMPLETE_DELETION: {ReplicaState.DELETION_STARTED: ReplicaState.DELETION_SUCCESSFUL},
+    ReplicaEvent.DEFER_DELETION: {
+        ReplicaState.OFFLINE: ReplicaState.DELETION_INELIGIBLE,
+        ReplicaState.DELETION_STARTED: ReplicaState.DELETION_INELIGIBLE,
+    },
+    ReplicaEvent.FORGET: {ReplicaState.DELETION_SUCCESSFUL: ReplicaState.NON_EXISTENT},
+}
+"""What an event makes of a state. One that is not listed for a state is illegal."""

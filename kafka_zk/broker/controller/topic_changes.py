@@ -13,7 +13,7 @@ from kafka_zk.broker.controller.control_requests import whole_topics
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
 from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import few
-from kafka_zk.broker.controller.states import PartitionState, ReplicaState
+from kafka_zk.broker.controller.states import PartitionEvent, ReplicaEvent
 from kafka_zk.broker.controller.store import StoredTopic
 from kafka_zk.broker.controller.turns import PARTITION_COST
 from kafka_zk.protocol import uuids
@@ -135,10 +135,10 @@ class TopicChanges:
         """
         for portion in whole_topics(partitions):
             replicas = self._context.replicas_of(portion)
-            await self._changes.partitions(portion, PartitionState.NEW)
-            await self._changes.replicas(replicas, ReplicaState.NEW)
+            await self._changes.partitions(portion, PartitionEvent.CREATE)
+            await self._changes.replicas(replicas, ReplicaEvent.CREATE)
             await self._changes.bring_online(portion, ElectionStrategy.OFFLINE)
-            await self._changes.replicas(replicas, ReplicaState.ONLINE)
+            await self._changes.replicas(replicas, ReplicaEvent.BRING_ONLINE)
 
     def _stored_form(self, topic: str, known: Mapping[int, ReplicaAssignment]) -> TopicAssignment:
         return TopicAssignment(

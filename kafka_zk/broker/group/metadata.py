@@ -66,7 +66,7 @@ class GroupMetadata:
         """Change the state as the table says. Raises: IllegalTransition."""
         after = outcome(TRANSITIONS, event, self.state)
         if isinstance(after, ErrorCode):
-            raise IllegalTransition(event, self.state)
+            raise IllegalTransition(f"{event.value} in {self.state.value}")
         if after is not self.state and now is not None:
             self.state_timestamp_ms = now.wall_ms
         self.state = after

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.state_machine import IllegalTransition
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import partition_state, replica_state
 from kafka_zk.broker.controller.context import Context, LeadershipInfo, LiveBroker, Replica, ReplicaAssignment
@@ -20,8 +21,9 @@ from kafka_zk.broker.controller.partition_state import ElectionStrategy
 from kafka_zk.broker.controller.states import (
     PARTITION_TRANSITIONS,
     REPLICA_TRANSITIONS,
-    IllegalStateChange,
+    PartitionEvent,
     PartitionState,
+    ReplicaEvent,
     ReplicaState,
 )
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
@@ -52,50 +54,50 @@ def info(leader: int, isr: list[int], leader_epoch: int = 3, version: int = 9, c
 # -- legality --
 
 
-@pytest.mark.parametrize("target", PartitionState)
+@pytest.mark.parametrize("event", PartitionEvent)
 @pytest.mark.parametrize("state", PartitionState)
-def test_illegal_partition_changes_raise_and_change_nothing(state: PartitionState, target: PartitionState) -> None:
+def test_illegal_partition_changes_raise_and_change_nothing(state: PartitionState, event: PartitionEvent) -> None:
     made = context()
     made.assign(T1, ReplicaAssignment((1,)))
-    made.partition_states = {T0: state, T1: next(iter(PARTITION_TRANSITIONS[target]))}
+    made.partition_states = {T0: state, T1: next(iter(PARTITION_TRANSITIONS[event]))}
     before = copy.deepcopy(vars(made))
-    legal = state in PARTITION_TRANSITIONS[target]
-    assert made.split_legal_partitions([T0], target) == (([T0], []) if legal else ([], [T0]))
+    legal = state in PARTITION_TRANSITIONS[event]
+    assert made.split_legal_partitions([T0], event) == (([T0], []) if legal else ([], [T0]))
     if legal:
         return
-    with pytest.raises(IllegalStateChange, match=f"t-0: {state.value} -> {target.value}"):
-        if target is PartitionState.ONLINE:
+    with pytest.raises(IllegalTransition, match=f"t-0: {event.value} in {state.value}"):
+        if event is PartitionEvent.BRING_ONLINE:
             partition_state.elect(made, ElectionStrategy.OFFLINE, {T1: info(1, [1]), T0: info(1, [1])})
         else:
-            partition_state.move(made, [T1, T0], target)
+            partition_state.move(made, [T1, T0], event)
     assert vars(made) == before
 
 
-@pytest.mark.parametrize("target", ReplicaState)
+@pytest.mark.parametrize("event", ReplicaEvent)
 @pytest.mark.parametrize("state", ReplicaState)
-def test_illegal_replica_changes_raise_and_change_nothing(state: ReplicaState, target: ReplicaState) -> None:
+def test_illegal_replica_changes_raise_and_change_nothing(state: ReplicaState, event: ReplicaEvent) -> None:
     made = context()
     one, two = Replica(T0, 1), Replica(T0, 2)
-    made.replica_states = {one: next(iter(REPLICA_TRANSITIONS[target])), two: state}
+    made.replica_states = {one: next(iter(REPLICA_TRANSITIONS[event])), two: state}
     before = copy.deepcopy(vars(made))
-    if state in REPLICA_TRANSITIONS[target]:
+    if state in REPLICA_TRANSITIONS[event]:
         return
-    with pytest.raises(IllegalStateChange, match=f"t-0 on 2: {state.value} -> {target.value}"):
-        if target is ReplicaState.OFFLINE:
+    with pytest.raises(IllegalTransition, match=f"t-0 on 2: {event.value} in {state.value}"):
+        if event is ReplicaEvent.TAKE_OFFLINE:
             replica_state.stop(made, [one, two])
         else:
-            replica_state.move(made, [one, two], target)
+            replica_state.move(made, [one, two], event)
     assert vars(made) == before
 
 
 def test_the_tables_are_kafkas() -> None:
-    partition = {(old.name, new.name) for new, olds in PARTITION_TRANSITIONS.items() for old in olds}
+    partition = {(old.name, new.name) for row in PARTITION_TRANSITIONS.values() for old, new in row.items()}
     assert partition == {
         ("NON_EXISTENT", "NEW"),
         *((old, new) for old in ("NEW", "ONLINE", "OFFLINE") for new in ("ONLINE", "OFFLINE")),
         ("OFFLINE", "NON_EXISTENT"),
     }
-    replica = {(old.name, new.name) for new, olds in REPLICA_TRANSITIONS.items() for old in olds}
+    replica = {(old.name, new.name) for row in REPLICA_TRANSITIONS.values() for old, new in row.items()}
     assert replica == {
         ("NON_EXISTENT", "NEW"),
         *((o, n) for o in ("NEW", "ONLINE", "OFFLINE", "DELETION_INELIGIBLE") for n in ("ONLINE", "OFFLINE")),
@@ -105,6 +107,14 @@ def test_the_tables_are_kafkas() -> None:
         ("DELETION_STARTED", "DELETION_SUCCESSFUL"),
         ("DELETION_SUCCESSFUL", "NON_EXISTENT"),
     }
+
+
+def test_each_event_is_listed_and_leads_to_one_state_and_each_state_is_led_to() -> None:
+    assert set(PARTITION_TRANSITIONS) == set(PartitionEvent) and set(REPLICA_TRANSITIONS) == set(ReplicaEvent)
+    for row in (*PARTITION_TRANSITIONS.values(), *REPLICA_TRANSITIONS.values()):
+        assert len(set(row.values())) == 1
+    assert {event.target for event in PartitionEvent} == set(PartitionState)
+    assert {event.target for event in ReplicaEvent} == set(ReplicaState)
 
 
 # -- partitions --
@@ -211,7 +221,7 @@ def test_states_after_a_failover() -> None:
 def test_a_new_replica_is_told_to_follow_but_never_to_lead() -> None:
     made = context()
     made.leadership[T0] = info(1, [1])
-    sends, refused = replica_state.move(made, [Replica(T0, 1), Replica(T0, 2)], ReplicaState.NEW)
+    sends, refused = replica_state.move(made, [Replica(T0, 1), Replica(T0, 2)], ReplicaEvent.CREATE)
     assert sends == [SendLeaderAndIsr((2,), T0, is_new=True)]
     assert refused == [Refused(T0, "replica 1 leads and cannot be new")]
     assert made.replica_states == {Replica(T0, 2): ReplicaState.NEW}
@@ -220,7 +230,7 @@ def test_a_new_replica_is_told_to_follow_but_never_to_lead() -> None:
 def test_a_new_replica_enters_the_assignment_when_online() -> None:
     made = context((1, 2))
     made.replica_states[Replica(T0, 3)] = ReplicaState.NEW
-    assert replica_state.move(made, [Replica(T0, 3)], ReplicaState.ONLINE) == ([], [])
+    assert replica_state.move(made, [Replica(T0, 3)], ReplicaEvent.BRING_ONLINE) == ([], [])
     assert made.replicas(T0) == (1, 2, 3)
 
 
@@ -228,7 +238,7 @@ def test_a_replica_that_comes_back_is_told_who_leads() -> None:
     made = context()
     made.leadership[T0] = info(1, [1])
     made.replica_states[Replica(T0, 2)] = ReplicaState.OFFLINE
-    assert replica_state.move(made, [Replica(T0, 2)], ReplicaState.ONLINE) == ([SendLeaderAndIsr((2,), T0)], [])
+    assert replica_state.move(made, [Replica(T0, 2)], ReplicaEvent.BRING_ONLINE) == ([SendLeaderAndIsr((2,), T0)], [])
 
 
 @pytest.mark.parametrize(
@@ -278,10 +288,10 @@ def test_deletion_stops_with_delete_and_ends_outside_the_assignment() -> None:
     made = context((1, 2))
     replica = Replica(T0, 2)
     made.replica_states[replica] = ReplicaState.OFFLINE
-    sends, _ = replica_state.move(made, [replica], ReplicaState.DELETION_STARTED)
+    sends, _ = replica_state.move(made, [replica], ReplicaEvent.START_DELETION)
     assert sends == [SendStopReplica(2, T0, delete=True)]
-    replica_state.move(made, [replica], ReplicaState.DELETION_SUCCESSFUL)
-    assert replica_state.move(made, [replica], ReplicaState.NON_EXISTENT) == ([], [])
+    replica_state.move(made, [replica], ReplicaEvent.COMPLETE_DELETION)
+    assert replica_state.move(made, [replica], ReplicaEvent.FORGET) == ([], [])
     assert made.replicas(T0) == (1,) and made.replica_states == {}
 
 
