@@ -1,7 +1,7 @@
 """What a consumer does for its group driver: prepare, start, stop and drop the delivery of partitions.
 
 All calls come on the reactor thread and return at once. Ownership is also a lease: before each hand-out of a record the
-consumer asks ``GroupDriver.may_act``, and tells ``GroupDriver.held_back`` of records that wait for it.
+consumer asks ``Lease.may_act``, and tells ``Lease.held_back`` of records that wait for it.
 """
 
 from collections.abc import Awaitable, Mapping

@@ -6,7 +6,7 @@ Tests: ``tests/rebalance/test_driver.py`` and the campaigns beside it.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial, singledispatchmethod
@@ -20,28 +20,25 @@ from kafka_zk.base.clock import Clock
 from kafka_zk.base.events import EventSource, Observe, harmless, ignore
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import effects, events, inputs
+from kafka_zk.rebalance.claims import Claims
 from kafka_zk.rebalance.config import GroupConfig
 from kafka_zk.rebalance.delivery import Delivery
 from kafka_zk.rebalance.effects import Effect
 from kafka_zk.rebalance.inputs import Input
+from kafka_zk.rebalance.lease import Lease
 from kafka_zk.rebalance.member import GroupMember
 from kafka_zk.rebalance.ownership import IN_DOUBT, Ownership
 from kafka_zk.rebalance.reporter import GroupReporter
-from kafka_zk.rebalance.stalls import StallGuard
 from kafka_zk.rebalance.watches import GroupWatches
-from kafka_zk.registry.client.client import EventType, RegistryClient, SessionState
-from kafka_zk.registry.client.errors import BadVersion, ConnectionLoss, RegistryError, RequestTooLarge, SessionLost
+from kafka_zk.registry.client.client import RegistryClient, SessionState
+from kafka_zk.registry.client.errors import BadVersion, RegistryError, RequestTooLarge, SessionLost
 from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.consumers import ConsumerRegistry
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.offsets import Refused
-from kafka_zk.registry.owners import Claimed
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 
 _log = Logger()
-
-_REMOVED = "the owner znode was removed"
-
 
 class GroupDriver:
     """One member of a group. Make it, ``start`` it, ``leave`` it; everything between happens by itself.
@@ -74,22 +71,19 @@ class GroupDriver:
         self._config = config or GroupConfig()
         self._source = source = EventSource(consumer_id, harmless(observe), clock.wall_ms)
         self._reporter = GroupReporter(source, clock)
+        self.lease = Lease(client, clock, self._reporter)
         self._member = GroupMember(consumer_id, registration, self._config)
         self._consumers = ConsumerRegistry(client, group, clock, source)
         self._ownership = Ownership(client, group, source)
         self._assignments = GroupAssignmentRegistry(client, group, source)
-        self._watches: GroupWatches | None = None
+        self._watches: GroupWatches | None = None  # of this session, once the member is registered
         self._timers: dict[str, Any] = {}
-        self._gone: set[TopicPartition] = set()  # owner znodes that went in this turn of the reactor
-        self._changed: dict[TopicPartition, EventType] = {}  # our own owner znodes that changed in this turn
         self._waiting: deque[Input] = deque()
         self._stepping = False
         self._sessions: list[int] = []  # all that this process held
         self._session: int | None = None
         self._epoch = 0
-        self._in_doubt = False
-        self._lease_told = False
-        self._stalls = StallGuard(clock, client.sync)
+        self._claims = self._claims_of_a_session()
         self._registered: Deferred[None] = Deferred()
         self._left: Deferred[None] = Deferred()
         self._leaving = False
@@ -106,7 +100,7 @@ class GroupDriver:
         doubt = self._config.doubt(self._client.session_timeout_ms)
         if doubt is not None:
             self._reporter.event(events.SettingsDoubtful, doubt)
-        self._stalls.start()
+        self.lease.start()
         self._remove_listener = self._client.add_session_listener(self._session_changed)
         if self._client.state is SessionState.CONNECTED:
             self._open_session()
@@ -129,33 +123,13 @@ class GroupDriver:
         member does not own it; if it did, ``Delivery.drop`` has told so.
         """
         epoch = self._epoch
-        self.held_back()
-        outcomes = await self._ownership.commit(offsets, self._may_write)
+        self.lease.held_back()
+        outcomes = await self._ownership.commit(offsets, self.lease.may_write)
         lost = {tp for tp, refused in outcomes.items() if refused is not None and refused != IN_DOUBT}
         if epoch == self._epoch and lost:
             self._take(inputs.OwnershipLost(frozenset(lost), "a commit was refused"))
         self._reporter.commits("commit", offsets, outcomes)
         return outcomes
-
-    def may_act(self) -> bool:
-        """Whether a record may be handed out now: the session is certain to be alive, the connection not in doubt, and
-        nothing unheard of since the process stood still.
-
-        The one method that any thread may call.
-        """
-        return self._may_write() and self._clock.seconds() < self._stalls.awake_until_s
-
-    def _may_write(self) -> bool:
-        held = self._client.lease_held()
-        if held:
-            self._lease_told = False
-        return held and not self._in_doubt
-
-    def held_back(self) -> None:
-        """Records wait that may not be handed out: tell why, once, if it is because the lease ended."""
-        if not self._in_doubt and not self._lease_told and not self._may_write():
-            self._lease_told = True
-            self._reporter.event(events.LeaseEnded, "ZooKeeper has not answered")
 
     @property
     def owned(self) -> Mapping[TopicPartition, int]:
@@ -169,13 +143,13 @@ class GroupDriver:
             self._end_session()
         elif state is SessionState.SUSPENDED:
             if self._session is not None:
-                self._in_doubt = True
+                self.lease.in_doubt = True
                 self._take(inputs.Suspended())
         elif self._client.session_id != self._session:
             self._end_session()  # in case the server gave us another one without a word
             self._open_session()
         else:
-            self._spawn(self._check_ownership())
+            self._claims.check()
 
     def _open_session(self) -> None:
         self._session = self._client.session_id
@@ -187,12 +161,14 @@ class GroupDriver:
         if self._session is None:
             return
         self._session = None
-        self._epoch += 1
         self._forget()
         self._take(inputs.SessionEnded())
 
     def _forget(self) -> None:
-        """Watches, timers and tokens end with the session."""
+        """Claims, watches, timers and tokens end with the session; answers to what it asked are dropped."""
+        self._epoch += 1
+        self._claims.close()
+        self._claims = self._claims_of_a_session()
         if self._watches is not None:
             self._watches.close()
             self._watches = None
@@ -201,16 +177,10 @@ class GroupDriver:
                 timer.cancel()
         self._timers.clear()
         self._ownership.forget()
-        self._gone.clear()
-        self._changed.clear()
 
-    async def _check_ownership(self) -> None:
-        """After a reconnect: whether the owner znodes are still there and of this session. They are watched again."""
-        try:
-            lost = await self._ownership.watch(partial(self._claim_changed, self._epoch))
-        except ConnectionLoss:
-            return  # the next connection asks again
-        self._take(inputs.Connected(lost))
+    def _claims_of_a_session(self) -> Claims:
+        tell = partial(self._take_if, self._epoch)
+        return Claims(self._ownership, self._clock, self._reporter, self._spawn, tell)
 
     # -- the machine --
 
@@ -240,9 +210,8 @@ class GroupDriver:
 
     def _fail(self, failure: Failure) -> None:
         """This member is of no more use; its session ends with the client that the consumer closes."""
-        self._epoch += 1
         self._session = None
-        self._stalls.stop()
+        self.lease.stop()
         self._remove_listener()
         self._forget()
         self._take(inputs.SessionEnded())
@@ -289,10 +258,9 @@ class GroupDriver:
 
     @_run.register
     def _finish(self, _: effects.Finish) -> None:
-        self._stalls.stop()
+        self.lease.stop()
         self._remove_listener()
         self._forget()
-        self._epoch += 1
         if not self._registered.called:
             self._registered.errback(SessionLost("the member left before it was registered"))
         self._left.callback(None)
@@ -311,77 +279,16 @@ class GroupDriver:
 
     @_run.register
     def _claim(self, effect: effects.ClaimPartition) -> None:
-        self._spawn(self._claiming(effect, self._epoch))
+        self._claims.claim(effect.threads)
         self._delivery.prepare(frozenset(effect.threads))
-
-    async def _claiming(self, effect: effects.ClaimPartition, epoch: int) -> None:
-        outcomes = await self._ownership.claim(effect.threads, partial(self._owner_gone, epoch))
-        self._take_if(epoch, inputs.ClaimSettled(outcomes))
-        await self._watch_claims(epoch, [tp for tp, outcome in outcomes.items() if isinstance(outcome, Claimed)])
-
-    async def _watch_claims(self, epoch: int, partitions: Collection[TopicPartition]) -> None:
-        """Somebody may remove our owner znodes, and then anybody may own the partitions."""
-        try:
-            lost = await self._ownership.watch(partial(self._claim_changed, epoch), partitions)
-        except ConnectionLoss:
-            return  # after the reconnect all are watched
-        if lost:
-            self._take_if(epoch, inputs.OwnershipLost(lost, _REMOVED))
-
-    def _claim_changed(self, epoch: int, tp: TopicPartition, change: EventType) -> None:
-        """Tools remove many at once; those are stopped, and claimed again, together."""
-        if epoch != self._epoch:
-            return
-        if not self._changed:
-            self._clock.callLater(0, self._claims_changed, epoch)
-        self._changed[tp] = change
-
-    def _claims_changed(self, epoch: int) -> None:
-        if epoch != self._epoch:
-            return
-        changed, self._changed = self._changed, {}
-        removed = frozenset(tp for tp, change in changed.items() if change is EventType.DELETED)
-        if removed:
-            self._take(inputs.OwnershipLost(removed, _REMOVED))
-        if len(removed) < len(changed):
-            self._spawn(self._watch_claims(epoch, changed.keys() - removed))
 
     @_run.register
     def _watch_owners(self, effect: effects.WatchOwners) -> None:
-        for tp in sorted(effect.partitions):
-            self._spawn(self._watching(tp, self._epoch))
-
-    async def _watching(self, tp: TopicPartition, epoch: int) -> None:
-        try:
-            owner = await self._ownership.owners.watch_gone(tp, partial(self._owner_gone, epoch, tp))
-        except ConnectionLoss:
-            return  # after the reconnect the machine asks again
-        if owner is None:
-            self._owner_gone(epoch, tp)
-
-    def _owner_gone(self, epoch: int, tp: TopicPartition) -> None:
-        """Owners often let go of many partitions at once; those are claimed together."""
-        if epoch != self._epoch:
-            return
-        if not self._gone:
-            self._clock.callLater(0, self._owners_gone, epoch)
-        self._gone.add(tp)
-
-    def _owners_gone(self, epoch: int) -> None:
-        if epoch == self._epoch and self._gone:
-            gone, self._gone = frozenset(self._gone), set()
-            self._take(inputs.OwnersGone(gone))
+        self._claims.watch_owners(effect.partitions)
 
     @_run.register
     def _release(self, effect: effects.Release) -> None:
-        self._spawn(self._releasing(effect.offsets, self._epoch))
-
-    async def _releasing(self, offsets: Mapping[TopicPartition, int | None], epoch: int) -> None:
-        outcomes = await self._ownership.release(offsets)
-        if epoch == self._epoch:
-            committed = {tp: offset for tp, offset in offsets.items() if offset is not None and outcomes[tp]}
-            self._reporter.commits("release", committed, dict.fromkeys(committed))
-            self._take(inputs.ReleaseSettled(outcomes))
+        self._claims.release(effect.offsets)
 
     # -- effects: the leader --
 
@@ -433,7 +340,7 @@ class GroupDriver:
 
     @_run.register
     def _resume_delivery(self, _: effects.ResumeDelivery) -> None:
-        self._in_doubt = False
+        self.lease.in_doubt = False
         self._delivery.resume()
 
     @_run.register

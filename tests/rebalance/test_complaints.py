@@ -153,7 +153,7 @@ def silently_cut_off(group: Group) -> None:
     group.produce(1000)
     cut_off.client.cut(silent=True)
     group.settle(5000)
-    assert not cut_off.driver.may_act()
+    assert not cut_off.driver.lease.may_act()
     group.settle(10_000)
     assert not group.violations(all_delivered=False)
     cut_off.client.heal()

@@ -36,18 +36,18 @@ def test_the_end_of_the_lease_is_told_once_by_who_has_records_to_hand_out() -> N
     group.settle(600)
     member.client.cut(silent=True)
     answers: list[bool] = []
-    while member.driver.may_act():
+    while member.driver.lease.may_act():
         group.settle(10)
-    asking = threading.Thread(target=lambda: answers.append(member.driver.may_act()))
+    asking = threading.Thread(target=lambda: answers.append(member.driver.lease.may_act()))
     asking.start()
     asking.join()
     assert answers == [False] and not member.suspended and not member.named(events.LeaseEnded)
-    member.driver.held_back()
-    member.driver.held_back()
+    member.driver.lease.held_back()
+    member.driver.lease.held_back()
     assert len(member.named(events.LeaseEnded)) == 1
     member.client.heal()
     group.settle(3000)
-    assert member.driver.may_act() and len(member.named(events.LeaseEnded)) == 1
+    assert member.driver.lease.may_act() and len(member.named(events.LeaseEnded)) == 1
 
 
 @pytest.mark.parametrize(("retries", "warned"), [(4, False), (3, True)])

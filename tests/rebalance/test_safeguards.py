@@ -9,6 +9,7 @@ import pytest
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import effects, inputs
+from kafka_zk.rebalance.claims import Claims
 from kafka_zk.rebalance.driver import GroupDriver
 from kafka_zk.rebalance.hand_over import HandOver
 from kafka_zk.rebalance.member import GroupMember
@@ -63,7 +64,7 @@ def no_settling(patch: pytest.MonkeyPatch) -> None:
 
 def no_owner_watch(patch: pytest.MonkeyPatch) -> None:
     """9: nobody is told that an owner has gone."""
-    patch.setattr(GroupDriver, "_owner_gone", lambda self, epoch, tp: None)
+    patch.setattr(Claims, "_owner_gone", lambda self, tp: None)
 
 
 def no_second_registration(patch: pytest.MonkeyPatch) -> None:

@@ -198,7 +198,7 @@ class Process:
 
     def _hand_out(self, tp: TopicPartition) -> None:
         for _ in range(self.group.records_per_tick):
-            if self.suspended or self.positions[tp] >= self.group.log_ends[tp] or not self.driver.may_act():
+            if self.suspended or self.positions[tp] >= self.group.log_ends[tp] or not self.driver.lease.may_act():
                 return
             self.group.handed_out(self, tp, self.positions[tp])
             self.positions[tp] += 1

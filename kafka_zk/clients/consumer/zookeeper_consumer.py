@@ -171,7 +171,7 @@ class ZookeeperConsumer(OwnedPartitions):
             self.config.group,
             self._observe,
         )
-        self._membership.begin(driver)
+        self._membership.begin(driver.lease)
         write: Write = driver.commit
         if storage is not None:
             storage.begin(driver.commit)

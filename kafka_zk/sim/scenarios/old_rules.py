@@ -19,6 +19,7 @@ from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.clients.consumer.group_delivery import GroupDelivery
 from kafka_zk.rebalance import inputs
 from kafka_zk.rebalance.driver import GroupDriver
+from kafka_zk.rebalance.lease import Lease
 from kafka_zk.registry.client.client import Delete, RegistryClient
 from kafka_zk.registry.client.errors import ConnectionLoss, MultiFailed, SessionLost
 from kafka_zk.registry.client.watches import Rereader
@@ -48,8 +49,8 @@ def every_controller_is_obeyed(patch: Patch) -> None:
 
 def no_lease(patch: Patch) -> None:
     """A member delivers and commits until it is told that its session is over."""
-    patch.setattr(GroupDriver, "may_act", lambda self: True)
-    patch.setattr(GroupDriver, "_may_write", lambda self: not self._in_doubt)
+    patch.setattr(Lease, "may_act", lambda self: True)
+    patch.setattr(Lease, "may_write", lambda self: not self.in_doubt)
 
 
 def no_token(patch: Patch) -> None:

@@ -12,18 +12,22 @@ import os
 import signal
 import sys
 import time
+from typing import Any
 
+from kafka_zk.base.clock import Clock
 from kafka_zk.base.events import Event
 from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
 from kafka_zk.rebalance.driver import GroupDriver
-from kafka_zk.sim.judges.zookeeper_group import Fact, Kind, facts_of
+from kafka_zk.rebalance.lease import Lease
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.sim.zookeeper_group import Fact, Kind, facts_of
 
 SESSION_TIMEOUT_MS = 4000
 WORK_S = 0.005
 """What a record costs its user: so that there is a backlog in the process when a fault strikes."""
 
 
-class TimedDriver(GroupDriver):
+class TimedLease(Lease):
     """Remembers when it last said yes."""
 
     asked_ms = 0.0
@@ -32,8 +36,16 @@ class TimedDriver(GroupDriver):
         now_ms = time.time() * 1000
         granted = super().may_act()
         if granted:
-            TimedDriver.asked_ms = now_ms
+            TimedLease.asked_ms = now_ms
         return granted
+
+
+class TimedDriver(GroupDriver):
+    """Has such a lease."""
+
+    def __init__(self, client: RegistryClient, clock: Clock, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(client, clock, *arguments, **keywords)
+        self.lease = TimedLease(client, clock, self._reporter)
 
 
 def main(file: str, topic: str, group: str, strategy: str, zookeeper: str, name: str) -> None:
@@ -63,7 +75,7 @@ def main(file: str, topic: str, group: str, strategy: str, zookeeper: str, name:
     ) as consumer:
         for record in consumer:
             put(
-                Fact(TimedDriver.asked_ms, consumer.consumer_id, Kind.HANDED_OUT, record.tp, record.offset)
+                Fact(TimedLease.asked_ms, consumer.consumer_id, Kind.HANDED_OUT, record.tp, record.offset)
             )
             time.sleep(WORK_S)
 

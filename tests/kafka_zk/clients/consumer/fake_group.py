@@ -23,10 +23,11 @@ class Refusal(NamedTuple):
 
 
 class FakeGroup:
-    """Stands for GroupDriver; one consumer. ``committed`` is the offset registry."""
+    """Stands for GroupDriver and its lease; one consumer. ``committed`` is the offset registry."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
+        self.lease = self
         self.acting = True
         self.held_back_count = 0
         self.delivery: Delivery
