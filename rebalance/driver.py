@@ -35,7 +35,7 @@ from kafka_zk.registry.client.errors import BadVersion, RegistryError, RequestTo
 from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.consumers import ConsumerRegistry
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
-from kafka_zk.registry.offsets import Refused
+from kafka_zk.registry.offsets import OffsetRefused
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 
 _log = Logger()
@@ -116,11 +116,11 @@ class GroupDriver:
             self._left.chainDeferred(done)
             await done
 
-    async def commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Refused | None]:
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, OffsetRefused | None]:
         """Write the next offsets to consume. None: written.
 
-        Refused with IN_DOUBT: try again after ``resume``, unless it was dropped. Refused with anything else: this
-        member does not own it; if it did, ``Delivery.drop`` has told so.
+        IN_DOUBT: try again after ``resume``, unless it was dropped. Any other OffsetRefused: this member does not own
+        it; if it did, ``Delivery.drop`` has told so.
         """
         epoch = self._epoch
         self.lease.held_back()

@@ -14,10 +14,10 @@ from kafka_zk.base.events import EventSource
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.client import EventType, RegistryClient
 from kafka_zk.registry.client.errors import SessionLost
-from kafka_zk.registry.offsets import NOT_THE_OWNER, Commit, OffsetRegistry, Refused
+from kafka_zk.registry.offsets import NOT_THE_OWNER, Commit, OffsetRefused, OffsetRegistry
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
 
-IN_DOUBT = Refused("the session is not certain to be alive")
+IN_DOUBT = OffsetRefused("the session is not certain to be alive")
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -88,8 +88,8 @@ class Ownership:
             self._writing.release()
         return {tp: outcomes.get(tp, False) for tp in offsets}
 
-    async def commit(self, offsets: Offsets, may_act: Callable[[], bool]) -> dict[TopicPartition, Refused | None]:
-        """None: written. IN_DOUBT: not tried. Any other Refused: not owned."""
+    async def commit(self, offsets: Offsets, may_act: Callable[[], bool]) -> dict[TopicPartition, OffsetRefused | None]:
+        """None: written. IN_DOUBT: not tried. Any other OffsetRefused: not owned."""
         held = self._held
         asked = {tp: held[tp] for tp in offsets if tp in held}
         await self._writing.acquire()
@@ -102,9 +102,9 @@ class Ownership:
             return dict.fromkeys(offsets, NOT_THE_OWNER)
         finally:
             self._writing.release()
-        outcomes: dict[TopicPartition, Refused | None] = dict.fromkeys(offsets, NOT_THE_OWNER)
+        outcomes: dict[TopicPartition, OffsetRefused | None] = dict.fromkeys(offsets, NOT_THE_OWNER)
         for tp, outcome in settled.items():
-            if isinstance(outcome, Refused):
+            if isinstance(outcome, OffsetRefused):
                 outcomes[tp] = outcome
             else:
                 outcomes[tp] = None

@@ -18,7 +18,7 @@ from kafka_zk.rebalance.events import (
     SettingsDoubtful,
     StrategyChosen,
 )
-from kafka_zk.registry.offsets import Refused
+from kafka_zk.registry.offsets import OffsetRefused
 
 _log = Logger()
 
@@ -45,7 +45,7 @@ class GroupReporter:
         self.tell(kind(self._clock.wall_ms(), self._source.actor, cause, 0, *fields))
 
     def commits(
-        self, cause: str, offsets: Mapping[TopicPartition, int], outcomes: Mapping[TopicPartition, Refused | None]
+        self, cause: str, offsets: Mapping[TopicPartition, int], outcomes: Mapping[TopicPartition, OffsetRefused | None]
     ) -> None:
         """What became of each; None: written."""
         written = {tp: offset for tp, offset in offsets.items() if outcomes[tp] is None}

@@ -57,13 +57,13 @@ class Commit(NamedTuple):
     token: int
 
 
-class Refused(NamedTuple):
+class OffsetRefused(NamedTuple):
     """Nothing was committed."""
 
     reason: str
 
 
-NOT_THE_OWNER = Refused("no longer the owner")
+NOT_THE_OWNER = OffsetRefused("no longer the owner")
 
 Content = tuple[bytes | None, ZnodeStat] | None  # what ``get`` found; None: no such znode
 
@@ -103,13 +103,13 @@ class OffsetRegistry:
         """The partitions for which the group has an offset znode, sorted."""
         return await listed_partitions(self._client, znodes.group_offsets_path(self._group))
 
-    async def commit(self, commits: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, int | Refused]:
-        """Store offsets as the partitions' owner: for each the new token, or Refused if it is owned no longer.
+    async def commit(self, commits: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, int | OffsetRefused]:
+        """Store offsets as the partitions' owner: for each the new token, or OffsetRefused if it is owned no longer.
 
         All are sent together. After a connection loss it waits for the connection and finds out what was written.
         Raises: SessionLost; then nothing is owned any more and each commit may or may not have been stored.
         """
-        settled: dict[TopicPartition, int | Refused] = {}
+        settled: dict[TopicPartition, int | OffsetRefused] = {}
         write_at: dict[TopicPartition, int | None] = {tp: commit.token for tp, commit in commits.items()}
         while len(settled) < len(commits):
             try:
@@ -149,7 +149,7 @@ class OffsetRegistry:
         self,
         commits: Mapping[TopicPartition, Commit],
         write_at: dict[TopicPartition, int | None],
-        settled: dict[TopicPartition, int | Refused],
+        settled: dict[TopicPartition, int | OffsetRefused],
     ) -> None:
         """Write what ``write_at`` says (None: create) and empty it; what is refused has to be looked up."""
         versions = list(write_at.items())
@@ -177,7 +177,7 @@ class OffsetRegistry:
         doubtful: list[TopicPartition],
         commits: Mapping[TopicPartition, Commit],
         write_at: dict[TopicPartition, int | None],
-        settled: dict[TopicPartition, int | Refused],
+        settled: dict[TopicPartition, int | OffsetRefused],
     ) -> None:
         """Whether the partitions are ours and at which version to write. Each offset is read before its owner, so that
         a claim in between shows in one of the two."""
@@ -203,7 +203,7 @@ class OffsetRegistry:
         stored: tuple[bytes | None, ZnodeStat],
         owner: ZnodeStat,
         write_at: dict[TopicPartition, int | None],
-        settled: dict[TopicPartition, int | Refused],
+        settled: dict[TopicPartition, int | OffsetRefused],
     ) -> None:
         data, stat = stored
         if stat.version != commit.token and stat.mzxid == owner.czxid:

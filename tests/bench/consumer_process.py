@@ -19,7 +19,7 @@ import kafka
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.registry.offsets import Commit, OffsetRegistry, Refused
+from kafka_zk.registry.offsets import Commit, OffsetRefused, OffsetRegistry
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry
 
 _BATCH = 500
@@ -78,7 +78,7 @@ def _commit_ours(bootstrap: str, zookeeper: str, topic: str, group: str, partiti
 
     def commit(offset: int) -> None:
         for tp, token in run_blocking(registry.commit({tp: Commit(offset, tokens[tp]) for tp in owned})).items():
-            assert not isinstance(token, Refused)
+            assert not isinstance(token, OffsetRefused)
             tokens[tp] = token
 
     return commit

@@ -20,7 +20,7 @@ from kafka_zk.rebalance.driver import GroupDriver
 from kafka_zk.rebalance.events import RebalanceEvent
 from kafka_zk.registry.client.client import Create, Delete, Operation
 from kafka_zk.registry.client.watches import DataWatcher
-from kafka_zk.registry.offsets import Refused
+from kafka_zk.registry.offsets import OffsetRefused
 from kafka_zk.registry.paths import ensure_persistent_paths
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import consumers as znodes
@@ -92,7 +92,7 @@ class Process:
         self.alive = True
         self.leaving = False
         self.failure: BaseException | None = None
-        self.refusals: list[Refused] = []
+        self.refusals: list[OffsetRefused] = []
         self.stop_ms: float = STOP_MS
         self._ticks = 0
         self._committed: dict[TopicPartition, int] = {}  # what was tried last: equal positions are not sent again
@@ -177,7 +177,9 @@ class Process:
         """The events of a kind."""
         return [event for event in self.events if isinstance(event, kind)]
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> "Deferred[Mapping[TopicPartition, Refused | None]]":
+    def commit(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> "Deferred[Mapping[TopicPartition, OffsetRefused | None]]":
         return ensureDeferred(self.driver.commit(offsets))
 
     # Own business
@@ -204,7 +206,7 @@ class Process:
             self.positions[tp] += 1
 
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        def settled(outcomes: Mapping[TopicPartition, Refused | None]) -> None:
+        def settled(outcomes: Mapping[TopicPartition, OffsetRefused | None]) -> None:
             self.refusals.extend(refused for refused in outcomes.values() if refused is not None)
             for tp in (tp for tp, refused in outcomes.items() if refused is not None):
                 self._committed.pop(tp, None)

@@ -22,7 +22,7 @@ class WriteState(NamedTuple):
     recipients: tuple[int, ...]
 
 
-class Refused(NamedTuple):
+class FailedChange(NamedTuple):
     """A change of state that is legal but not possible now; the partition stays as it was."""
 
     partition: TopicPartition

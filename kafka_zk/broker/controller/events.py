@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.context import LeadershipInfo, Replica
-from kafka_zk.broker.controller.effects import Refused
+from kafka_zk.broker.controller.effects import FailedChange
 from kafka_zk.broker.controller.states import PartitionState, ReplicaState
 
 
@@ -91,7 +91,7 @@ class ReplicasMoved(ControllerEvent):
 class ChangesRefused(ControllerEvent):
     """Changes of state that were not possible, with the reasons."""
 
-    refused: tuple[Refused, ...]
+    refused: tuple[FailedChange, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from kafka_zk.base.integers import INT32
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import election
 from kafka_zk.broker.controller.context import Context, LeadershipInfo
-from kafka_zk.broker.controller.effects import CreateState, Refused, SendLeaderAndIsr, WriteState
+from kafka_zk.broker.controller.effects import CreateState, FailedChange, SendLeaderAndIsr, WriteState
 from kafka_zk.broker.controller.election import Elected
 from kafka_zk.broker.controller.states import PartitionEvent, PartitionState
 
@@ -59,15 +59,15 @@ def move(context: Context, partitions: Collection[TopicPartition], event: Partit
 
 def create_leadership(
     context: Context, partitions: Collection[TopicPartition]
-) -> tuple[list[CreateState], list[Refused]]:
+) -> tuple[list[CreateState], list[FailedChange]]:
     """The first leader and ISR of New partitions. Raises IllegalTransition when one is not New."""
     context.require_legal_partitions(partitions, PartitionEvent.BRING_ONLINE)
     creates: list[CreateState] = []
-    refused: list[Refused] = []
+    refused: list[FailedChange] = []
     for tp in partitions:
         elected = election.new_partition(context.live_replicas(tp))
         if elected is None:
-            refused.append(Refused(tp, f"none of the replicas {list(context.replicas(tp))} is alive"))
+            refused.append(FailedChange(tp, f"none of the replicas {list(context.replicas(tp))} is alive"))
         else:
             creates.append(CreateState(tp, LeadershipInfo(elected.leader, elected.isr, 0, context.epoch)))
     return creates, refused
@@ -78,7 +78,7 @@ def elect(
     strategy: ElectionStrategy,
     current: Mapping[TopicPartition, LeadershipInfo | None],
     unclean_topics: Collection[str] = (),
-) -> tuple[list[WriteState], list[Refused]]:
+) -> tuple[list[WriteState], list[FailedChange]]:
     """Elect a leader for each partition of ``current``, the states just read from ZooKeeper.
 
     Args:
@@ -87,16 +87,16 @@ def elect(
     """
     context.require_legal_partitions(current, PartitionEvent.BRING_ONLINE)
     writes: list[WriteState] = []
-    refused: list[Refused] = []
+    refused: list[FailedChange] = []
     for tp, info in current.items():
         if info is None:
-            refused.append(Refused(tp, "it has no state znode that can be understood"))
+            refused.append(FailedChange(tp, "it has no state znode that can be understood"))
         elif (reason := why_final(context, info)) is not None:
-            refused.append(Refused(tp, reason))
+            refused.append(FailedChange(tp, reason))
         else:
             elected, recipients = _elect_one(context, strategy, tp, info, tp.topic in unclean_topics)
             if elected is None:
-                refused.append(Refused(tp, f"no leader can be elected ({strategy.value}), ISR {info.isr}"))
+                refused.append(FailedChange(tp, f"no leader can be elected ({strategy.value}), ISR {info.isr}"))
             else:
                 writes.append(WriteState(tp, _next(context, info, elected), recipients))
     return writes, refused
@@ -104,16 +104,16 @@ def elect(
 
 def raise_leader_epochs(
     context: Context, current: Mapping[TopicPartition, LeadershipInfo | None]
-) -> tuple[list[WriteState], list[Refused]]:
+) -> tuple[list[WriteState], list[FailedChange]]:
     """The states of ``current``, just read from ZooKeeper, with the next leader epoch: leaders take other replicas over
     only with a new one."""
     writes: list[WriteState] = []
-    refused: list[Refused] = []
+    refused: list[FailedChange] = []
     for tp, info in current.items():
         if info is None:
-            refused.append(Refused(tp, "it has no state znode that can be understood"))
+            refused.append(FailedChange(tp, "it has no state znode that can be understood"))
         elif (reason := why_final(context, info)) is not None:
-            refused.append(Refused(tp, reason))
+            refused.append(FailedChange(tp, reason))
         else:
             raised = replace(info, leader_epoch=info.leader_epoch + 1, controller_epoch=context.epoch)
             writes.append(WriteState(tp, raised, ()))

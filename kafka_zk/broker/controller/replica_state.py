@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.context import NO_LEADER, Context, LeadershipInfo, Replica
 from kafka_zk.broker.controller.effects import (
-    Refused,
+    FailedChange,
     Send,
     SendLeaderAndIsr,
     SendStopReplica,
@@ -48,7 +48,7 @@ def initialize(context: Context, partitions: Iterable[TopicPartition]) -> tuple[
     return online, offline
 
 
-def move(context: Context, replicas: Collection[Replica], event: ReplicaEvent) -> tuple[list[Send], list[Refused]]:
+def move(context: Context, replicas: Collection[Replica], event: ReplicaEvent) -> tuple[list[Send], list[FailedChange]]:
     """All but TAKE_OFFLINE. Raises IllegalTransition; then none was moved."""
     context.require_legal_replicas(replicas, event)
     match event:
@@ -87,7 +87,7 @@ def stop(context: Context, replicas: Collection[Replica]) -> tuple[list[Send], l
 
 def remove_from_isr(
     context: Context, broker_id: int, current: Mapping[TopicPartition, LeadershipInfo | None]
-) -> tuple[list[WriteState], list[Refused], list[WriteState]]:
+) -> tuple[list[WriteState], list[FailedChange], list[WriteState]]:
     """Take a broker's replicas out of the ISRs in ``current``, the states in ZooKeeper.
 
     The last member of an ISR stays in it, so that only it can be elected (cleanly) again.
@@ -96,16 +96,16 @@ def remove_from_isr(
     """
     writes: list[WriteState] = []
     unchanged: list[WriteState] = []
-    refused: list[Refused] = []
+    refused: list[FailedChange] = []
     for tp, info in current.items():
         others = tuple(replica for replica in context.replicas(tp) if replica != broker_id)
         if info is None:
             if tp.topic not in context.topics_to_delete:
-                refused.append(Refused(tp, "it has no state znode that can be understood"))
+                refused.append(FailedChange(tp, "it has no state znode that can be understood"))
         elif broker_id not in info.isr and info.controller_epoch <= context.epoch:
             unchanged.append(WriteState(tp, info, others))
         elif (reason := why_final(context, info)) is not None:
-            refused.append(Refused(tp, reason))
+            refused.append(FailedChange(tp, reason))
         else:
             writes.append(WriteState(tp, _without(context, broker_id, info), others))
     return writes, refused, unchanged
@@ -141,13 +141,13 @@ def _has_leadership(context: Context, tp: TopicPartition) -> bool:
     return tp in context.leadership and tp.topic not in context.topics_with_deletion_started
 
 
-def _to_new(context: Context, replicas: Collection[Replica]) -> tuple[list[Send], list[Refused]]:
+def _to_new(context: Context, replicas: Collection[Replica]) -> tuple[list[Send], list[FailedChange]]:
     sends: list[Send] = []
-    refused: list[Refused] = []
+    refused: list[FailedChange] = []
     for replica in replicas:
         info = context.leadership.get(replica.partition)
         if info is not None and info.leader == replica.broker_id:
-            refused.append(Refused(replica.partition, f"replica {replica.broker_id} leads and cannot be new"))
+            refused.append(FailedChange(replica.partition, f"replica {replica.broker_id} leads and cannot be new"))
             continue
         context.replica_states[replica] = ReplicaState.NEW
         if info is not None:

@@ -10,7 +10,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import events
 from kafka_zk.broker.controller.context import LeadershipInfo, Replica
 from kafka_zk.broker.controller.control_requests import Answer, ControlRequest
-from kafka_zk.broker.controller.effects import Refused
+from kafka_zk.broker.controller.effects import FailedChange
 from kafka_zk.broker.controller.events import ControllerEvent
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
 from kafka_zk.broker.controller.states import PartitionState, ReplicaState
@@ -92,7 +92,7 @@ class ControllerReporter:
                 few([f"{tp} {code.name}" for tp, code in refused.items()]),
             )
 
-    def refused(self, refused: Collection[Refused], target: str) -> None:
+    def refused(self, refused: Collection[FailedChange], target: str) -> None:
         """What is tried again and refused for the same reason is told once."""
         new = [entry for entry in refused if self._refused.get((entry.partition, target)) != entry.reason]
         if new:

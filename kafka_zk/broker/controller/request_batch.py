@@ -32,7 +32,7 @@ from kafka_zk.broker.controller.control_requests import (
     portions,
     whole_topics,
 )
-from kafka_zk.broker.controller.effects import Refused, Send, SendLeaderAndIsr, SendStopReplica, SendUpdateMetadata
+from kafka_zk.broker.controller.effects import FailedChange, Send, SendLeaderAndIsr, SendStopReplica, SendUpdateMetadata
 from kafka_zk.broker.controller.turns import PARTITIONS_A_TURN
 
 
@@ -60,7 +60,7 @@ class RequestBatch:
         self._update_brokers: set[int] = set()
         self._update_partitions: dict[TopicPartition, None] = {}
         self._holds_updates = False
-        self._refused: list[Refused] = []
+        self._refused: list[FailedChange] = []
 
     def add(self, effects: Iterable[Send]) -> None:
         """A partition that is new, or to be deleted, for one of several effects stays so."""
@@ -117,7 +117,7 @@ class RequestBatch:
         finally:
             self._holds_updates = False
 
-    def take_refused(self) -> list[Refused]:
+    def take_refused(self) -> list[FailedChange]:
         """What was left out of requests since this was asked last."""
         refused, self._refused = self._refused, []
         return refused
@@ -175,7 +175,7 @@ class RequestBatch:
             if can_be_sent(tp, info, context.assignment(tp)):
                 sendable.append(tp)
             else:
-                self._refused.append(Refused(tp, f"it cannot be told to a broker: {info}"))
+                self._refused.append(FailedChange(tp, f"it cannot be told to a broker: {info}"))
         return sendable
 
     def _metadata(self, tp: TopicPartition, info: LeadershipInfo) -> PartitionMetadata:

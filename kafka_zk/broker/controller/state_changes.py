@@ -15,7 +15,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import partition_state, replica_state
 from kafka_zk.broker.controller.context import Context, LeadershipInfo, Replica
 from kafka_zk.broker.controller.control_requests import by_topic, portions
-from kafka_zk.broker.controller.effects import CreateState, Refused, Send, SendLeaderAndIsr, WriteState
+from kafka_zk.broker.controller.effects import CreateState, FailedChange, Send, SendLeaderAndIsr, WriteState
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
 from kafka_zk.broker.controller.reporter import ControllerReporter
 from kafka_zk.broker.controller.states import PartitionEvent, PartitionState, ReplicaEvent
@@ -32,7 +32,7 @@ class Decision(NamedTuple):
     """What becomes of some states: those to write, what cannot be done, and those that are as they should be."""
 
     writes: list[WriteState]
-    refused: list[Refused]
+    refused: list[FailedChange]
     unchanged: Sequence[WriteState] = ()
 
 
@@ -166,7 +166,7 @@ class StateChanges:
             if isinstance(outcome, NodeExists):
                 present.append(create.partition)
             elif isinstance(outcome, RegistryError):
-                refused.append(Refused(create.partition, repr(outcome)))
+                refused.append(FailedChange(create.partition, repr(outcome)))
             else:
                 sends.append(partition_state.established(self._context, create, zk_version=0))
         self._reporter.refused(refused, PartitionState.ONLINE.value)
@@ -177,7 +177,7 @@ class StateChanges:
         states = await self._store.states(partitions)
         unknown = [tp for tp, info in states.items() if info is None]
         self._reporter.refused(
-            [Refused(tp, "its state znode cannot be understood") for tp in unknown], PartitionState.ONLINE.value
+            [FailedChange(tp, "its state znode cannot be understood") for tp in unknown], PartitionState.ONLINE.value
         )
         known = {tp: info for tp, info in states.items() if info is not None}
         for tp, info in known.items():
@@ -266,7 +266,7 @@ class StateChanges:
 
     async def write_states(
         self, writes: Sequence[WriteState]
-    ) -> tuple[list[WriteState], list[TopicPartition], list[Refused]]:
+    ) -> tuple[list[WriteState], list[TopicPartition], list[FailedChange]]:
         """Returns: those written (with their new versions), those that another one changed meanwhile, the failures."""
         operations: list[Operation] = [
             SetData(
@@ -278,7 +278,7 @@ class StateChanges:
         ]
         written: list[WriteState] = []
         changed: list[TopicPartition] = []
-        failed: list[Refused] = []
+        failed: list[FailedChange] = []
         for write, outcome in zip(writes, await self._store.write(operations), strict=True):
             if isinstance(outcome, ZnodeStat):
                 info = replace(write.info, zk_version=outcome.version, zxid=outcome.mzxid)
@@ -286,20 +286,20 @@ class StateChanges:
             elif isinstance(outcome, BadVersion):
                 changed.append(write.partition)
             else:
-                failed.append(Refused(write.partition, repr(outcome)))
+                failed.append(FailedChange(write.partition, repr(outcome)))
         return written, changed, failed
 
     def _report_illegal_partitions(self, partitions: Iterable[TopicPartition], event: PartitionEvent) -> None:
         target = event.target.value
         refused = [
-            Refused(tp, f"{self._context.partition_state(tp).value} -> {target} is not legal") for tp in partitions
+            FailedChange(tp, f"{self._context.partition_state(tp).value} -> {target} is not legal") for tp in partitions
         ]
         self._reporter.refused(refused, target)
 
     def _report_illegal_replicas(self, replicas: Iterable[Replica], event: ReplicaEvent) -> None:
         target = event.target.value
         refused = [
-            Refused(r.partition, f"replica {r.broker_id}: {self._context.replica_state(r).value} -> {target}")
+            FailedChange(r.partition, f"replica {r.broker_id}: {self._context.replica_state(r).value} -> {target}")
             for r in replicas
         ]
         self._reporter.refused(refused, target)

@@ -23,7 +23,7 @@ from kafka_zk.rebalance.lease import Lease
 from kafka_zk.registry.client.client import Delete, RegistryClient
 from kafka_zk.registry.client.errors import ConnectionLoss, MultiFailed, SessionLost
 from kafka_zk.registry.client.watches import Rereader
-from kafka_zk.registry.offsets import Commit, OffsetRegistry, Refused
+from kafka_zk.registry.offsets import Commit, OffsetRefused, OffsetRegistry
 from kafka_zk.registry.znodes import consumers as znodes
 
 _RETRY_S = 0.001
@@ -102,9 +102,9 @@ def commits_at_the_cached_version(patch: Patch) -> None:
         doubtful: list[TopicPartition],
         commits: Mapping[TopicPartition, Commit],
         write_at: dict[TopicPartition, int | None],
-        settled: dict[TopicPartition, int | Refused],
+        settled: dict[TopicPartition, int | OffsetRefused],
     ) -> None:
-        missing: dict[TopicPartition, int | Refused] = {}
+        missing: dict[TopicPartition, int | OffsetRefused] = {}
         await look_up(self, doubtful, commits, write_at, missing)
         for tp in doubtful:
             if write_at.get(tp) is not None or tp in missing:

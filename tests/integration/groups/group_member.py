@@ -20,7 +20,7 @@ from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsume
 from kafka_zk.rebalance.driver import GroupDriver
 from kafka_zk.rebalance.lease import Lease
 from kafka_zk.registry.client.client import RegistryClient
-from kafka_zk.sim.zookeeper_group import Fact, Kind, facts_of
+from kafka_zk.sim.judges.zookeeper_group import Fact, Kind, facts_of
 
 SESSION_TIMEOUT_MS = 4000
 WORK_S = 0.005

@@ -11,7 +11,7 @@ from kafka_zk.broker.controller import partition_state, replica_state
 from kafka_zk.broker.controller.context import Context, LeadershipInfo, LiveBroker, Replica, ReplicaAssignment
 from kafka_zk.broker.controller.effects import (
     CreateState,
-    Refused,
+    FailedChange,
     SendLeaderAndIsr,
     SendStopReplica,
     SendUpdateMetadata,
@@ -191,7 +191,7 @@ def test_an_unclean_leader_recovers() -> None:
 def test_elections_that_are_not_possible_leave_the_partition(current: LeadershipInfo | None, reason: str) -> None:
     made = context()
     made.partition_states[T0] = PartitionState.OFFLINE
-    assert partition_state.elect(made, ElectionStrategy.OFFLINE, {T0: current}) == ([], [Refused(T0, reason)])
+    assert partition_state.elect(made, ElectionStrategy.OFFLINE, {T0: current}) == ([], [FailedChange(T0, reason)])
     assert made.partition_state(T0) is PartitionState.OFFLINE
 
 
@@ -223,7 +223,7 @@ def test_a_new_replica_is_told_to_follow_but_never_to_lead() -> None:
     made.leadership[T0] = info(1, [1])
     sends, refused = replica_state.move(made, [Replica(T0, 1), Replica(T0, 2)], ReplicaEvent.CREATE)
     assert sends == [SendLeaderAndIsr((2,), T0, is_new=True)]
-    assert refused == [Refused(T0, "replica 1 leads and cannot be new")]
+    assert refused == [FailedChange(T0, "replica 1 leads and cannot be new")]
     assert made.replica_states == {Replica(T0, 2): ReplicaState.NEW}
 
 
