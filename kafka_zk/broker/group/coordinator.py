@@ -18,25 +18,20 @@ from kafka_zk.base.turns import in_turns
 from kafka_zk.broker.coordinator.keys import is_storable
 from kafka_zk.broker.coordinator.partition_count import PartitionCount
 from kafka_zk.broker.group.config import CoordinatorConfig
+from kafka_zk.broker.group.events import (
+    JoinCompleted,
+    MemberDeparted,
+    MemberIdAssigned,
+    MemberSynced,
+    MemberToldToRejoin,
+    RebalancePrepared,
+)
 from kafka_zk.broker.group.group import Group
 from kafka_zk.broker.group.live_group import Tell, now_of
 from kafka_zk.broker.group.members import MEMBER_BYTES, Member, protocols_bytes
 from kafka_zk.broker.group.metadata_manager import GroupMetadataManager
 from kafka_zk.broker.group.offset_manager import OffsetManager
-from kafka_zk.broker.group.requests import (
-    UNKNOWN_MEMBER_ID,
-    GenerationBegan,
-    GroupEvent,
-    JoinGroup,
-    JoinResult,
-    MemberIdGiven,
-    MemberRemoved,
-    MemberSyncs,
-    MemberTold,
-    RebalanceBegan,
-    SyncGroup,
-    SyncResult,
-)
+from kafka_zk.broker.group.requests import UNKNOWN_MEMBER_ID, Happened, JoinGroup, JoinResult, SyncGroup, SyncResult
 from kafka_zk.broker.group.states import GroupState
 from kafka_zk.broker.group.transactional_commits import TransactionalCommits
 from kafka_zk.broker.metadata.cache import MetadataCache
@@ -161,7 +156,7 @@ class GroupCoordinator:
         live.carry_out(live.group.join(request, reply, now_of(self._clock)))
         result: JoinResult = await waiting
         if result.error is ErrorCode.MEMBER_ID_REQUIRED:
-            self._tell(group_id, MemberIdGiven(result.member_id))
+            self._tell(group_id, Happened(MemberIdAssigned, "a new member needs an id", (result.member_id,)))
         return result
 
     async def sync(self, group_id: str, request: SyncGroup) -> SyncResult:
@@ -179,7 +174,7 @@ class GroupCoordinator:
             if not self._manager.memory.has_room(size_bytes):
                 return SyncResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if request.member_id in live.group.members:
-            self._tell(group_id, MemberSyncs(request.member_id))
+            self._tell(group_id, Happened(MemberSynced, "SyncGroup", (request.member_id,)))
         reply, waiting = self._manager.replies.begin()
         live.carry_out(live.group.sync(request, reply, now_of(self._clock)))
         del request  # whoever does not lead may have sent assignments, too
@@ -201,7 +196,7 @@ class GroupCoordinator:
         error = live.group.heartbeat(member_id, group_instance_id, generation_id, now_of(self._clock))
         live.wake_in_time()
         if error is ErrorCode.REBALANCE_IN_PROGRESS:
-            self._tell(group_id, MemberTold(member_id))
+            self._tell(group_id, Happened(MemberToldToRejoin, "rebalance in progress", (member_id,)))
         return error
 
     def leave(self, group_id: str, members: Iterable[MemberIdentity]) -> LeaveResult:
@@ -279,21 +274,23 @@ class GroupCoordinator:
         await self.offsets.remove_group(live)
         return ErrorCode.NONE
 
-    def _happened(self, group_id: str, event: GroupEvent) -> None:
-        if isinstance(event, RebalanceBegan):
+    def _happened(self, group_id: str, event: Happened) -> None:
+        kind, cause, fields = event
+        if kind is RebalancePrepared:
             _log.info(
                 "group {group} prepares a rebalance after generation {generation}: {reason}",
-                group=group_id, generation=event.generation_id, reason=event.reason,
+                group=group_id, generation=fields[0], reason=cause,
             )  # fmt: skip
-        elif isinstance(event, GenerationBegan):
+        elif kind is JoinCompleted:
+            generation, _, _, member_ids = fields
             _log.info(
                 "group {group} has {count} members in generation {generation}",
-                group=group_id, count=len(event.member_ids), generation=event.generation_id,
+                group=group_id, count=len(member_ids), generation=generation,
             )  # fmt: skip
-        elif isinstance(event, MemberRemoved):
+        elif kind is MemberDeparted:
             _log.info(
                 "member {member} of group {group} is removed: {reason}",
-                member=event.member_id, group=group_id, reason=event.reason,
+                member=fields[0], group=group_id, reason=cause,
             )  # fmt: skip
         self._tell(group_id, event)
 

@@ -1,17 +1,18 @@
 """What became of the groups that this broker coordinates, for observers (``kafka-zk watch``, flight recorder, tests).
 
 Every event has the wall-clock time in ms since the epoch, the actor (such as ``broker-0``) and the cause in a few
-words; no zxid. In the order of one rebalance: ``MemberJoins`` or ``MemberDeparted``, ``RebalancePrepared``, for each
-member ``MemberTold`` and ``MemberJoins``, then ``JoinCompleted``, for each ``MemberSyncs``, ``AssignmentCompleted``.
+words; no zxid. In the order of one rebalance: ``MemberJoined`` or ``MemberDeparted``, ``RebalancePrepared``, for each
+member ``MemberToldToRejoin`` and ``MemberJoined``, then ``JoinCompleted``, for each ``MemberSynced``,
+``AssignmentCompleted``.
 Committed offsets are no events: they come all the time.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.group.requests import Departure
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,15 @@ class AssignmentCompleted(CoordinatorEvent):
 
     generation: int
     assignments: Mapping[str, tuple[TopicPartition, ...]]
+
+
+class Departure(Enum):
+    """How a member goes."""
+
+    LEFT = "left"
+    SESSION_ENDED = "session ended"
+    DROPPED = "dropped"
+    """It lives, for all the group knows, but did not do in time what it had to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,16 @@ from dataclasses import dataclass
 
 from kafka_zk.broker.coordinator.replies import Reply
 from kafka_zk.broker.group.config import GroupConfig
+from kafka_zk.broker.group.events import (
+    AssignmentCompleted,
+    CoordinatorEvent,
+    Departure,
+    JoinCompleted,
+    MemberDeparted,
+    MemberJoined,
+    RebalancePrepared,
+    StaticMemberReturned,
+)
 from kafka_zk.broker.group.members import Member
 from kafka_zk.broker.group.metadata import GroupMetadata
 from kafka_zk.broker.group.records import GroupMetadataValue
@@ -20,19 +30,13 @@ from kafka_zk.broker.group.requests import (
     UNKNOWN_MEMBER_ID,
     AnswerJoin,
     AnswerSync,
-    AssignmentDone,
     AssignmentStored,
-    Departure,
     Effect,
     EmptyStored,
-    GenerationBegan,
+    Happened,
     JoinGroup,
     JoinResult,
-    MemberJoins,
-    MemberRemoved,
     Now,
-    RebalanceBegan,
-    StaticMemberReplaced,
     StaticMemberStored,
     Stored,
     StoreGroup,
@@ -233,7 +237,7 @@ class Group(GroupMetadata):
             request.session_timeout_ms, request.rebalance_timeout_ms, request.protocols, joining=reply, is_new=True,
         )  # fmt: skip
         self.members.add(member)
-        self._effects.append(MemberJoins(request.by(member_id), is_new=True))
+        self._tell_of_join(member, is_new=True)
         self._expect(member, NEW_MEMBER_JOIN_TIMEOUT_MS, now)
         self._rebalance(Event.JOIN, f"new member {member_id}: {request.reason or 'no reason given'}", now)
 
@@ -264,7 +268,12 @@ class Group(GroupMetadata):
         previous = self.members.set_joining(member, reply)
         if previous is not None:  # its connection is gone, or it would not ask again
             self._refuse_join(previous, member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
-        self._effects.append(MemberJoins(request.by(member.member_id), is_new=False))
+        self._tell_of_join(member, is_new=False)
+
+    def _tell_of_join(self, member: Member, *, is_new: bool) -> None:
+        metadata = member.protocols[0][1]
+        cause = "joins" if is_new else "joins again"
+        self._tell(MemberJoined, cause, member.member_id, is_new, member.group_instance_id, metadata)
 
     def _static_member_returns(self, request: JoinGroup, instance_id: str, reply: Reply, now: Now) -> None:
         """It takes its old place; whoever still has that is fenced."""
@@ -276,7 +285,7 @@ class Group(GroupMetadata):
         )  # fmt: skip
         self._fence(old)
         member = self._rename_static(instance_id, request.new_member_id)
-        self._effects.append(StaticMemberReplaced(instance_id, old_member_id, member.member_id))
+        self._tell(StaticMemberReturned, "static member returns", instance_id, old_member_id, member.member_id)
         self._update(member, request, reply)
         self._expect(member, member.session_timeout_ms, now)
         reason = f"static member {instance_id} came back"
@@ -345,7 +354,7 @@ class Group(GroupMetadata):
         else:
             self._join = _Join(now.monotonic_ms + timeout_ms)
         self._wake_at(self._join.deadline_ms)
-        self._effects.append(RebalanceBegan(self.generation_id, reason))
+        self._tell(RebalancePrepared, reason, self.generation_id)
 
     def _complete_join_if_all_came(self, now: Now) -> None:
         if self.state is not _PREPARING or self._join is None:
@@ -380,8 +389,8 @@ class Group(GroupMetadata):
         self._end_of_syncs()
         self.begin_generation()
         self.enter(Event.MEMBERS_JOINED if len(self.members) else Event.NO_MEMBER_JOINED, now)
-        leader = self.members.leader or ""
-        self._effects.append(GenerationBegan(self.generation_id, self.protocol_name, leader, self.members.ids))
+        generation = self.generation_id, self.protocol_name or "", self.members.leader or "", self.members.ids
+        self._tell(JoinCompleted, "all members joined, or their time is over", *generation)
         if self.state is _EMPTY:
             self._store({}, EmptyStored(self.generation_id))
         else:
@@ -425,7 +434,7 @@ class Group(GroupMetadata):
             return
         self._propagate(then.assignments, ErrorCode.NONE, now)
         self.enter(Event.ASSIGNMENT_STORED, now)
-        self._effects.append(AssignmentDone(self.generation_id, then.assignments))
+        self._tell(AssignmentCompleted, "the leader assigned", self.generation_id, then.assignments)
 
     def _propagate(self, assignments: Mapping[str, bytes], error: ErrorCode, now: Now) -> None:
         for member in self.members:
@@ -459,7 +468,7 @@ class Group(GroupMetadata):
             self._refuse_join(member.joining, UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID)
         if member.syncing is not None:
             self._effects.append(AnswerSync(member.syncing, SyncResult(ErrorCode.UNKNOWN_MEMBER_ID)))
-        self._effects.append(MemberRemoved(member_id, departure, reason))
+        self._tell(MemberDeparted, reason, member_id, departure)
 
     def _expect(self, member: Member, within_ms: int, now: Now) -> None:
         member.deadline_ms = now.monotonic_ms + within_ms
@@ -482,6 +491,9 @@ class Group(GroupMetadata):
         if self._sync_deadline_ms is not None:
             deadlines.append(self._sync_deadline_ms)
         return deadlines
+
+    def _tell(self, kind: type[CoordinatorEvent], cause: str, *fields: object) -> None:
+        self._effects.append(Happened(kind, cause, fields))
 
     def _take_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []

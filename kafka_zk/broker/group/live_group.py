@@ -11,7 +11,7 @@ from typing import Any
 from kafka_zk.base.clock import Clock
 from kafka_zk.broker.coordinator.replies import Replies
 from kafka_zk.broker.group.group import Group
-from kafka_zk.broker.group.requests import AnswerJoin, AnswerSync, Effect, GroupEvent, Now, StoreGroup
+from kafka_zk.broker.group.requests import AnswerJoin, AnswerSync, Effect, Happened, Now, StoreGroup
 from kafka_zk.protocol.errors import ErrorCode
 
 _ANSWERS = (AnswerJoin, AnswerSync)
@@ -19,7 +19,7 @@ _ANSWERS = (AnswerJoin, AnswerSync)
 Store = Callable[["LiveGroup", StoreGroup], None]
 """Writes a group's record and calls ``stored`` when that is done."""
 
-Tell = Callable[[str, GroupEvent], None]
+Tell = Callable[[str, Happened], None]
 """Told of a group (its id) and what happened to it."""
 
 Changed = Callable[["LiveGroup"], None]

@@ -5,10 +5,10 @@ A ``Reply`` names a request that is still to be answered; the core only hands it
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka_zk.broker.coordinator.replies import Reply
+from kafka_zk.broker.group.events import CoordinatorEvent
 from kafka_zk.broker.group.records import GroupMetadataValue
 from kafka_zk.protocol.errors import ErrorCode
 
@@ -48,10 +48,6 @@ class JoinGroup(NamedTuple):
     requires_known_member_id: bool = True
     can_skip_assignment: bool = False
     reason: str = ""
-
-    def by(self, member_id: str) -> "JoinedMember":
-        """The member that it makes under this id, with its metadata for the protocol that it likes best."""
-        return JoinedMember(member_id, self.group_instance_id, self.protocols[0][1])
 
 
 class SyncGroup(NamedTuple):
@@ -160,97 +156,15 @@ class StoreGroup:
     then: Stored
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceBegan:
-    """For those who watch: the group prepares a rebalance, and why."""
+class Happened(NamedTuple):
+    """For observers: an event, its cause, and the fields that ``kind`` has beyond CoordinatorEvent's.
 
-    generation_id: int
-    reason: str
+    A member's metadata and assignment are the bytes that clients sent; ``GroupReporter`` reads them.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class GenerationBegan:
-    """For those who watch: these are the members of a new generation; with none the group is empty."""
-
-    generation_id: int
-    protocol_name: str | None
-    leader: str
-    member_ids: tuple[str, ...]
+    kind: type[CoordinatorEvent]
+    cause: str
+    fields: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AssignmentDone:
-    """For those who watch: every member has its assignment (opaque bytes)."""
-
-    generation_id: int
-    assignments: Mapping[str, bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class MemberIdGiven:
-    """For those who watch: a client was sent away, to come back with this id."""
-
-    member_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class MemberJoins:
-    """For those who watch: a JoinGroup is accepted, of a new member or of one that joins again."""
-
-    member: JoinedMember
-    is_new: bool
-
-
-@dataclass(frozen=True, slots=True)
-class MemberTold:
-    """For those who watch: a heartbeat was answered by REBALANCE_IN_PROGRESS."""
-
-    member_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class MemberSyncs:
-    """For those who watch: a SyncGroup came from this member."""
-
-    member_id: str
-
-
-class Departure(Enum):
-    """How a member goes."""
-
-    LEFT = "left"
-    SESSION_ENDED = "session ended"
-    DROPPED = "dropped"
-    """It lives, for all the group knows, but did not do in time what it had to."""
-
-
-@dataclass(frozen=True, slots=True)
-class MemberRemoved:
-    """For those who watch: a member left, failed, or did not come back in time."""
-
-    member_id: str
-    departure: Departure
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class StaticMemberReplaced:
-    """For those who watch: a static member is known by another member id from now on; who has the old one is fenced."""
-
-    group_instance_id: str
-    old_member_id: str
-    new_member_id: str
-
-
-GroupEvent = (
-    RebalanceBegan
-    | GenerationBegan
-    | AssignmentDone
-    | MemberIdGiven
-    | MemberJoins
-    | MemberTold
-    | MemberSyncs
-    | MemberRemoved
-    | StaticMemberReplaced
-)
-Effect = AnswerJoin | AnswerSync | StoreGroup | GroupEvent
+Effect = AnswerJoin | AnswerSync | StoreGroup | Happened

@@ -16,6 +16,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.events import (
     AssignmentCompleted,
     CoordinatorEvent,
+    Departure,
     JoinCompleted,
     MemberDeparted,
     MemberIdAssigned,
@@ -25,7 +26,6 @@ from kafka_zk.broker.group.events import (
     RebalancePrepared,
     StaticMemberReturned,
 )
-from kafka_zk.broker.group.requests import Departure
 from kafka_zk.broker.group.states import GroupState
 from kafka_zk.rebalance.events import DeliveryStarted, DeliveryStopped
 from kafka_zk.recorder.timeline.events import FIRST_LOOK, GenerationSeen, SeenMember, StateSeen

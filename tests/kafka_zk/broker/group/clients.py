@@ -9,6 +9,7 @@ from typing import Any
 
 from kafka_zk.broker.coordinator.replies import Reply
 from kafka_zk.broker.group.config import GroupConfig
+from kafka_zk.broker.group.events import JoinCompleted, MemberDeparted, RebalancePrepared
 from kafka_zk.broker.group.group import Group
 from kafka_zk.broker.group.requests import (
     UNKNOWN_MEMBER_ID,
@@ -16,12 +17,10 @@ from kafka_zk.broker.group.requests import (
     AnswerSync,
     AssignmentStored,
     Effect,
-    GenerationBegan,
+    Happened,
     JoinGroup,
     JoinResult,
-    MemberRemoved,
     Now,
-    RebalanceBegan,
     StoreGroup,
     SyncGroup,
     SyncResult,
@@ -282,15 +281,17 @@ class World:
             for effect in effects
             if isinstance(effect, AnswerJoin) and effect.result.error is ErrorCode.NONE
         }
-        removed = any(isinstance(effect, MemberRemoved) for effect in effects)
-        for effect in effects:
-            if isinstance(effect, GenerationBegan):
-                dynamic = set(effect.member_ids) - set(self.group.members.static.values())
+        happened = [effect for effect in effects if isinstance(effect, Happened)]
+        removed = any(event.kind is MemberDeparted for event in happened)
+        for kind, cause, fields in happened:
+            if kind is JoinCompleted:
+                generation, _, leader, member_ids = fields
+                dynamic = set(member_ids) - set(self.group.members.static.values())
                 if not dynamic <= answered:
-                    self.broken.append(f"generation {effect.generation_id} has members that did not join")
-                if effect.leader and effect.leader not in answered:
-                    self.broken.append(f"generation {effect.generation_id} is led by who did not join")
-            elif isinstance(effect, RebalanceBegan) and "did not ask" in effect.reason and not removed:
+                    self.broken.append(f"generation {generation} has members that did not join")
+                if leader and leader not in answered:
+                    self.broken.append(f"generation {generation} is led by who did not join")
+            elif kind is RebalancePrepared and "did not ask" in cause and not removed:
                 self.broken.append("a rebalance for a member that did not sync, and nobody was removed")
 
     def check(self) -> None:

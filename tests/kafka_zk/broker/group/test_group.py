@@ -6,16 +6,17 @@ import pytest
 
 from kafka_zk.broker.coordinator.replies import Reply
 from kafka_zk.broker.group.config import GroupConfig
+from kafka_zk.broker.group.events import RebalancePrepared
 from kafka_zk.broker.group.group import Group
 from kafka_zk.broker.group.records import decode_group_value, encode_group_value
 from kafka_zk.broker.group.requests import (
     AnswerJoin,
     AnswerSync,
     Effect,
+    Happened,
     JoinGroup,
     JoinResult,
     Now,
-    RebalanceBegan,
     StoreGroup,
     SyncGroup,
     SyncResult,
@@ -278,7 +279,8 @@ class TestStaticMembers:
             table.wait(SESSION_MS // 2)
             table.heartbeat("a1", 2, "a")
             table.heartbeat("b2", 2, "b")
-        assert not [effect for effect in table.effects[-3:] if isinstance(effect, RebalanceBegan)]
+        happened = [effect for effect in table.effects[-3:] if isinstance(effect, Happened)]
+        assert not [event for event in happened if event.kind is RebalancePrepared]
         assert table.group.state is GroupState.STABLE
 
     def test_it_leaves_by_its_instance_id(self, table: Table) -> None:

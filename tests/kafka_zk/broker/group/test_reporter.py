@@ -11,6 +11,7 @@ from kafka_zk.broker.group.coordinator import MemberIdentity
 from kafka_zk.broker.group.events import (
     AssignmentCompleted,
     CoordinatorEvent,
+    Departure,
     JoinCompleted,
     MemberDeparted,
     MemberIdAssigned,
@@ -21,7 +22,7 @@ from kafka_zk.broker.group.events import (
     StaticMemberReturned,
 )
 from kafka_zk.broker.group.reporter import GroupReporter
-from kafka_zk.broker.group.requests import AssignmentDone, Departure, JoinResult
+from kafka_zk.broker.group.requests import Happened, JoinResult
 from kafka_zk.protocol.consumer_protocol import Subscription, write_assignment, write_subscription
 from kafka_zk.protocol.errors import ErrorCode
 from tests.kafka_zk.broker.group.coordinated import EPOCH_MS, SESSION_MS, World, now
@@ -128,7 +129,7 @@ def test_a_static_member_returns(world: World) -> None:
 
 def test_nothing_is_read_for_nobody() -> None:
     """Assignments are not even looked at."""
-    GroupReporter(EventSource("broker-0")).tell("g", AssignmentDone(1, None))  # type: ignore[arg-type]
+    GroupReporter(EventSource("broker-0")).tell("g", Happened(AssignmentCompleted, "", (1, None)))
 
 
 def test_members_of_another_kind_have_no_partitions(world: World) -> None:

@@ -7,8 +7,7 @@ from random import Random
 import pytest
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.group.events import AssignmentCompleted, MemberDeparted
-from kafka_zk.broker.group.requests import Departure
+from kafka_zk.broker.group.events import AssignmentCompleted, Departure, MemberDeparted
 from kafka_zk.broker.replica.events import RoleChanged
 from kafka_zk.broker.replica.partition import Role
 from kafka_zk.recorder.recording import recording as module

@@ -4,6 +4,7 @@ from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.events import (
     AssignmentCompleted,
+    Departure,
     JoinCompleted,
     MemberDeparted,
     MemberIdAssigned,
@@ -13,7 +14,6 @@ from kafka_zk.broker.group.events import (
     RebalancePrepared,
     StaticMemberReturned,
 )
-from kafka_zk.broker.group.requests import Departure
 from kafka_zk.rebalance.events import DeliveryStarted, DeliveryStopped
 from kafka_zk.recorder.timeline.broker_group import RECORD_MS, BrokerGroupRebalances
 from kafka_zk.recorder.timeline.deliveries import Silence

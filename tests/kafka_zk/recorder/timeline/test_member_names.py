@@ -4,13 +4,13 @@ from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.events import (
     AssignmentCompleted,
+    Departure,
     JoinCompleted,
     MemberDeparted,
     MemberJoined,
     RebalancePrepared,
     StaticMemberReturned,
 )
-from kafka_zk.broker.group.requests import Departure
 from kafka_zk.rebalance.events import DeliveryStopped
 from kafka_zk.recorder.timeline.events import FIRST_LOOK, GenerationSeen, SeenMember
 from kafka_zk.recorder.timeline.member_names import MemberNames
