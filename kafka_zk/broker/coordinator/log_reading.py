@@ -4,14 +4,112 @@ Source: GroupMetadataManager.doLoadGroupsAndOffsets, TransactionStateManager.loa
 """
 
 from collections.abc import Callable, Iterator
+from itertools import islice
+
+from twisted.logger import Logger
 
 from kafka_zk.base.types import FetchIsolation, TopicPartition
 from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.storage.files.errors import StorageError
-from kafka_zk.storage.records.record_batch import BatchHeader, iter_batches
+from kafka_zk.storage.records.record_batch import BatchHeader, decode_keys_and_values, iter_batches
+
+_log = Logger()
+
+_RECORDS_A_STEP = 100
+
+LastValues = dict[bytes, tuple[int, bytes]]
+"""By key: where the batch of its last record begins, and that record's value."""
 
 
-def batches_of(
+class LogReading:
+    """Reads the log of a partition, and decodes the last record of each key. Subclasses say what keys and values mean.
+
+    ``skipped_count`` records could not be understood; ``first_skipped`` says what was wrong with the first one.
+    """
+
+    def __init__(self) -> None:
+        self.record_count = 0
+        self.skipped_count = 0
+        self.first_skipped = ""
+        self._first_skipped_offset = -1
+        self._last: LastValues = {}
+
+    def load_steps(self, replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int) -> Iterator[None]:
+        """Read the log of a partition that this broker leads, up to its end; a step takes about a millisecond.
+
+        Where the log is damaged what comes before counts. Raises: ApiError, OSError.
+        """
+        for found in _batches_of(replicas, tp, buffer_bytes, self._skip):
+            if found is None:
+                yield
+            else:
+                yield from self._take_batch(*found)
+        yield from self._before_decoding()
+        last = self._last
+        while last:
+            for _ in range(min(len(last), _RECORDS_A_STEP)):
+                key, (base_offset, value) = last.popitem()
+                try:
+                    self._decode(key, base_offset, value)
+                except ProtocolError as error:
+                    self._skip(base_offset, str(error))
+            yield
+
+    def tell(self, tp: TopicPartition, what: str) -> None:
+        """Log that so much was loaded, such as ``3 groups``, and what had to be skipped."""
+        if self.skipped_count:
+            _log.error(
+                "{tp}: {count} records were skipped, the first {first}",
+                tp=tp, count=self.skipped_count, first=self.first_skipped,
+            )  # fmt: skip
+        if self.record_count:
+            _log.info("loaded {what} from {tp}, {count} records", what=what, tp=tp, count=self.record_count)
+
+    def _take_batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[None]:
+        """A batch that cannot be taken apart is skipped from there on."""
+        try:
+            if header.is_control:
+                self._take_marker(data, position, header)
+                return
+            records = decode_keys_and_values(data, position)
+            last, base_offset = self._values_of(header), header.base_offset
+            while chunk := list(islice(records, _RECORDS_A_STEP)):
+                self.record_count += len(chunk)
+                for offset, key, value in chunk:
+                    if key is None:
+                        self._skip(offset, "a record without a key")
+                    elif value is None:
+                        last.pop(key, None)
+                    else:
+                        last[key] = base_offset, value
+                yield
+        except StorageError as error:
+            self._skip(header.base_offset, str(error))
+
+    def _values_of(self, header: BatchHeader) -> LastValues:
+        """To which the records of such a batch are added."""
+        return self._last
+
+    def _take_marker(self, data: bytes, position: int, header: BatchHeader) -> None:
+        """A control batch. Raises: StorageError."""
+
+    def _before_decoding(self) -> Iterator[None]:
+        """The end of the log is reached."""
+        yield from ()
+
+    def _decode(self, raw_key: bytes, base_offset: int, value: bytes) -> None:
+        """The last record of a key. Raises: ProtocolError."""
+        raise NotImplementedError
+
+    def _skip(self, offset: int, problem: str) -> None:
+        self.skipped_count += 1
+        if self.skipped_count == 1 or offset < self._first_skipped_offset:
+            self._first_skipped_offset = offset
+            self.first_skipped = f"at offset {offset}: {problem}"
+
+
+def _batches_of(
     replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int, skip: Callable[[int, str], None]
 ) -> Iterator[tuple[bytes, int, BatchHeader] | None]:
     """The batches of a partition that this broker leads, up to its end: where each lies, and its header; None after

@@ -5,10 +5,9 @@ Source: GroupMetadataManager.doLoadGroupsAndOffsets@3.9. Tests: tests/kafka_zk/b
 
 import struct
 from collections.abc import Iterator
-from itertools import islice
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.coordinator.log_reading import batches_of
+from kafka_zk.broker.coordinator.log_reading import LastValues, LogReading
 from kafka_zk.broker.group.offsets import OpenTransactions
 from kafka_zk.broker.group.records import (
     GroupKey,
@@ -23,55 +22,35 @@ from kafka_zk.broker.group.records import (
 from kafka_zk.broker.group.transactional_offsets import Marker, Written
 from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.protocol.errors import ProtocolError
-from kafka_zk.storage.files.errors import StorageError
 from kafka_zk.storage.log.producer_state import marker_of
-from kafka_zk.storage.records.end_transaction_marker import COMMIT_MARKER, NO_TYPE, EndTransactionMarker
-from kafka_zk.storage.records.record_batch import BatchHeader, decode_keys_and_values
+from kafka_zk.storage.records.end_transaction_marker import COMMIT_MARKER, NO_TYPE
+from kafka_zk.storage.records.record_batch import BatchHeader
 
-_RECORDS_A_STEP = 100
 _INT32 = struct.Struct(">i")
 
-_Last = dict[bytes, tuple[int, bytes]]  # key -> where its batch begins, value
 
-
-class LoadedPartition:
+class LoadedPartition(LogReading):
     """The groups and committed offsets of one partition, after ``load_steps`` has been gone through.
 
-    ``skipped_count`` records could not be understood; ``first_skipped`` says what was wrong with the first one.
     ``ended``: by producer id the first marker that came after loading had begun.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.ended: dict[int, Marker] = {}
         self.groups: dict[str, GroupMetadataValue] = {}
         self.offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         self.open_transactions: dict[str, OpenTransactions] = {}
         self.group_count = 0
-        self.record_count = 0
-        self.skipped_count = 0
-        self.first_skipped = ""
-        self._first_skipped_offset = -1
-        self._last: _Last = {}
         self._front: bytes | None = None  # of the key that was decoded last, with its topic and its group's offsets
         self._topic = ""
         self._of_group: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._pending: dict[int, dict[bytes, tuple[int, bytes]]] = {}  # by producer id: transactions without an end
+        self._pending: dict[int, LastValues] = {}  # by producer id: transactions without an end
 
-    def load_steps(
-        self, replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int
-    ) -> Iterator[None]:
-        """Read the log of a partition that this broker leads, up to its end; a step takes about a millisecond.
-
-        Only the last record of a key is decoded. Where the log is damaged what comes before counts: without it members
-        would be unknown, and consumers would not find what they have committed. Raises: ApiError, OSError.
-        """
-        for found in batches_of(replicas, tp, buffer_bytes, self._skip):
-            if found is None:
-                yield
-            else:
-                yield from self._take_batch(*found)
-        yield from self._open_steps()
-        yield from self._decode_steps()
+    def load_steps(self, replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int) -> Iterator[None]:
+        """As of any log. Without what comes before a damage members would be unknown, and consumers would not find
+        what they have committed."""
+        yield from super().load_steps(replicas, tp, buffer_bytes)
         self.group_count = len(self.group_ids)
 
     @property
@@ -79,30 +58,11 @@ class LoadedPartition:
         """Of all groups that have something here."""
         return list(dict.fromkeys((*self.groups, *self.offsets, *self.open_transactions)))
 
-    def _take_batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[None]:
-        """A batch that cannot be taken apart is skipped from there on."""
-        try:
-            if header.is_control:
-                batch = memoryview(data)[position : position + header.size_bytes]
-                self._end_transaction(header, marker_of(batch, header))
-                return
-            records = decode_keys_and_values(data, position)
-            last = self._pending.setdefault(header.producer_id, {}) if header.is_transactional else self._last
-            base_offset = header.base_offset
-            while chunk := list(islice(records, _RECORDS_A_STEP)):
-                self.record_count += len(chunk)
-                for offset, key, value in chunk:
-                    if key is None:
-                        self._skip(offset, "a record without a key")
-                    elif value is None:
-                        last.pop(key, None)
-                    else:
-                        last[key] = base_offset, value
-                yield
-        except StorageError as error:
-            self._skip(header.base_offset, str(error))
+    def _values_of(self, header: BatchHeader) -> LastValues:
+        return self._pending.setdefault(header.producer_id, {}) if header.is_transactional else self._last
 
-    def _end_transaction(self, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
+    def _take_marker(self, data: bytes, position: int, header: BatchHeader) -> None:
+        marker = marker_of(memoryview(data)[position : position + header.size_bytes], header)
         if marker is None:
             return  # compacted away, and what it ended, too
         pending = self._pending.pop(header.producer_id, {})
@@ -113,8 +73,8 @@ class LoadedPartition:
                 if key not in self._last or self._last[key][0] < base_offset:
                     self._last[key] = base_offset, value
 
-    def _open_steps(self) -> Iterator[None]:
-        """Before ``_decode_steps``, which forgets where batches begin."""
+    def _before_decoding(self) -> Iterator[None]:
+        """Decoding forgets where batches begin."""
         for producer_id, pending in self._pending.items():
             for raw_key, (base_offset, value) in pending.items():
                 try:
@@ -132,17 +92,6 @@ class LoadedPartition:
             yield
         self._pending.clear()
 
-    def _decode_steps(self) -> Iterator[None]:
-        last = self._last
-        while last:
-            for _ in range(min(len(last), _RECORDS_A_STEP)):
-                key, (base_offset, value) = last.popitem()
-                try:
-                    self._decode(key, base_offset, value)
-                except ProtocolError as error:
-                    self._skip(base_offset, str(error))
-            yield
-
     def _decode(self, raw_key: bytes, base_offset: int, value: bytes) -> None:
         if raw_key[:-4] == self._front:  # most keys differ from the one before in the partition only
             tp = TopicPartition(self._topic, _INT32.unpack_from(raw_key, len(raw_key) - 4)[0])
@@ -158,12 +107,6 @@ class LoadedPartition:
             self.groups[key.group_id] = _consistent(decode_group_value(value))
         else:
             self._skip(base_offset, f"a key of the unknown version {key.version}")
-
-    def _skip(self, offset: int, problem: str) -> None:
-        self.skipped_count += 1
-        if self.skipped_count == 1 or offset < self._first_skipped_offset:
-            self._first_skipped_offset = offset
-            self.first_skipped = f"at offset {offset}: {problem}"
 
 
 def _consistent(group: GroupMetadataValue) -> GroupMetadataValue:

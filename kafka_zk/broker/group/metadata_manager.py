@@ -135,7 +135,7 @@ class GroupMetadataManager:
             return  # not this broker's any more
         del self._loading[partition]
         self._owned.add(partition)
-        _tell_of_load(partition, loaded)
+        loaded.tell(TopicPartition(OFFSETS_TOPIC, partition), f"{loaded.group_count} groups")
 
     def _load_steps(self, partition: int, loaded: LoadedPartition) -> Iterator[None]:
         """Each group is there as soon as it is complete."""
@@ -256,19 +256,6 @@ def _is_blank(group: Group) -> bool:
     members = group.members
     is_new = group.state is GroupState.EMPTY and not group.generation_id
     return is_new and not (members.pending or len(members) or group.offsets)
-
-
-def _tell_of_load(partition: int, loaded: LoadedPartition) -> None:
-    if loaded.skipped_count:
-        _log.error(
-            "{topic}-{p}: {count} records were skipped, the first {first}",
-            topic=OFFSETS_TOPIC, p=partition, count=loaded.skipped_count, first=loaded.first_skipped,
-        )  # fmt: skip
-    if loaded.record_count:
-        _log.info(
-            "loaded {groups} groups from {topic}-{p}, {count} records",
-            groups=loaded.group_count, topic=OFFSETS_TOPIC, p=partition, count=loaded.record_count,
-        )  # fmt: skip
 
 
 def _log_bug(failure: Failure) -> None:

@@ -161,7 +161,7 @@ class TransactionStateManager:
             return
         del self._loading[owned.number]
         self.partitions[owned.number] = owned
-        _tell_of_load(owned, loaded)
+        loaded.tell(owned.tp, f"{len(owned.transactions)} transactional ids")
         await in_slices(self._clock, self._go_on_steps(owned))
 
     def _load_steps(self, owned: CoordinatedPartition, loaded: LoadedPartition) -> Iterator[None]:
@@ -365,19 +365,6 @@ class TransactionStateManager:
                 transaction.removal_failed()
             elif owned.is_current:
                 self._forget(owned, transaction)
-
-
-def _tell_of_load(owned: CoordinatedPartition, loaded: LoadedPartition) -> None:
-    if loaded.skipped_count:
-        _log.error(
-            "{topic}-{p}: {count} records were skipped, the first {first}",
-            topic=TRANSACTION_STATE_TOPIC, p=owned.number, count=loaded.skipped_count, first=loaded.first_skipped,
-        )  # fmt: skip
-    if loaded.record_count:
-        _log.info(
-            "loaded {ids} transactional ids from {topic}-{p}, {count} records",
-            ids=len(owned.transactions), topic=TRANSACTION_STATE_TOPIC, p=owned.number, count=loaded.record_count,
-        )  # fmt: skip
 
 
 def log_bug(failure: Failure) -> None:
