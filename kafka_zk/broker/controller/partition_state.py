@@ -162,13 +162,10 @@ def stuck(context: Context) -> list[TopicPartition]:
     return [tp for tp in electable(context) if _has_candidate(context, tp)]
 
 
-def electable(context: Context, partitions: Iterable[TopicPartition] | None = None) -> list[TopicPartition]:
-    """Those (of all) that wait for a leader: New or Offline, and not of a topic to delete."""
-    waiting = (PartitionState.NEW, PartitionState.OFFLINE)
-    candidates = context.partitions_in(waiting) if partitions is None else partitions
-    return [
-        tp for tp in candidates if context.partition_state(tp) in waiting and tp.topic not in context.topics_to_delete
-    ]
+def electable(context: Context) -> list[TopicPartition]:
+    """Those that wait for a leader: New or Offline, and not of a topic to delete."""
+    waiting = context.partitions_in((PartitionState.NEW, PartitionState.OFFLINE))
+    return [tp for tp in waiting if tp.topic not in context.topics_to_delete]
 
 
 def returned(context: Context, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:

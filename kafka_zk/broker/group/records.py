@@ -132,11 +132,6 @@ class OffsetKeys:
         return front if front + _INT32.pack(key.tp.partition) == raw_key else None
 
 
-def encode_offset_key(group_id: str, tp: TopicPartition) -> bytes:
-    """The key of a committed offset."""
-    return OffsetKeys(group_id).encode(tp)
-
-
 def encode_group_key(group_id: str) -> bytes:
     """The key of a group."""
     return _INT16.pack(_GROUP_KEY_VERSION) + string(group_id, False)

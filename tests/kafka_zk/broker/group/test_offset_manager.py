@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.coordinator import MemberIdentity
 from kafka_zk.broker.group.offset_manager import Codes, Committer
-from kafka_zk.broker.group.records import OffsetAndMetadata, encode_group_key, encode_offset_key, encode_offset_value
+from kafka_zk.broker.group.records import OffsetAndMetadata, OffsetKeys, encode_group_key, encode_offset_value
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.storage.records.log_validator import validate_batch
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
@@ -205,7 +205,7 @@ def test_offsets_of_transactions_count_when_they_are_committed(world: World) -> 
     for producer_id, offset in ((1, 11), (2, 22), (3, 33)):
         batch = RecordBatchBuilder(producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
         tp = TopicPartition("t", producer_id)
-        batch.append(EPOCH_MS, encode_offset_key("g", tp), encode_offset_value(committed(offset)))
+        batch.append(EPOCH_MS, OffsetKeys("g").encode(tp), encode_offset_value(committed(offset)))
         append_raw(world, batch)
     for producer_id, kind in ((1, 1), (2, 0)):  # a commit and an abort; the third has no end
         marker = RecordBatchBuilder(
@@ -235,11 +235,11 @@ def test_keys_that_resemble_each_other_are_told_apart_when_they_are_loaded(world
     """Most keys differ from the one before in the partition only, and are read the short way."""
     at = [("g", "t", 0), ("g", "t", 1), ("g", "u", 1), ("h", "t", 1), ("gt", "t", 2), ("g", "t", -1), ("g", "t", 2)]
     records: list[tuple[bytes, bytes | None]] = [
-        (encode_offset_key(group, TopicPartition(topic, partition)), encode_offset_value(committed(number)))
+        (OffsetKeys(group).encode(TopicPartition(topic, partition)), encode_offset_value(committed(number)))
         for number, (group, topic, partition) in enumerate(at)
     ]
-    records.insert(1, (encode_offset_key("g", TopicPartition("t", 7)) + b"more", encode_offset_value(committed(70))))
-    records.insert(3, (encode_offset_key("g", TopicPartition("t", 8)), encode_offset_value(committed(80, "text"))))
+    records.insert(1, (OffsetKeys("g").encode(TopicPartition("t", 7)) + b"more", encode_offset_value(committed(70))))
+    records.insert(3, (OffsetKeys("g").encode(TopicPartition("t", 8)), encode_offset_value(committed(80, "text"))))
     world.write(*records)
     restart(world)
     for number, (group, topic, partition) in enumerate(at):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.offsets_batch import OffsetsBatch
-from kafka_zk.broker.group.records import OffsetAndMetadata, encode_offset_key, encode_offset_value
+from kafka_zk.broker.group.records import OffsetAndMetadata, OffsetKeys, encode_offset_value
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from tests.kafka_zk.protocol.strategies import int32, int64, text
 
@@ -21,7 +21,7 @@ offsets = st.builds(
 def built_by_the_builder(group_id: str, committed: dict[TopicPartition, OffsetAndMetadata]) -> bytes:
     builder = RecordBatchBuilder()
     for tp, offset in committed.items():
-        builder.append(NOW_MS, encode_offset_key(group_id, tp), encode_offset_value(offset))
+        builder.append(NOW_MS, OffsetKeys(group_id).encode(tp), encode_offset_value(offset))
     return builder.build()
 
 

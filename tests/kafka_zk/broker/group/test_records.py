@@ -12,6 +12,7 @@ from kafka_zk.broker.group.records import (
     GroupMetadataValue,
     OffsetAndMetadata,
     OffsetKey,
+    OffsetKeys,
     StoredMember,
     UnknownKey,
     decode_group_value,
@@ -19,7 +20,6 @@ from kafka_zk.broker.group.records import (
     decode_offset_value,
     encode_group_key,
     encode_group_value,
-    encode_offset_key,
     encode_offset_value,
 )
 from kafka_zk.protocol.errors import ProtocolError
@@ -38,7 +38,7 @@ groups = st.builds(
 @given(names, names, int32)
 def test_keys_read_as_they_were_written(group: str, topic: str, partition: int) -> None:
     key = OffsetKey(group, TopicPartition(topic, partition))
-    assert decode_key(encode_offset_key(group, key.tp)) == key
+    assert decode_key(OffsetKeys(group).encode(key.tp)) == key
     assert decode_key(encode_group_key(group)) == GroupKey(group)
 
 
