@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial, singledispatchmethod
-from typing import Any
+from functools import partial
+from typing import Any, assert_never
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
@@ -23,7 +23,7 @@ from kafka_zk.rebalance import effects, events, inputs
 from kafka_zk.rebalance.claims import Claims
 from kafka_zk.rebalance.config import GroupConfig
 from kafka_zk.rebalance.delivery import Delivery
-from kafka_zk.rebalance.effects import Effect
+from kafka_zk.rebalance.effects import Effect, PartitionEffect
 from kafka_zk.rebalance.inputs import Input
 from kafka_zk.rebalance.lease import Lease
 from kafka_zk.rebalance.member import GroupMember
@@ -225,17 +225,59 @@ class GroupDriver:
         assert isinstance(failure.value, Exception)
         self._delivery.failed(failure.value)
 
-    @singledispatchmethod
+    # -- effects --
+
     def _run(self, effect: Effect) -> None:
-        raise AssertionError(f"no such effect: {effect!r}")
+        match effect:
+            case effects.Register():
+                self._spawn(self._register())
+            case effects.Unregister():
+                self._spawn(self._unregister())
+            case effects.Finish():
+                self._finish()
+            case effects.WatchTopics(wanted):
+                if self._watches is not None:
+                    self._watches.want(wanted)
+            case effects.HoldTopics(topics):
+                if self._watches is not None:
+                    self._watches.hold(topics)
+            case effects.WriteAssignment():
+                self._spawn(self._write_assignment(effect))
+            case effects.ReadOwners(topics):
+                self._spawn(self._read_owners(topics))
+            case effects.SetTimer(name, at_ms):
+                self._set_timer(name, at_ms)
+            case effects.Note(event):  # whose time is of the core's timers
+                self._reporter.tell(replace(event, time_ms=self._clock.wall_ms()))
+            case _:
+                self._run_on_partitions(effect)
 
-    # -- effects: the membership --
+    def _run_on_partitions(self, effect: PartitionEffect) -> None:
+        match effect:
+            case effects.ClaimPartition(threads):
+                self._claims.claim(threads)
+                self._delivery.prepare(frozenset(threads))
+            case effects.WatchOwners(partitions):
+                self._claims.watch_owners(partitions)
+            case effects.Release(offsets):
+                self._claims.release(offsets)
+            case effects.StartDelivery(starts):
+                self._delivery.start(starts)
+            case effects.StopDelivery(stop_id, partitions):
+                self._spawn(self._stop_delivery(stop_id, partitions))
+            case effects.DropDelivery(partitions):
+                self._ownership.drop(partitions)
+                self._delivery.drop(partitions)
+            case effects.SuspendDelivery():
+                self._delivery.suspend()
+            case effects.ResumeDelivery():
+                self.lease.in_doubt = False
+                self._delivery.resume()
+            case _:
+                assert_never(effect)
 
-    @_run.register
-    def _register(self, _: effects.Register) -> None:
-        self._spawn(self._registering(self._epoch))
-
-    async def _registering(self, epoch: int) -> None:
+    async def _register(self) -> None:
+        epoch = self._epoch
         czxid = await self._consumers.register(self.consumer_id, self._registration, self._sessions)
         if self._leaving:
             await until_answered(self._client, lambda: self._consumers.unregister(self.consumer_id))
@@ -247,17 +289,12 @@ class GroupDriver:
         if not self._registered.called:
             self._registered.callback(None)
 
-    @_run.register
-    def _unregister(self, _: effects.Unregister) -> None:
-        self._spawn(self._unregistering())
-
-    async def _unregistering(self) -> None:
+    async def _unregister(self) -> None:
         with suppress(SessionLost):  # which ends the registration as well
             await until_answered(self._client, lambda: self._consumers.unregister(self.consumer_id))
         self._take(inputs.Unregistered())
 
-    @_run.register
-    def _finish(self, _: effects.Finish) -> None:
+    def _finish(self) -> None:
         self.lease.stop()
         self._remove_listener()
         self._forget()
@@ -265,38 +302,8 @@ class GroupDriver:
             self._registered.errback(SessionLost("the member left before it was registered"))
         self._left.callback(None)
 
-    @_run.register
-    def _watch_topics(self, effect: effects.WatchTopics) -> None:
-        if self._watches is not None:
-            self._watches.want(effect.wanted)
-
-    @_run.register
-    def _hold_topics(self, effect: effects.HoldTopics) -> None:
-        if self._watches is not None:
-            self._watches.hold(effect.topics)
-
-    # -- effects: claims --
-
-    @_run.register
-    def _claim(self, effect: effects.ClaimPartition) -> None:
-        self._claims.claim(effect.threads)
-        self._delivery.prepare(frozenset(effect.threads))
-
-    @_run.register
-    def _watch_owners(self, effect: effects.WatchOwners) -> None:
-        self._claims.watch_owners(effect.partitions)
-
-    @_run.register
-    def _release(self, effect: effects.Release) -> None:
-        self._claims.release(effect.offsets)
-
-    # -- effects: the leader --
-
-    @_run.register
-    def _write_assignment(self, effect: effects.WriteAssignment) -> None:
-        self._spawn(self._writing_assignment(effect, self._epoch))
-
-    async def _writing_assignment(self, effect: effects.WriteAssignment, epoch: int) -> None:
+    async def _write_assignment(self, effect: effects.WriteAssignment) -> None:
+        epoch = self._epoch
         try:
             version = await self._assignments.write(effect.assignment, effect.version)
             stands = inputs.AssignmentRead(effect.assignment, version)
@@ -307,50 +314,19 @@ class GroupDriver:
         except RequestTooLarge as error:
             self._take_if(epoch, inputs.AssignmentSettled(None, written=False, error=str(error)))
 
-    @_run.register
-    def _read_owners(self, effect: effects.ReadOwners) -> None:
-        self._spawn(self._reading_owners(effect.topics, self._epoch))
-
-    async def _reading_owners(self, topics: frozenset[str], epoch: int) -> None:
+    async def _read_owners(self, topics: frozenset[str]) -> None:
+        epoch = self._epoch
         owners = await until_answered(self._client, lambda: self._ownership.owners.owners(topics))
         self._take_if(epoch, inputs.OwnersRead(owners))
 
-    # -- effects: the consumer, the clock, the observers --
+    async def _stop_delivery(self, stop_id: int, partitions: frozenset[TopicPartition]) -> None:
+        epoch = self._epoch
+        offsets = await self._delivery.stop(partitions)
+        self._take_if(epoch, inputs.DeliveryStopped(stop_id, {tp: offsets.get(tp) for tp in partitions}))
 
-    @_run.register
-    def _start_delivery(self, effect: effects.StartDelivery) -> None:
-        self._delivery.start(effect.starts)
-
-    @_run.register
-    def _stop_delivery(self, effect: effects.StopDelivery) -> None:
-        self._spawn(self._stopping(effect, self._epoch))
-
-    async def _stopping(self, effect: effects.StopDelivery, epoch: int) -> None:
-        offsets = await self._delivery.stop(effect.partitions)
-        self._take_if(epoch, inputs.DeliveryStopped(effect.stop_id, {tp: offsets.get(tp) for tp in effect.partitions}))
-
-    @_run.register
-    def _drop_delivery(self, effect: effects.DropDelivery) -> None:
-        self._ownership.drop(effect.partitions)
-        self._delivery.drop(effect.partitions)
-
-    @_run.register
-    def _suspend_delivery(self, _: effects.SuspendDelivery) -> None:
-        self._delivery.suspend()
-
-    @_run.register
-    def _resume_delivery(self, _: effects.ResumeDelivery) -> None:
-        self.lease.in_doubt = False
-        self._delivery.resume()
-
-    @_run.register
-    def _set_timer(self, effect: effects.SetTimer) -> None:
-        timer = self._timers.get(effect.name)
+    def _set_timer(self, name: str, at_ms: float) -> None:
+        timer = self._timers.get(name)
         if timer is not None and timer.active():
             timer.cancel()
-        delay = max(0.0, effect.at_ms / 1000 - self._clock.seconds())
-        self._timers[effect.name] = self._clock.callLater(delay, self._take, inputs.TimerFired(effect.name))
-
-    @_run.register
-    def _note(self, effect: effects.Note) -> None:
-        self._reporter.tell(replace(effect.event, time_ms=self._clock.wall_ms()))  # the core knows timers only
+        delay = max(0.0, at_ms / 1000 - self._clock.seconds())
+        self._timers[name] = self._clock.callLater(delay, self._take, inputs.TimerFired(name))

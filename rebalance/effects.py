@@ -122,11 +122,8 @@ class Finish:
     """The member has left: close the watches, cancel the timers."""
 
 
-Effect = (
-    Register
-    | WatchTopics
-    | HoldTopics
-    | ClaimPartition
+PartitionEffect = (
+    ClaimPartition
     | WatchOwners
     | StopDelivery
     | Release
@@ -134,6 +131,12 @@ Effect = (
     | DropDelivery
     | SuspendDelivery
     | ResumeDelivery
+)
+Effect = (
+    PartitionEffect
+    | Register
+    | WatchTopics
+    | HoldTopics
     | WriteAssignment
     | ReadOwners
     | SetTimer
