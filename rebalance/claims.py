@@ -1,6 +1,6 @@
 """The claims of one member in one session: made, watched and given back, as the machine asks.
 
-What other members and tools do to many owner znodes at once is told as one input, at the next turn of the reactor.
+What other members and tools do to many owner znodes at once becomes one input, at the next turn of the reactor.
 Tests: ``tests/rebalance/test_driver.py``, ``test_vanished_claims.py``.
 """
 
@@ -77,7 +77,7 @@ class Claims:
         await self._watch([tp for tp, outcome in outcomes.items() if isinstance(outcome, Claimed)])
 
     async def _watch(self, partitions: Collection[TopicPartition]) -> None:
-        """Somebody may remove our owner znodes, and then anybody may own the partitions."""
+        """A tool may remove our owner znodes, and then another member may own the partitions."""
         try:
             lost = await self._ownership.watch(self._claim_changed, partitions)
         except ConnectionLoss:

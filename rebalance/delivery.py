@@ -33,9 +33,9 @@ class Delivery(Protocol):
     def stop(self, partitions: frozenset[TopicPartition]) -> Awaitable[Mapping[TopicPartition, int | None]]:
         """From this call on no record of them is handed out.
 
-        Resolves when the user is done with what he holds, at most ``rebalance.backoff.ms`` after the call, to the next
-        offset to commit for each (None: nothing to commit). They are still owned until then: a ``drop`` of some may
-        come in between, whose offsets do not count any more.
+        Resolves when the user is done with the records in hand, at most ``rebalance.backoff.ms`` after the call. The
+        result is the next offset to commit for each (None: nothing to commit). They are still owned until then: a
+        ``drop`` of some may come in between, whose offsets do not count any more.
         """
 
     def drop(self, partitions: frozenset[TopicPartition]) -> None:

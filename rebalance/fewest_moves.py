@@ -4,8 +4,8 @@ Only counts matter. A thread that had n partitions of an audience and is to have
 so what exceeds n are moves: each costs 1. Threads of one full load (``rebalance.balance``) are a problem of their own:
 each is to have *full* or *full - 1* partitions, and how many are to have which follows from how many there are.
 
-The search starts from where nothing moves: everybody has what was had, which may be too many, and what nobody had is
-with nobody. Then what is too many is passed on, along the cheapest chains first. A *chain* leads from a thread or an
+The search starts from where nothing moves: every thread has what it had, which may be too many, and what no thread had
+is free. Then what is too many is passed on, along the cheapest chains first. A *chain* leads from a thread or an
 audience that has too many, through audiences and threads, to a thread with room; what it costs is one for each thread
 that comes to have more than it had, less one for each that gives such a one away. Being full is passed on as well:
 there is one *hub* for it, from which a full thread may become one that has one less.
@@ -78,7 +78,7 @@ class _Flow:
             number: {thread: count for thread, count in had[number].items() if thread in group.threads}
             for number in group.audiences
         }
-        self._lacks: dict[int, set[int]] = {number: set() for number in group.audiences}  # who has less than it had
+        self._lacks: dict[int, set[int]] = {number: set() for number in group.audiences}  # those that lost some
         self._count: dict[int, Counts] = {thread: {} for thread in sorted(group.threads)}  # thread -> audience -> count
         for number, counts in self._had.items():
             for thread, count in counts.items():
@@ -176,7 +176,7 @@ class _Flow:
 
 
 class _Search:
-    """One look around from all who have too many; a node is visited once."""
+    """One search from all threads that have too many; a node is visited once."""
 
     def __init__(self, threads: Iterable[int], distance: dict[Node, int]) -> None:
         self._distance = distance

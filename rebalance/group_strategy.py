@@ -1,7 +1,7 @@
 """Which strategy a group runs: worked out by each member from the registrations that it read. Pure.
 
 A strategy is an assignor, who runs it (every member, or the leader, who writes the result down), and how partitions
-change hands: *eager* (everybody stops and releases everything, then claims) or *incremental* (only what moves stops).
+change hands: *eager* (each member stops and releases everything, then claims) or *incremental* (only what moves stops).
 Tests: ``tests/rebalance/test_group_strategy.py``.
 """
 
@@ -39,7 +39,7 @@ STRATEGIES: Mapping[str, AssignmentStrategy] = {
 
 
 class Choice(NamedTuple):
-    """``warning``: a fall-back that somebody should know of."""
+    """``warning``: a fall-back that an operator should know of."""
 
     strategy: AssignmentStrategy
     why: str

@@ -92,7 +92,7 @@ class OwnersGone:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryStopped:
-    """The user is done with what he held; by partition the next offset to commit (None: nothing to commit)."""
+    """The user is done with the records in hand; by partition the next offset to commit (None: nothing to commit)."""
 
     stop_id: int
     offsets: Mapping[TopicPartition, int | None]

@@ -2,7 +2,7 @@
 
 The assignment that stands in ZooKeeper is where the next one starts from, so a new leader goes on where the old one
 ended. Where none stands that could be kept (a new group, or one that ran a strategy without a leader), who owns what
-is asked once. While a strategy without a leader rules, the leader writes that down too, so that nobody takes an
+is asked once. While a strategy without a leader rules, the leader writes that down too, so that no member takes an
 assignment of former times for the present one.
 
 What is written is advice: a leader that is paused, or two that take themselves for one, cost moves, not safety; the
@@ -56,7 +56,7 @@ class Leadership:
         return proposal
 
     def suspended(self, now_ms: float) -> None:
-        """The connection broke: nobody can come back now, so no deadline runs until ``resumed``."""
+        """The connection broke: no member can be seen to come back, so no deadline runs until ``resumed``."""
         if self._suspended_ms is None:
             self._suspended_ms = now_ms
 
@@ -128,7 +128,7 @@ class Leadership:
                 yield name, timeout_ms
 
     def _count_down(self, away: Mapping[str, int], now_ms: float, consumer_id: str, cause: str) -> Iterator[Effect]:
-        """Start a deadline for who went, forget those of who came back."""
+        """Start a deadline for each member that went, and forget those of members that came back."""
         for name in sorted(self._deadlines.keys() - away.keys()):
             del self._deadlines[name]
         for name in sorted(away.keys() - self._deadlines.keys()):

@@ -1,4 +1,4 @@
-"""Tells observers what a driver saw, and the log what somebody should look into."""
+"""Tells observers what a driver saw, and logs what an operator should look into."""
 
 from collections.abc import Mapping
 

@@ -1,7 +1,7 @@
 """Notices that this process stood still (SIGSTOP, a long collection, a laptop that slept).
 
 The lease says that the session is alive, and outlasts a short pause. But watches may have fired meanwhile: a claim that
-was removed can belong to somebody else by now. So after a pause nothing is handed out until ZooKeeper has answered a
+was removed can belong to another member by now. So after a pause nothing is handed out until ZooKeeper has answered a
 request that was sent after it: what fired before comes before the answer. Tests:
 ``tests/rebalance/test_vanished_claims.py``.
 """

@@ -23,7 +23,7 @@ class HoldingState(enum.Enum):
     CLAIMING = "claiming"  # a claim is under way
     WAITING = "waiting"  # another thread owns it; its owner znode is watched
     OWNED = "owned"  # claimed, its records are handed out
-    STOPPING = "stopping"  # still owned, nothing is handed out any more, the user finishes what he holds
+    STOPPING = "stopping"  # still owned, nothing is handed out any more, the user finishes the records in hand
     RELEASING = "releasing"  # the final commit and the deletion of the owner znode are under way
 
 

@@ -103,7 +103,7 @@ class WatchedTopics:
             self._partitions[topic] = tuple(sorted(assignment.partitions))
         elif czxid == 0:
             self._partitions[topic] = ()
-        else:  # it cannot be understood (any more), which shall keep nobody from it or from other topics
+        else:  # it cannot be understood (any more), which must not keep members from it or from other topics
             self._partitions.setdefault(topic, ())
         if czxid != UNKNOWN_CZXID:
             self._czxids[topic] = czxid

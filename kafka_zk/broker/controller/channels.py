@@ -79,7 +79,7 @@ class BrokerChannel:
         self._closed = False
         self._queued_count = 0  # since the beginning, as the next one
         self._answered_count = 0
-        self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # for so many answers
+        self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # each for this number of answers
 
     @property
     def queued(self) -> int:

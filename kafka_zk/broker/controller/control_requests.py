@@ -195,7 +195,7 @@ class LeaderAndIsrRequest:
 
 @dataclass(frozen=True)
 class ClusterUpdate:
-    """What all brokers are told alike: the live brokers, and news of some partitions. Built once for all of them."""
+    """What goes to all brokers alike: the live brokers, and news of some partitions. Built once for all of them."""
 
     partitions: Mapping[TopicPartition, PartitionMetadata]
     topic_ids: Mapping[str, str]
@@ -203,7 +203,7 @@ class ClusterUpdate:
     _states: dict[TopicPartition, MetadataState] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def prepare(self) -> Iterator[int]:
-        """Make ``topic_states`` step by step, for whoever comes first; each step tells how many partitions it took."""
+        """Make ``topic_states`` in steps, for the first request that needs it; each gives its number of partitions."""
         for portion in portions((tp for tp in self.partitions if tp not in self._states), PARTITIONS_A_TURN):
             self._states.update((tp, self._partition_state(tp)) for tp in portion)
             yield len(portion)
@@ -375,7 +375,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[T
 
 
 def portions(items: Iterable[T], size: int = PARTITIONS_AT_ONCE) -> Iterator[list[T]]:
-    """So many at a time."""
+    """The items, ``size`` at a time."""
     rest = iter(items)
     while portion := list(islice(rest, size)):
         yield portion
@@ -384,7 +384,7 @@ def portions(items: Iterable[T], size: int = PARTITIONS_AT_ONCE) -> Iterator[lis
 def whole_topics(partitions: Iterable[TopicPartition]) -> Iterator[list[TopicPartition]]:
     """In portions of at least one topic and, beyond that, at most PARTITIONS_AT_ONCE partitions.
 
-    Nobody shall see a topic with a part of its partitions.
+    A client must not see a topic with a part of its partitions.
     """
     portion: list[TopicPartition] = []
     for _, of_topic in by_topic(partitions):

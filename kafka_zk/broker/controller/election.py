@@ -1,4 +1,4 @@
-"""Who becomes the leader: one small function of plain values per strategy. None means that nobody can.
+"""Which replica becomes the leader: one small function of plain values per strategy. None means that no replica can.
 
 ``assigned`` is the assignment in order (the preferred leader first), ``live`` those of it whose broker and log
 directory are alive.

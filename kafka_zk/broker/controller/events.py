@@ -66,7 +66,7 @@ class LeadersElected(ControllerEvent):
 @dataclass(frozen=True, slots=True)
 class IsrsChanged(ControllerEvent):
     """ISRs of partitions were written: as their leaders asked, or without a broker that is gone (without a leader, if
-    it led and nobody could be elected)."""
+    it led and no other could be elected)."""
 
     leadership: tuple[tuple[TopicPartition, LeadershipInfo], ...]
 

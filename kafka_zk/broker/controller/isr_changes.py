@@ -23,7 +23,7 @@ Outcome = Granted | ErrorCode
 
 
 class IsrChanges:
-    """Keeps the ISRs in the context and in ZooKeeper equal, whoever changes them."""
+    """Keeps the ISRs in the context and in ZooKeeper equal, whichever of the two changes."""
 
     def __init__(self, tools: ReignTools) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
@@ -96,7 +96,7 @@ class IsrChanges:
         }
 
     async def _read(self, partitions: Sequence[TopicPartition]) -> None:
-        """Somebody else wrote these states."""
+        """Another writer changed these states."""
         for tp, info in (await self._store.states(partitions)).items():
             if info is not None:
                 self._context.leadership[tp] = info

@@ -17,7 +17,7 @@ ElectionOutcome = int | ApiError
 
 
 class LeaderElections:
-    """``imbalance_percentage``: so many of a broker's preferred partitions may be led by others."""
+    """``imbalance_percentage``: this share of a broker's preferred partitions may be led by others."""
 
     def __init__(self, tools: ReignTools, imbalance_percentage: int) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools

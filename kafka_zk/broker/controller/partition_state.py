@@ -203,7 +203,7 @@ def _has_candidate(context: Context, tp: TopicPartition) -> bool:
 def _elect_one(
     context: Context, strategy: ElectionStrategy, tp: TopicPartition, info: LeadershipInfo, unclean_allowed: bool
 ) -> tuple[Elected | None, tuple[int, ...]]:
-    """Who leads, and who is told."""
+    """The leader, and the brokers to tell."""
     assignment = context.assignment(tp)
     live = context.live_replicas(tp)
     match strategy:

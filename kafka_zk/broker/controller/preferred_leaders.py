@@ -20,7 +20,7 @@ _STRATEGY_NAMES = {
 
 
 def why_no_election(context: Context, tp: TopicPartition, *, unclean: bool) -> ApiError | None:
-    """What an administrator is told who asks for an election that cannot be, or is not needed."""
+    """The answer to an administrator's election that is impossible or not needed."""
     if tp.partition not in context.assignments.get(tp.topic, ()):
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
     if tp.topic in context.topics_to_delete:
@@ -33,7 +33,7 @@ def why_no_election(context: Context, tp: TopicPartition, *, unclean: bool) -> A
 
 
 def failed(tp: TopicPartition, *, unclean: bool) -> ApiError:
-    """Nobody could be elected."""
+    """No replica could be elected."""
     code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     return ApiError(code, f"Failed to elect leader for partition {tp} under strategy {_STRATEGY_NAMES[unclean]}")
 

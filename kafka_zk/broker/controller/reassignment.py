@@ -6,7 +6,7 @@ A move has two phases. While it runs the assignment holds the target's replicas 
     B   all of the target are in the ISR: a leader among them, the others are stopped and deleted, the znode is final
 
 Everything that is needed to go on after a failover stands in the topic's znode and in the state. A move that is
-replaced or cancelled becomes one to another target: what is then in nobody's way any more is removed at once.
+replaced or cancelled becomes one to another target: what no target needs any more is removed at once.
 
 Source: KafkaController.onPartitionReassignment, processApiPartitionReassignment@3.9.
 """

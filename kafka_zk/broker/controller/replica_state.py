@@ -137,7 +137,7 @@ def offline_without_leadership(context: Context, replicas: Collection[Replica]) 
 
 
 def _has_leadership(context: Context, tp: TopicPartition) -> bool:
-    """One whose deletion has begun has none that counts: its state goes unread, so nobody need leave its ISR."""
+    """One whose deletion has begun has none that counts: its state goes unread, so no replica need leave its ISR."""
     return tp in context.leadership and tp.topic not in context.topics_with_deletion_started
 
 

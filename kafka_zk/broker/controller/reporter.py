@@ -19,7 +19,7 @@ from kafka_zk.protocol.errors import ErrorCode
 _log = Logger("kafka_zk.broker.controller")
 
 NAMED_COUNT = 5
-"""So many partitions are named in a line of the log, the others are counted."""
+"""How many partitions a line of the log names; the others are counted."""
 
 UNREACHABLE_COUNT = 20
 """Maximum number of unreachable brokers that are logged one by one; one more line stands for the others."""
@@ -93,7 +93,7 @@ class ControllerReporter:
             )
 
     def refused(self, refused: Collection[FailedChange], target: str) -> None:
-        """What is tried again and refused for the same reason is told once."""
+        """A change that is tried again and refused for the same reason is logged once."""
         new = [entry for entry in refused if self._refused.get((entry.partition, target)) != entry.reason]
         if new:
             self._refused.update({(entry.partition, target): entry.reason for entry in new})

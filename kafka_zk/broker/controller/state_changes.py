@@ -141,7 +141,7 @@ class StateChanges:
         return sends
 
     async def raise_leader_epochs(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Write the next leader epoch of each, nothing else; those that have it. Nobody is told."""
+        """Write the next leader epoch of each, nothing else. Returns those that have it; no broker is told."""
 
         async def decide(current: States) -> Decision:
             writes, refused = partition_state.raise_leader_epochs(self._context, current)

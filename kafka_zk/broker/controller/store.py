@@ -255,8 +255,8 @@ class ControllerStore:
         return outcomes
 
     async def delete_all(self, paths: Iterable[str], czxids: Mapping[str, int] | None = None) -> None:
-        """Delete znodes in the given order; those that are gone already do no harm, and what somebody has put below one
-        goes, too. ``czxids``: see ``write``."""
+        """Delete znodes in the given order; those that are gone already do no harm, and what another client
+        has put below one goes, too. ``czxids``: see ``write``."""
         wanted = list(paths)
         outcomes = await self.write([Delete(path) for path in wanted], czxids)
         for path, outcome in zip(wanted, outcomes, strict=True):

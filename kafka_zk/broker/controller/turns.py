@@ -6,7 +6,7 @@ Only events of the queue change the context, one at a time, so nothing that is w
 from kafka_zk.base.turns import TURN_COST
 
 PARTITIONS_A_TURN = 500
-"""For so many partitions or replicas one thing is done in one turn: a few milliseconds."""
+"""For this number of partitions or replicas one thing is done in one turn: a few milliseconds."""
 
 PARTITION_COST = TURN_COST // PARTITIONS_A_TURN + 1
 

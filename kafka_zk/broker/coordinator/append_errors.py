@@ -1,4 +1,4 @@
-"""What became of an append to a coordinator's log, as an error code, and what a client is told of it.
+"""What became of an append to a coordinator's log, as an error code, and the error for the client.
 
 Source: GroupMetadataManager.storeGroup, TransactionStateManager.appendTransactionToLog@3.9.
 """
@@ -15,7 +15,7 @@ COORDINATOR_ERRORS = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-"""What the clients of both coordinators are told."""
+"""The errors for the clients of both coordinators."""
 
 
 def code_of(result: AppendResult) -> ErrorCode:

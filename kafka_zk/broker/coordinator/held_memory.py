@@ -12,7 +12,7 @@ class HeldMemory:
     """``used_bytes`` may be above ``limit_bytes`` after what a log holds was loaded.
 
     Args:
-        holders: who holds it, in the plural, for the log.
+        holders: what holds it, in the plural, for the log.
     """
 
     def __init__(self, holders: str, limit_bytes: int) -> None:
@@ -24,7 +24,7 @@ class HeldMemory:
         """How many times each client address was refused since there was room last."""
 
     def has_room(self, size_bytes: int, peer: str = "") -> bool:
-        """Whether ``size_bytes`` more may be held; what makes nothing larger always may. ``peer``: who asks."""
+        """Whether ``size_bytes`` more may be held; what makes nothing larger always may. ``peer``: the client."""
         has_room = size_bytes <= 0 or self.used_bytes + size_bytes <= self.limit_bytes
         if not has_room and not self._is_full:
             self._is_full = True

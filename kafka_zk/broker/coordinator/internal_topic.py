@@ -1,4 +1,4 @@
-"""A coordinator's internal topic is created when somebody first asks for the coordinator.
+"""A coordinator's internal topic is created at the first request for the coordinator.
 
 A replication factor that is configured counts: while fewer brokers live, the topic is not created, and who asked is
 told to ask again (KIP-115). Where none is configured it is Kafka's default of 3, or one replica on each broker that
@@ -56,7 +56,7 @@ class InternalTopic:
         self._topics = topics
         self._random = random
         self._is_creating = False
-        self._fault = ""  # that was told: whoever asks for a coordinator asks again and again
+        self._fault = ""  # that was logged: clients ask for a coordinator again and again
 
     @property
     def name(self) -> str:
@@ -70,7 +70,7 @@ class InternalTopic:
         return not live_count or self._replication_factor() <= live_count
 
     def create(self) -> None:
-        """Begin to create the topic, unless that is under way or no controller has told yet who is alive."""
+        """Begin to create the topic, unless that is under way or no controller has sent the live brokers yet."""
         if self._is_creating or not self._metadata.brokers:
             return
         self._is_creating = True

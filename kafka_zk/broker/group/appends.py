@@ -52,7 +52,7 @@ class Appends:
         self._timeout_ms = timeout_ms
 
     async def store_group(self, partition: int, group_id: str, value: GroupMetadataValue) -> ErrorCode:
-        """Write a group; NONE, or what its members are told."""
+        """Write a group. Returns NONE, or the error for its members."""
         result = await self._append(partition, [(encode_group_key(group_id), encode_group_value(value))])
         code = code_of(result)
         return _GROUP_ERRORS.get(code, code)
@@ -64,7 +64,7 @@ class Appends:
         producer: Producer | None = None,
         guard: VerificationStateEntry | None = None,
     ) -> OffsetsWritten | Awaitable[OffsetsWritten]:
-        """Write committed offsets, all in one batch, which has some; nothing to await if nobody has to.
+        """Write committed offsets, all in one batch, which has some. Returns an awaitable only if the log is slow.
 
         Args:
             producer: in whose transaction, which ``guard`` shows to be verified.

@@ -48,7 +48,7 @@ _ANY_UUID = "-00000000-0000-0000-0000-000000000000"
 
 
 class MemberIdentity(NamedTuple):
-    """Who leaves."""
+    """The member that leaves."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -130,7 +130,7 @@ class GroupCoordinator:
         return self._manager.partition_for(group_id)
 
     def close(self) -> None:
-        """The broker stops: whoever waits is answered."""
+        """The broker stops: all waiting requests are answered."""
         self._manager.close()
 
     # -- membership ---------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class GroupCoordinator:
             self._tell(group_id, Happened(MemberSynced, "SyncGroup", (request.member_id,)))
         reply, waiting = self._manager.replies.begin()
         live.carry_out(live.group.sync(request, reply, now_of(self._clock)))
-        del request  # whoever does not lead may have sent assignments, too
+        del request  # a member that does not lead may have sent assignments, too
         result: SyncResult = await waiting
         return result
 

@@ -66,7 +66,7 @@ class JoinCompleted(CoordinatorEvent):
 
 @dataclass(frozen=True, slots=True)
 class MemberSynced(CoordinatorEvent):
-    """A SyncGroup came: the member asks for its assignment, or as the leader brings everybody's."""
+    """A SyncGroup came: the member asks for its assignment, or brings all of them as the leader."""
 
     member: str
 
@@ -98,7 +98,7 @@ class MemberDeparted(CoordinatorEvent):
 
 @dataclass(frozen=True, slots=True)
 class StaticMemberReturned(CoordinatorEvent):
-    """A static member takes its old place under a new member id; who still uses the old one is fenced."""
+    """A static member takes its old place under a new member id; a client that still uses the old one is fenced."""
 
     group_instance_id: str
     old_member: str

@@ -1,7 +1,7 @@
 """One group of the broker: a state machine without clock, I/O or randomness.
 
 Every method takes an event, with the time where it matters, and returns the effects: answers to send, a record to
-store, and what happened for those who watch. Deadlines are kept here; ``tick`` acts on those that have passed, and
+store, and what happened, for observers. Deadlines are kept here; ``tick`` acts on those that have passed, and
 ``earliest_deadline_ms`` says when the next may pass. Tests: tests/kafka_zk/broker/group.
 
 Source: GroupCoordinator.scala, DelayedJoin.scala, GroupMetadata.scala@3.9; KIP-62, KIP-134 (initial delay), KIP-345
@@ -201,7 +201,7 @@ class Group(GroupMetadata):
         return self._take_effects()
 
     def unload(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> list[Effect]:
-        """This broker is no longer the group's coordinator, or the group is deleted: nobody waits any longer."""
+        """The group has another coordinator now, or is deleted: all waiting requests are answered."""
         for member in self.members:
             if member.joining is not None:
                 self._refuse_join(member.joining, member.member_id, error)
@@ -253,7 +253,7 @@ class Group(GroupMetadata):
         is_same = member.protocols == request.protocols
         is_leader = member_id == self.members.leader
         if is_same and (self.state is _COMPLETING or (self.state is _STABLE and not is_leader)):
-            # It did not get the answer to its last JoinGroup, or wants to sync: it is told of this generation.
+            # It did not get the answer to its last JoinGroup, or wants to sync: the answer is this generation.
             self._effects.append(AnswerJoin(reply, self.joined(member, self.state is _COMPLETING and is_leader)))
             return
         self._update(member, request, reply)
@@ -276,7 +276,7 @@ class Group(GroupMetadata):
         self._tell(MemberJoined, cause, member.member_id, is_new, member.group_instance_id, metadata)
 
     def _static_member_returns(self, request: JoinGroup, instance_id: str, reply: Reply, now: Now) -> None:
-        """It takes its old place; whoever still has that is fenced."""
+        """The member takes its old place; a client that still has it is fenced."""
         old_member_id = self.members.static[instance_id]
         old = self.members[old_member_id]
         then = StaticMemberStored(
@@ -326,7 +326,7 @@ class Group(GroupMetadata):
             self._refuse_join(reply, UNKNOWN_MEMBER_ID, error)
         else:
             is_leader = self.members.leader == member.member_id
-            # An older client must not take itself for the leader: nobody would wait for what it assigns.
+            # An older client must not take itself for the leader: the group would not wait for what it assigns.
             leader = (self.members.leader or "") if then.can_skip_assignment else then.previous_leader
             skips = is_leader and then.can_skip_assignment
             self._effects.append(AnswerJoin(reply, self.joined(member, skips, leader=leader, skip_assignment=skips)))
@@ -376,7 +376,7 @@ class Group(GroupMetadata):
             self._complete_join(now)
 
     def _complete_join(self, now: Now) -> None:
-        """The next generation has those who came. Static members who did not keep their place."""
+        """The next generation has the members that joined; static members keep their places without joining."""
         for member in self.members:
             if member.joining is None and member.group_instance_id is None:
                 self._remove(member.member_id, Departure.DROPPED, "did not join again in time")
@@ -418,7 +418,7 @@ class Group(GroupMetadata):
         self._sync_deadline_ms = None
 
     def _sync_deadline_passed(self, now: Now) -> None:
-        """Who has not asked for its assignment is taken for dead."""
+        """Remove the members that have not asked for their assignments."""
         for member_id in sorted(self._awaited_syncs):
             self._remove(member_id, Departure.DROPPED, "did not ask for its assignment in time")
         self._end_of_syncs()

@@ -87,7 +87,7 @@ class LiveGroup:
         self._timer_ms = deadline_ms
 
     def close(self, error: ErrorCode) -> None:
-        """The group is not this broker's any more, or it is removed: who waits is told ``error``."""
+        """The group is not this broker's any more, or it is removed: waiting requests are answered with ``error``."""
         self.carry_out(self.group.unload(error))
         if self._timer is not None:
             self._timer.cancel()

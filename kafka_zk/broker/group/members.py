@@ -1,4 +1,4 @@
-"""The members of one group: who they are, who leads, and what protocols all of them support.
+"""The members of one group: their ids, the leader, and the protocols that all of them support.
 
 Source: MemberMetadata.scala, GroupMetadata.scala@3.9.
 """
@@ -116,7 +116,7 @@ class Members:
 
     @property
     def all_joined(self) -> bool:
-        """Whether nobody is left who has to join, or has been given an id to join with."""
+        """Whether every member has joined, and every client that was given an id has used it."""
         return self.joining_count == len(self._members) and not self.pending
 
     @property
@@ -156,7 +156,7 @@ class Members:
         member.size_bytes = size_bytes
 
     def remove(self, member_id: str) -> Member | None:
-        """Also if it is only pending, or unknown. The next leader is who came first."""
+        """Also if it is only pending, or unknown. The next leader is the oldest member."""
         self._end_pending(member_id)
         member = self._members.pop(member_id, None)
         if member is None:
@@ -209,7 +209,7 @@ class Members:
         return any(self._supporters[name] == len(self._members) for name, _ in protocols)
 
     def elect_joined_leader(self) -> bool:
-        """If the leader has not joined again, the first who has leads; False if nobody has."""
+        """If the leader has not joined again, the first member that has leads. Returns False if none has."""
         if self.leader is None or self._members[self.leader].joining is not None:
             return self.leader is not None
         joined = next((member.member_id for member in self._members.values() if member.joining is not None), None)
@@ -225,7 +225,7 @@ class Members:
         return votes.most_common(1)[0][0]
 
     def joined(self, protocol_name: str) -> tuple[JoinedMember, ...]:
-        """What the leader is told of everybody."""
+        """All members, as the leader learns of them."""
         return tuple(
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol_name))
             for member in self._members.values()

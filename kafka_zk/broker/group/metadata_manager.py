@@ -117,7 +117,7 @@ class GroupMetadataManager:
             ensureDeferred(self._load(number, loaded)).addErrback(_log_bug)
 
     def close(self) -> None:
-        """The broker stops: nobody waits any longer."""
+        """The broker stops: all waiting requests are answered."""
         self._is_active = False
         self._owned.clear()
         self._loading.clear()
@@ -174,7 +174,7 @@ class GroupMetadataManager:
         """The marker is in the log of the partition: what the transaction has committed counts from now on, or never.
 
         Groups that are not loaded yet hear of it when they are. Of several markers the first one is meant for them:
-        nobody commits to them meanwhile.
+        no producer commits to them meanwhile.
         """
         loaded = self._loading.get(partition)
         if loaded is not None:
@@ -207,7 +207,7 @@ class GroupMetadataManager:
         return LiveGroup(group, partition, self._clock, self.replies, self._store, self._tell, self._changed)
 
     def _changed(self, live: LiveGroup) -> None:
-        """Count what it holds; a group that nobody has come to is no more."""
+        """Count what it holds, and forget a group that no client has joined."""
         group = live.group
         size_bytes = held_bytes(group)
         self.memory.changed(size_bytes - live.counted_bytes)

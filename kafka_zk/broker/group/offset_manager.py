@@ -1,4 +1,4 @@
-"""The offsets of this broker's groups: committed, fetched, deleted, and removed when nobody has used them for long.
+"""The offsets of this broker's groups: committed, fetched, deleted, and removed when they have expired.
 
 Source: GroupCoordinator.handleCommitOffsets, handleFetchOffsets, handleDeleteOffsets;
 GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExpiredOffsets@3.9.
@@ -38,7 +38,7 @@ Codes = dict[TopicPartition, ErrorCode]
 
 
 class Committer(NamedTuple):
-    """Who commits: a member of a generation, or a client that assigns partitions itself."""
+    """The client that commits: a member of a generation, or a client that assigns partitions itself."""
 
     member_id: str = UNKNOWN_MEMBER_ID
     group_instance_id: str | None = None
@@ -116,7 +116,7 @@ class OffsetManager:
     async def _written_later(
         self, turns: Turns, live: LiveGroup, batch: OffsetsBatch, written: OffsetsWritten | Awaitable[OffsetsWritten]
     ) -> ErrorCode:
-        """Nobody takes these offsets for stable until all of them are in the log."""
+        """These offsets do not count as stable until all of them are in the log."""
         offsets = live.group.offsets
         offsets.begin(batch.offsets)
         if not isinstance(written, OffsetsWritten):

@@ -80,7 +80,7 @@ class GroupOffsets:
         self._record_offsets.update(open_transactions.committed)
 
     def stored(self, offsets: Offsets, record_offset: int) -> None:
-        """They are in the log, at its end (``record_offset``), and nobody had to wait for that."""
+        """They are in the log, at its end (``record_offset``), and the append took no time."""
         self.size_bytes += self.growth_bytes(offsets)
         self._committed.update(offsets)
         if self._pending_count or self._transactional:  # of earlier ones, which count no longer

@@ -26,7 +26,7 @@ _VALUE_BEGINS = encode_varint(24) + b"\0\3"  # its length, and its version
 _RECORD_BEGINS = b"\0\0"  # attributes, and the timestamp, which is the batch's
 _MANY = 8  # offsets: from here on columns cost less than a loop
 _NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
-_SEQUENCE = 0  # of every batch of a transaction, as Kafka writes them: nobody checks it
+_SEQUENCE = 0  # of every batch of a transaction, as Kafka writes them: no reader checks it
 _LONGEST_CACHED = 255  # of a group's id; a topic's name is not longer
 
 

@@ -1,4 +1,4 @@
-"""``__consumer_offsets`` is created when somebody first asks for the coordinator of a group.
+"""``__consumer_offsets`` is created at the first request for the coordinator of a group.
 
 Source: GroupCoordinator.offsetsTopicConfigs@3.9.
 """

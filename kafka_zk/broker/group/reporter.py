@@ -9,7 +9,7 @@ from kafka_zk.protocol.errors import ProtocolError
 
 
 class GroupReporter:
-    """Of one coordinator; ``tell`` is what it wants for ``tell``. Costs next to nothing while nobody observes."""
+    """Of one coordinator; ``tell`` is what it wants for ``tell``. Costs next to nothing without an observer."""
 
     def __init__(self, source: EventSource) -> None:
         self._source = source

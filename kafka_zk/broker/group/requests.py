@@ -31,7 +31,7 @@ class JoinGroup(NamedTuple):
     """A JoinGroup request.
 
     Args:
-        new_member_id: the id to give if ``member_id`` is UNKNOWN_MEMBER_ID; nobody has it yet.
+        new_member_id: the id to give if ``member_id`` is UNKNOWN_MEMBER_ID; no member has it yet.
         requires_known_member_id: whether the client can be sent away to come back with its id (KIP-394, version 4).
         can_skip_assignment: whether a static leader that returns understands ``skip_assignment`` (version 9).
     """
@@ -123,7 +123,7 @@ class StaticMemberStored:
 
 @dataclass(frozen=True, slots=True)
 class EmptyStored:
-    """The last member is gone; nobody waits for this."""
+    """The last member is gone; no request waits for this."""
 
     generation_id: int
 

@@ -31,7 +31,7 @@ from kafka_zk.storage.records.record_batch import NO_SEQUENCE
 
 _NONE = ErrorCode.NONE
 _NOT_VERIFIED = {**COORDINATOR_ERRORS, ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-"""How a client is told that the transaction's coordinator did not answer. Source:
+"""The error for a client when the transaction's coordinator did not answer. Source:
 GroupMetadataManager.maybeConvertOffsetCommitError@3.9."""
 
 

@@ -37,7 +37,7 @@ class TransactionLog:
     def store(
         self, tp: TopicPartition, transactional_id: str, metadata: TransactionMetadata, now_ms: int
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Write the state of an id: NONE, or what its client is told; nothing to await if nobody has to."""
+        """Write the state of an id. Gives NONE or the error for its client; an awaitable only if the log is slow."""
         batch = encode_batch(transactional_id, metadata, now_ms)
         return _outcome(append_record(self._replicas, tp, batch, now_ms, max(1, metadata.timeout_ms)))
 

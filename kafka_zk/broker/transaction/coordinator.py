@@ -120,7 +120,7 @@ class TransactionCoordinator:
         )
 
     def close(self) -> None:
-        """The broker stops: whoever waits is answered."""
+        """The broker stops: all waiting requests are answered."""
         self._manager.close()
         self.markers.close()
 
@@ -129,7 +129,7 @@ class TransactionCoordinator:
         await self._manager.abort_timed_out()
 
     async def remove_expired(self) -> None:
-        """Forget transactional ids that nobody has used for long."""
+        """Forget transactional ids that have expired."""
         await self._manager.remove_expired()
 
     # -- what producers ask -------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class TransactionCoordinator:
     def add_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: frozenset[TopicPartition]
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """A producer is going to write to these partitions, which exist. Nothing to await if nobody has to; raises
+        """A producer is going to write to these partitions, which exist. An awaitable only if the log is slow; raises
         ClientGone then."""
         manager = self._manager
         found = manager.known(transactional_id)
@@ -221,7 +221,7 @@ class TransactionCoordinator:
     # -- administration -----------------------------------------------------------------------------------------------
 
     def describe(self, transactional_id: str) -> TransactionMetadata | ErrorCode:
-        """What is known of a transactional id, or why nothing is told."""
+        """What is known of a transactional id, or why this broker does not answer."""
         found = self._find(transactional_id) if transactional_id else ErrorCode.INVALID_REQUEST
         if isinstance(found, ErrorCode):
             return found

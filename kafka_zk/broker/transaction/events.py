@@ -29,7 +29,7 @@ class TransactionChanged(Event):
 
 
 class TransactionReporter:
-    """Of one coordinator; ``tell`` is what it wants for ``tell``. Costs next to nothing while nobody observes."""
+    """Of one coordinator; ``tell`` is what it wants for ``tell``. Costs next to nothing without an observer."""
 
     def __init__(self, source: EventSource) -> None:
         self._source = source

@@ -4,7 +4,7 @@ To each broker one request is under way; what comes up meanwhile goes with the n
 of the reactor goes together. A broker that does not answer, and a leader that is another one now, is tried again after
 a pause, by what the metadata say then. A partition that is gone needs no marker: one that the metadata do not have once
 the controller has sent them all, and until then one whose topic is not in ZooKeeper. A leader that has heard of a later
-epoch of the producer or of the coordinator is not asked again: somebody else ends the transaction.
+epoch of the producer or of the coordinator is not asked again: another coordinator ends the transaction.
 
 Source: TransactionMarkerChannelManager.scala, TransactionMarkerRequestCompletionHandler.scala@3.9.
 Tests: tests/kafka_zk/broker/transaction/test_marker_channels.py.
@@ -34,8 +34,8 @@ _log = Logger()
 
 RETRY_S = 0.05
 SETTLED_AFTER_S = 10
-"""A broker that has registered is told of many partitions in several requests: so long after the first one a partition
-that is not known is gone."""
+"""A broker that has registered learns of many partitions in several requests. A partition that it does not know at this
+time after the first one is gone."""
 LOOK_UP_PAUSE_S = 0.1
 """Between two looks into ZooKeeper for topics that the metadata do not have: a topic may be about to be deleted."""
 _PAUSE_FACTOR = 10  # retries take a tenth of the time at most
@@ -63,7 +63,7 @@ Written = dict[int, dict[TopicPartition, ErrorCode]]
 """What became of markers, by producer id."""
 
 WriteMarkers = Callable[[int, Sequence[TxnMarker]], Written | Awaitable[Written]]
-"""Has a broker write markers; fails with any exception if it does not answer. Nothing to await if nobody has to."""
+"""Has a broker write markers; fails with any exception if it does not answer. Awaitable only for another broker."""
 
 
 class MarkersToSend(NamedTuple):
@@ -224,7 +224,7 @@ class TransactionMarkerChannels:
         self._at_end_of_turn(partial(self._run, leader))
 
     def _run(self, leader: int) -> None:
-        """Request after request, while there is something to send: at once as far as nobody has to wait."""
+        """Request after request, while there is something to send, without a wait where the answer is there at once."""
         waits = False
         try:
             while not waits and (queue := self._queues.get(leader)) and not self._is_closed:

@@ -60,7 +60,7 @@ class MarkerClient:
         }
 
     def close(self) -> None:
-        """For good; who waits for an answer gets a failure."""
+        """For good; a request that waits for an answer fails."""
         self._is_closed = True
         for broker_id in list(self._connections):
             self._drop(broker_id)

@@ -1,4 +1,4 @@
-"""What a transactional id of a broker holds: clients choose ids, and nobody else counts them."""
+"""What a transactional id of a broker holds: clients choose ids, so they must be counted."""
 
 from kafka_zk.broker.transaction.transaction import Transaction
 

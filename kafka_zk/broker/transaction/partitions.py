@@ -8,7 +8,7 @@ from kafka_zk.broker.transaction.transaction import Transaction
 class CoordinatedPartition:
     """A partition of ``__transaction_state`` that this broker leads in ``epoch``, with its transactional ids.
 
-    ``ongoing``: those with an open transaction. ``is_current`` is False once somebody else may lead the partition:
+    ``ongoing``: those with an open transaction. ``is_current`` is False once another broker may lead the partition:
     whatever still comes in for these transactions counts for nothing.
     """
 

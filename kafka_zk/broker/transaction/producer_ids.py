@@ -37,7 +37,7 @@ class ProducerIdManager:
         return producer_id
 
     async def _refill(self) -> None:
-        """One allocation for all who wait; they are woken one after the other, and it may not be enough for all."""
+        """One allocation for all waiting requests, which are woken one by one; it may not be enough for all."""
         if self._refilling:
             waiting: Deferred[None] = Deferred()
             self._waiting.append(waiting)
@@ -59,7 +59,7 @@ class ProducerIdManager:
             raise error
 
     def _tell(self, failed: Exception) -> None:
-        """Producers wait and ask again: say once what they wait for, if somebody has to mend it."""
+        """Producers wait and ask again: log once what they wait for, if an operator has to mend it."""
         if isinstance(failed, InvalidZnode | TooManyProducerIds) and str(failed) != self._fault:
             self._fault = str(failed)
             _log.error("no producer ids can be given out: {error}", error=failed)

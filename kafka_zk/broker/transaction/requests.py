@@ -12,7 +12,7 @@ NO_PRODUCER_EPOCH = -1
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """Who a producer is."""
+    """The identity of a producer."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -26,7 +26,7 @@ class Result(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Tell whoever asked; ``reply`` is None where nobody did."""
+    """Answer a request; ``reply`` is None where none was made."""
 
     reply: Reply | None
     result: Result

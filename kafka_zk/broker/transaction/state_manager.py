@@ -99,7 +99,7 @@ class TransactionStateManager:
         return self.partitions.get(number, ErrorCode.NOT_COORDINATOR)
 
     def known(self, transactional_id: str) -> tuple[CoordinatedPartition, Transaction] | ErrorCode:
-        """An id that somebody has used before, or what whoever asks for it is told."""
+        """An id that was used before, or the error for a client that asks for it."""
         recent = self._recent.get(transactional_id)
         if recent is not None:
             return recent
@@ -120,7 +120,7 @@ class TransactionStateManager:
         return bool(self._loading)
 
     def add(self, owned: CoordinatedPartition, transaction: Transaction) -> None:
-        """An id that nobody has used before; it goes again if its first record is not written."""
+        """An id that was never used; it goes again if its first record is not written."""
         owned.transactions[transaction.transactional_id] = transaction
         self._count(transaction)
 
@@ -141,7 +141,7 @@ class TransactionStateManager:
             ensureDeferred(self._load(owned)).addErrback(log_bug)
 
     def close(self) -> None:
-        """The broker stops: nobody waits any longer."""
+        """The broker stops: all waiting requests are answered."""
         self.is_active = False
         for number in [*self._loading, *self.partitions]:
             self._unload(number)
@@ -206,7 +206,7 @@ class TransactionStateManager:
     def carry_out(
         self, owned: CoordinatedPartition, transaction: Transaction, effects: list[Effect], now_ms: int
     ) -> None:
-        """Do what the core wants done, at once as far as nobody has to wait for the log."""
+        """Do what the core wants done, at once where the log does not have to be waited for."""
         for effect in effects:  # to which what follows is added
             if isinstance(effect, Append):
                 if effect.is_retry:
@@ -302,7 +302,7 @@ class TransactionStateManager:
                 yield
 
     async def remove_expired(self) -> None:
-        """Forget transactional ids that nobody has used for ``transactional.id.expiration.ms``.
+        """Forget transactional ids that were not used for ``transactional.id.expiration.ms``.
 
         All tombstones of a partition are begun before one is waited for: until its own is written, an id that is used
         again is told to wait.

@@ -1,4 +1,4 @@
-"""``__transaction_state`` is created when somebody first asks for the coordinator of a transactional id.
+"""``__transaction_state`` is created at the first request for the coordinator of a transactional id.
 
 Where ``transaction.state.log.min.isr`` is not configured it is Kafka's default of 2, or 1 if there is one replica only.
 Source: TransactionStateManager.transactionTopicConfigs@3.9.

@@ -1,8 +1,8 @@
 """One transactional id of the coordinator: a state machine without clock, I/O or randomness.
 
 Every method takes an event, with the time where it matters, and returns the effects. At most one change is under way:
-until ``appended`` tells that it is in the log, everybody else is answered CONCURRENT_TRANSACTIONS. What is legal says
-the table in ``states``. Tests: tests/kafka_zk/broker/transaction.
+until ``appended`` tells that it is in the log, all other requests are answered CONCURRENT_TRANSACTIONS. The table in
+``states`` says what is legal. Tests: tests/kafka_zk/broker/transaction.
 
 Source: TransactionCoordinator.scala, TransactionMetadata.scala@3.9; KIP-98, KIP-360 (epochs bumped by the producer),
 KIP-447, KIP-890 part 1 (verification).
@@ -57,7 +57,7 @@ class Transaction:
 
     @classmethod
     def new(cls, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> "Transaction":
-        """An id that nobody has used before."""
+        """An id that was never used."""
         return cls(
             transactional_id,
             TransactionMetadata(producer_id, NO_PRODUCER_EPOCH, timeout_ms, _EMPTY, last_update_ms=now_ms),
@@ -101,7 +101,7 @@ class Transaction:
     ) -> list[Effect]:
         """A producer begins, or continues (``expected``: who it was, KIP-360).
 
-        ``new_producer_id``: one that nobody has had, for when the epochs are used up.
+        ``new_producer_id``: one that no producer has had, for when the epochs are used up.
         """
         metadata = self.metadata
         if self.pending is not None:
@@ -115,7 +115,7 @@ class Transaction:
             return self._fence(reply, now_ms)
         if metadata.is_epoch_exhausted and (expected is None or expected.producer_epoch == metadata.producer_epoch):
             if new_producer_id is None:
-                return _answer(reply, _CONCURRENT)  # it was not exhausted when somebody looked
+                return _answer(reply, _CONCURRENT)  # it was not exhausted when the coordinator looked
             last_epoch = NO_PRODUCER_EPOCH if expected is None else metadata.producer_epoch
             producer = ProducerIdAndEpoch(new_producer_id, 0)
         else:
@@ -222,13 +222,13 @@ class Transaction:
         return self._fence(None, now_ms) if self.has_timed_out(now_ms) else []
 
     def has_expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """Whether nobody has used the id for ``expiration_ms``."""
+        """Whether the id was not used for ``expiration_ms``."""
         metadata = self.metadata
         is_idle = self.pending is None and metadata.state in TRANSITIONS[Event.EXPIRED]
         return is_idle and metadata.last_update_ms <= now_ms - expiration_ms
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[Effect]:
-        """Remove an id that nobody uses any more."""
+        """Remove an id that is not used any more."""
         return self.remove() if self.has_expired(now_ms, expiration_ms) else []
 
     def remove(self) -> list[Effect]:
@@ -243,7 +243,7 @@ class Transaction:
     # -- what became of effects ---------------------------------------------------------------------------------------
 
     def appended(self, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """What ``Append`` wanted is in the log, or not (``error`` is what clients are told).
+        """What ``Append`` wanted is in the log, or not (``error`` is for the clients).
 
         The end of a transaction whose markers are written is appended again until it is there.
         """
@@ -277,7 +277,7 @@ class Transaction:
         return [] if left else self._completed()
 
     def _complete(self, now_ms: int) -> list[Effect]:
-        """The end of the transaction is in the log: tell its partitions, and nobody changes anything until then."""
+        """The end of the transaction is in the log: tell its partitions; nothing may change until then."""
         metadata = self.metadata
         target = TRANSITIONS[_MARKERS_WRITTEN][metadata.state]
         assert isinstance(target, TransactionState)
@@ -292,8 +292,8 @@ class Transaction:
         return [new_tuple(Append, (self.pending, False))]
 
     def _fence(self, reply: Reply | None, now_ms: int) -> list[Effect]:
-        """Abort the open transaction in an epoch that no producer ever gets. Whoever has the old one is fenced at once:
-        the append may succeed without anybody hearing of it."""
+        """Abort the open transaction in an epoch that no producer ever gets. A producer with the old one is fenced at
+        once: the append may succeed without an answer."""
         fencing = TRANSITIONS[Event.INIT_PRODUCER_ID][self.metadata.state]
         assert fencing is TransactionState.PREPARE_EPOCH_FENCE
         if not self._fence_failed:
