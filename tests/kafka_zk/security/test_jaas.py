@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.registry.client.jaas import InvalidJaas, LoginModule, parse
+from kafka_zk.security.jaas import InvalidJaas, LoginModule, parse
 
 
 def test_sections_modules_comments_and_quotes() -> None:
