@@ -13,3 +13,6 @@ class Password:
 
     def __repr__(self) -> str:
         return HIDDEN
+
+
+NO_PASSWORD = Password("")

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from kafka_zk.security import der
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.password import Password
+from kafka_zk.security.tls_settings import Identity
 
 TYPES = ("PEM", "PKCS12", "JKS")
 _PEM_BLOCK = re.compile(r"-----BEGIN (?P<label>[A-Z0-9 ]+)-----.*?-----END (?P=label)-----", re.DOTALL)
@@ -29,13 +30,11 @@ _JKS_WHITENER = b"Mighty Aphrodite"
 _SHA1_BYTES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """A private key and its certificates, the key's own first, as PEM; ``key_password`` if the key is encrypted."""
-
-    private_key: Password
-    certificate_chain: str
-    key_password: Password | None = None
+def type_of(data: bytes) -> str:
+    """Which of ``TYPES`` a store has by its content; PKCS12 for what is none of the others."""
+    if data[:4] == _JKS_MAGIC:
+        return "JKS"
+    return "PEM" if b"-----BEGIN " in data else "PKCS12"
 
 
 def identity(data: bytes, kind: str, store_password: Password | None, key_password: Password | None) -> Identity:

@@ -11,12 +11,11 @@ import os
 import ssl
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from kafka_zk.security import cipher_suites
 from kafka_zk.security.errors import InvalidSecurity, SslAuthenticationFailed
-from kafka_zk.security.stores import Identity
+from kafka_zk.security.tls_settings import Identity, TlsSettings
 
 VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
 """Java's names of the versions that are used, and Python's."""
@@ -26,24 +25,6 @@ _NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS
 _EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
 _WANTS_CERTIFICATE = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN", "UNKNOWN_CA", "HANDSHAKE_FAIL")
-
-
-@dataclass(frozen=True, slots=True)
-class TlsSettings:
-    """How one side of a TLS connection proves itself and what it believes.
-
-    ``authorities``: PEM certificates; None: those of the system. ``identity``: our own key and certificates, for peers
-    that ask for them. ``verify``: a client checks the broker's certificate. ``check_host_name``: and that it is for
-    the host that it connects to. ``protocols``, ``suites``: by Java's names; empty: TLS 1.2 and 1.3, OpenSSL's
-    suites.
-    """
-
-    authorities: str | None = None
-    identity: Identity | None = None
-    verify: bool = True
-    check_host_name: bool = True
-    protocols: tuple[str, ...] = ()
-    suites: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=16)

@@ -9,7 +9,8 @@ import pytest
 from kafka_zk.security import stores
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.password import Password
-from kafka_zk.security.tls import TlsSettings, client_context
+from kafka_zk.security.tls import client_context
+from kafka_zk.security.tls_settings import Identity, TlsSettings
 
 STORES = Path(__file__).parent / "stores"
 SECRET = Password("storesecret")
@@ -21,7 +22,7 @@ def read(name: str, kind: str) -> bytes:
     return (STORES / f"{name}.{SUFFIXES[kind]}").read_bytes()
 
 
-def key_of(kind: str) -> stores.Identity:
+def key_of(kind: str) -> Identity:
     return stores.identity(read("keystore", kind), kind, SECRET, KEY_SECRET if kind == "JKS" else None)
 
 

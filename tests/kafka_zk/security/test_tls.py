@@ -9,7 +9,8 @@ from kafka_zk.security import stores
 from kafka_zk.security.cipher_suites import TLS_1_3
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.password import Password
-from kafka_zk.security.tls import TlsSettings, client_context, handshake_failure
+from kafka_zk.security.tls import client_context, handshake_failure
+from kafka_zk.security.tls_settings import Identity, TlsSettings
 
 STORES = Path(__file__).parent / "stores"
 OLDER = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
@@ -58,7 +59,7 @@ def test_settings_that_python_cannot_enforce_are_refused(settings: TlsSettings, 
 def test_a_key_that_does_not_fit_is_refused_without_showing_it() -> None:
     one = stores.identity((STORES / "keystore.jks").read_bytes(), "JKS", Password("storesecret"), Password("keysecret"))
     other = stores.identity((STORES / "keystore.p12").read_bytes(), "PKCS12", Password("storesecret"), None)
-    mixed = stores.Identity(one.private_key, other.certificate_chain)
+    mixed = Identity(one.private_key, other.certificate_chain)
     with pytest.raises(InvalidSecurity, match="does not fit") as refused:
         client_context(TlsSettings(identity=mixed))
     assert one.private_key.value[30:50] not in str(refused.value)
