@@ -10,7 +10,6 @@ import base64
 import importlib
 import json
 import threading
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
+from kafka_zk.base.clock import wall_ms
 from kafka_zk.security.errors import SaslAuthenticationFailed
 from kafka_zk.security.oauthbearer import Token, renewal_ms
 from kafka_zk.security.password import NO_PASSWORD, Password
@@ -180,4 +180,4 @@ def _tokens_of(source: TokenSource) -> _Tokens:
 def current_token(source: TokenSource) -> Token:
     """The token to log in with now; blocks while a new one is fetched. Raises: SaslAuthenticationFailed,
     TokenUnavailable."""
-    return _tokens_of(source).get(int(time.time() * 1000))
+    return _tokens_of(source).get(wall_ms())

@@ -13,9 +13,9 @@ Source: ZkConfigs.java@3.9, JaasUtils.java@3.9; ZooKeeper's ClientX509Util and Z
 from collections.abc import Mapping
 from pathlib import Path
 
-from kafka_zk.security import jaas
 from kafka_zk.registry.client.errors import InvalidSecurity
 from kafka_zk.registry.client.security import Credentials, Security, Tls
+from kafka_zk.security import jaas
 
 SET_ACL = "zookeeper.set.acl"
 JAAS_FILE = "java.security.auth.login.config"
