@@ -8,8 +8,10 @@ Source: CommonClientConfigs, SslConfigs, SaslConfigs, DefaultSslEngineFactory.ja
 Tests: tests/kafka_zk/security/test_client_keys.py.
 """
 
+import contextlib
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,16 @@ def client_security(properties: Mapping[str, Any]) -> ClientSecurity:
     return ClientSecurity(protocol, _tls(keys) if has_tls else None, _sasl(keys) if has_sasl else None)
 
 
+def security_keys(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of security among others: those known, and those that look as if they were meant to be."""
+    return {key: value for key, value in properties.items() if _is_of_security(key)}
+
+
+def _is_of_security(key: str) -> bool:
+    field = key.replace(".", "_")
+    return field in KEYS_BY_FIELD or field.startswith(("security_", "ssl_", "sasl_"))
+
+
 class _Keys:
     """The given keys that have a meaning, in Java's or librdkafka's spelling with dots; empty texts count as absent,
     but for the one key whose empty value means something."""
@@ -75,6 +87,10 @@ class _Keys:
         spelled: dict[str, str] = {}
         for name, value in properties.items():
             key = KEYS_BY_FIELD.get(name.replace(".", "_"))
+            if key is None and _is_of_security(name):
+                near = difflib.get_close_matches(name.replace("_", "."), KEYS_BY_FIELD.values(), 1)
+                hint = f"; did you mean {near[0]}?" if near else ", or it is not supported"
+                raise InvalidSecurity(f"{name}: there is no such key of security{hint}")
             meant = ALIASES.get(key, key) if key else None
             if meant is None or meant not in JAVA_KEYS | LIBRDKAFKA_KEYS or value is None:
                 continue
@@ -131,6 +147,10 @@ class _Keys:
             raise InvalidSecurity(f"{given[0]} and {given[1]} contradict each other: give one of them")
         return given[0] if given else None
 
+    def content(self, key: str) -> bytes:
+        """Of the file that the key names, or of the key itself."""
+        return self.file(key) if key.endswith(".location") else self.text(key, "").encode()
+
     def file(self, key: str) -> bytes:
         path = self.text(key, "")
         try:
@@ -171,13 +191,10 @@ def _authorities(keys: _Keys) -> str | None:
             raise InvalidSecurity("ssl.truststore.location is missing: a type or a password of a trust store is given")
         return None
     is_store = source == "ssl.truststore.location"
-    is_inline = source in ("ssl.truststore.certificates", "ssl.ca.pem")
-    data = keys.text(source, "").encode() if is_inline else keys.file(source)
+    data = keys.content(source)
     kind = _store_type(keys, "truststore", data) if is_store else "PEM"
-    try:
+    with _about(keys, source):
         return stores.authorities(data, kind, keys.secret("ssl.truststore.password"))
-    except InvalidSecurity as error:
-        raise _about(keys, source, error) from None
 
 
 def _identity(keys: _Keys) -> Identity | None:
@@ -188,21 +205,20 @@ def _identity(keys: _Keys) -> Identity | None:
                                                      "ssl.keystore.type") if keys.has(each)), None):  # fmt: skip
             raise InvalidSecurity(f"{given} is given, but no private key: ssl.keystore.location or ssl.key.location")
         return None
-    data = keys.file(key) if key.endswith(".location") else keys.text(key, "").encode()
+    key_password = keys.secret("ssl.key.password")
     if key == "ssl.keystore.location":
-        if chain is not None:
-            raise InvalidSecurity(f"{chain} and {key} contradict each other: give one of them")
+        keys.one_of(key, *((chain,) if chain else ()))
+        data = keys.file(key)
         kind = _store_type(keys, "keystore", data)
-    else:
-        if chain is None:
-            raise InvalidSecurity(f"{key} is given, but no certificate: ssl.keystore.certificate.chain or "
-                                  "ssl.certificate.location")  # fmt: skip
-        kind = "PEM"
-        data += b"\n" + (keys.file(chain) if chain.endswith(".location") else keys.text(chain, "").encode())
-    try:
-        return stores.identity(data, kind, keys.secret("ssl.keystore.password"), keys.secret("ssl.key.password"))
-    except InvalidSecurity as error:
-        raise _about(keys, key, error) from None
+        with _about(keys, key):
+            return stores.identity(data, kind, keys.secret("ssl.keystore.password"), key_password)
+    if chain is None:
+        raise InvalidSecurity(
+            f"{key} is given, but no certificate: ssl.keystore.certificate.chain or ssl.certificate.location"
+        )
+    key_text, certificates = keys.content(key), keys.content(chain)
+    with _about(keys, key):
+        return stores.pem_identity(key_text, certificates, key_password)
 
 
 def _store_type(keys: _Keys, name: str, data: bytes) -> str:
@@ -220,9 +236,14 @@ def _store_type(keys: _Keys, name: str, data: bytes) -> str:
     return kind
 
 
-def _about(keys: _Keys, key: str, error: InvalidSecurity) -> InvalidSecurity:
-    where = f"{key}={keys.text(key, '')}" if key.endswith(".location") else key
-    return InvalidSecurity(f"{where}: {error}")
+@contextlib.contextmanager
+def _about(keys: _Keys, key: str) -> Iterator[None]:
+    """What is refused in this block is about the value of ``key``."""
+    try:
+        yield
+    except InvalidSecurity as error:
+        where = f"{key}={keys.text(key, '')}" if key.endswith(".location") else key
+        raise InvalidSecurity(f"{where}: {error}") from None
 
 
 # --- SASL ---
@@ -306,10 +327,9 @@ def _endpoint_authorities(keys: _Keys) -> str | None:
     """Of the token endpoint, which is not the brokers' matter: the system's by default."""
     if not keys.has("https.ca.location"):
         return None
-    try:
-        return stores.authorities(keys.file("https.ca.location"), "PEM", None)
-    except InvalidSecurity as error:
-        raise _about(keys, "https.ca.location", error) from None
+    data = keys.file("https.ca.location")
+    with _about(keys, "https.ca.location"):
+        return stores.authorities(data, "PEM", None)
 
 
 def _checked_unsecured(tokens: Any) -> Any:

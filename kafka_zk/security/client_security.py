@@ -82,6 +82,7 @@ WITHOUT_MEANING = frozenset(
         "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.buffer.seconds", "sasl.login.connect.timeout.ms",
         "sasl.login.read.timeout.ms", "sasl.login.retry.backoff.ms", "sasl.login.retry.backoff.max.ms",
         "sasl.kerberos.service.name", "sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin",
+        "sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.sub.claim.name",
         "sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor",
     }
 )  # fmt: skip

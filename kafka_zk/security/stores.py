@@ -46,7 +46,7 @@ def identity(data: bytes, kind: str, store_password: Password | None, key_passwo
     Raises: InvalidSecurity for the end of a sentence that names the store.
     """
     if kind == "PEM":
-        return _pem_identity(data, key_password)
+        return pem_identity(data, data, key_password)
     read: Callable[[bytes, Password, Password], Identity] = _pkcs12_identity if kind == "PKCS12" else _jks_identity
     if store_password is None:
         raise InvalidSecurity("a key store of this type needs a password")
@@ -71,10 +71,10 @@ def _pem_blocks(data: bytes) -> list[tuple[str, str]]:
     return [(found["label"], found[0]) for found in _PEM_BLOCK.finditer(data.decode("latin-1"))]
 
 
-def _pem_identity(data: bytes, key_password: Password | None) -> Identity:
-    blocks = _pem_blocks(data)
-    keys = [block for label, block in blocks if label.endswith("PRIVATE KEY")]
-    chain = [block for label, block in blocks if label in _CERTIFICATES]
+def pem_identity(key: bytes, certificates: bytes, key_password: Password | None) -> Identity:
+    """Of one PEM text with the key and one with the certificates; they may be the same. Raises: InvalidSecurity."""
+    keys = [block for label, block in _pem_blocks(key) if label.endswith("PRIVATE KEY")]
+    chain = [block for label, block in _pem_blocks(certificates) if label in _CERTIFICATES]
     if len(keys) != 1 or not chain:
         raise InvalidSecurity(
             f"one private key with its certificates is expected in PEM format, there are {len(keys)} keys and "

@@ -160,6 +160,8 @@ def test_tokens_come_from_an_endpoint_a_callback_or_options() -> None:
         ({**SASL, "sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": OAUTH + ";"}, "unsecuredLoginStringClaim_sub"),
         ({**SASL, "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": "file:/t"}, "http"),
         ({**SASL, "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": "http://t"}, "client.id"),
+        ({**TLS, "ssl.truststore.locaton": "/x"}, "did you mean ssl.truststore.location"),
+        ({**TLS, "ssl.engine.factory.class": "x"}, "not supported"),
         ({**TLS, "ssl.truststore.location": "/no/such"}, "No such file"),
         ({**TLS, "ssl.truststore.location": "/x", "ssl.ca.location": "/y"}, "contradict"),
         ({**TLS, "ssl.truststore.password": "s3cret"}, "truststore.location is missing"),
