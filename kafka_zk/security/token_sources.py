@@ -34,6 +34,13 @@ class TokenUnavailable(ConnectionError):
     """The token endpoint did not answer, or not now; trying again later may help."""
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Another address would get the client's secret."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
 class TokenSource(Hashable, Protocol):
     """Makes tokens. It is hashable: equal sources share their tokens."""
 
@@ -80,13 +87,13 @@ class ClientCredentials:
         return Token(Password(value), _expires_ms(document, value, now_ms), now_ms, dict(self.extensions))
 
     def _ask(self, request: urllib.request.Request) -> dict[str, Any]:
-        context = None
+        handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
         if self.url.lower().startswith("https:"):
             from kafka_zk.security.tls import client_context
 
-            context = client_context(TlsSettings(self.authorities))
+            handlers.append(urllib.request.HTTPSHandler(context=client_context(TlsSettings(self.authorities))))
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=context) as response:
+            with urllib.request.build_opener(*handlers).open(request, timeout=TIMEOUT_S) as response:
                 document = json.loads(response.read(_MAX_RESPONSE_BYTES))
         except urllib.error.HTTPError as error:
             if error.code >= 500 or error.code == 429:

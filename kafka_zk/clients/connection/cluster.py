@@ -19,6 +19,7 @@ from kafka_zk.clients.connection.errors import (
     ClientClosed,
     KafkaTimeoutError,
     NoBrokersAvailable,
+    authentication_error,
     broker_error,
 )
 from kafka_zk.clients.connection.metadata import ClusterMetadata, Node, TopicMetadata
@@ -28,6 +29,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.leader_hint import CurrentLeader, NodeEndpoint
+from kafka_zk.security.errors import AuthenticationFailed
 
 _log = Logger()
 _MetadataRequest = codec.request(ApiKey.METADATA)
@@ -308,3 +310,5 @@ async def _request(connection: KafkaConnection, api_key: ApiKey, message: Any) -
         return await connection.request(api_key, message)
     except ApiError as error:
         raise broker_error(error.code, f"asking {api_key.name}", error.message) from error
+    except AuthenticationFailed as error:  # the session could not be renewed
+        raise authentication_error(error, "the broker") from error

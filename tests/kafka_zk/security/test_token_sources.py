@@ -43,6 +43,8 @@ def provider() -> Iterator[Provider]:
             form = self.rfile.read(int(self.headers["Content-Length"])).decode()
             found.asked.append((self.headers["Authorization"], form))
             self.send_response(found.status)
+            if found.status == 302:
+                self.send_header("Location", found.url.replace("127.0.0.1", "localhost"))
             self.end_headers()
             self.wfile.write(found.body.encode())
 
@@ -79,6 +81,7 @@ def test_an_opaque_token_lives_as_long_as_the_provider_says(provider: Provider) 
     [
         (401, "{}", SaslAuthenticationFailed),
         (503, "{}", TokenUnavailable),
+        (302, "{}", SaslAuthenticationFailed),
         (200, "<html>", SaslAuthenticationFailed),
         (200, "[]", SaslAuthenticationFailed),
         (200, "{}", SaslAuthenticationFailed),
@@ -92,6 +95,7 @@ def test_other_answers_say_whether_to_try_again(
     with pytest.raises(error) as refused:
         client(provider).fetch(NOW_MS)
     assert "s3cret" not in str(refused.value)
+    assert len(provider.asked) == 1
 
 
 def test_nobody_at_the_endpoint_may_be_somebody_later() -> None:
