@@ -5,17 +5,23 @@ Kafka's own tool takes the same files, so that what passes here is what its user
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
+import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer
 from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.security.unsecured_jws import encode
 from tests.peers import jars, java
 from tests.peers.secured_kafka import (
     MUTUAL_TLS,
@@ -138,6 +144,65 @@ def test_the_wrong_port_is_told(kafka: SecuredKafka, listener: str, way: str) ->
     done = kafka_zk("topics", "list", "--bootstrap-server", address, "--command-config", str(kafka.client_file(way)))
     assert done.returncode == 1 and len(sentences(done)) == 1
     assert "port" in done.stderr or "certificate" in done.stderr
+
+
+@contextlib.contextmanager
+def token_endpoint() -> Iterator[tuple[str, list[str]]]:
+    """An OAuth provider that gives unsecured tokens: its URL, and who asked."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            asked.append(self.headers["Authorization"])
+            claims = {"sub": "alice", "iat": time.time() - 1, "exp": time.time() + 60}
+            body = json.dumps({"access_token": encode({"alg": "none"}, claims), "expires_in": 60})
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/token", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_tokens_of_an_endpoint(kafka: SecuredKafka) -> None:
+    login = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+    with token_endpoint() as (url, asked):
+        file = kafka.client_file(
+            "OAUTHBEARER",
+            sasl_oauthbearer_token_endpoint_url=url,
+            sasl_jaas_config=f'{login} clientId="me" clientSecret="{PASSWORD}";',
+        )
+        ok("topics", "list", "--bootstrap-server", kafka.bootstrap("OAUTHBEARER"), "--command-config", str(file))
+    basic = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
+    assert asked == [f"Basic {basic}"], "one token for all connections"
+
+
+def test_tokens_of_a_function(kafka: SecuredKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Amazon's MSK needs it; the signer is a fake."""
+    (tmp_path / "fake_signer.py").write_text(
+        "import time\n"
+        "from kafka_zk.security.unsecured_jws import encode\n\n\n"
+        "def token(region):\n"
+        "    claims = {'sub': region, 'iat': time.time() - 1, 'exp': time.time() + 60}\n"
+        "    return encode({'alg': 'none'}, claims), claims['exp']\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    file = kafka.client_file(
+        "OAUTHBEARER",
+        sasl_jaas_config="",
+        sasl_login_callback_handler_class="fake_signer:token",
+        sasl_oauthbearer_config="eu-west-1",
+    )
+    ok("topics", "list", "--bootstrap-server", kafka.bootstrap("OAUTHBEARER"), "--command-config", str(file))
 
 
 def test_clients_log_in_again_before_their_sessions_end(kafka: SecuredKafka) -> None:
