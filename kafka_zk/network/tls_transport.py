@@ -27,7 +27,7 @@ from kafka_zk.network.transport import (
     FrameConnector,
     FrameTransport,
 )
-from kafka_zk.security.tls import client_context, handshake_failure
+from kafka_zk.security.tls import client_context, closed_early, handshake_failure
 from kafka_zk.security.tls_settings import TlsSettings
 
 ENCRYPT_BYTES = 256 * 1024
@@ -45,19 +45,15 @@ def _plain_buffer(reactor: Any) -> memoryview:
     return buffer
 
 
-class _ClosedAfterHandshake(ConnectionLost):
-    """A broker that refuses a client certificate, or misses one, may be heard no more than this."""
+class ClosedEarly(ConnectionLost):
+    """The broker closed a connection on which nothing but the handshake was received."""
 
-    def __init__(self, settings: TlsSettings) -> None:
+    def __init__(self, sentence: str) -> None:
         super().__init__()
-        self._has_identity = settings.identity is not None
+        self._sentence = sentence
 
     def __str__(self) -> str:
-        wants = "does not accept our client certificate" if self._has_identity else "asks for a client certificate"
-        return (
-            f"the broker closed the connection after the TLS handshake; perhaps it {wants} (ssl.keystore.location or "
-            "ssl.certificate.location)"
-        )
+        return self._sentence
 
 
 class TlsFrameClient(FrameTransport, tcp.Client):
@@ -243,9 +239,9 @@ class TlsFrameClient(FrameTransport, tcp.Client):
                 self.startWriting()
 
     def _lost(self) -> Exception:
-        if self._handshaking:
-            return self._failure(ssl.SSLEOFError())
-        return main.CONNECTION_LOST if self._has_received else _ClosedAfterHandshake(self._settings)
+        if self._has_received:
+            return main.CONNECTION_LOST
+        return ClosedEarly(closed_early(self._settings, in_handshake=self._handshaking))
 
     def _deliver(self) -> Any:
         """Decrypt all that is there, the rest of a big frame to where it belongs."""

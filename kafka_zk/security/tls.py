@@ -23,7 +23,7 @@ VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
 _UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: no issuer found, another one of its name, or self-signed
 _NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 _EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
-_NOT_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
 _WANTS_CERTIFICATE = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN", "UNKNOWN_CA", "HANDSHAKE_FAIL")
 
 
@@ -108,6 +108,18 @@ def handshake_failure(error: BaseException, peer: str, settings: TlsSettings) ->
     return SslAuthenticationFailed(f"TLS with {peer} failed: {_explanation(error, settings)}")
 
 
+def closed_early(settings: TlsSettings, *, in_handshake: bool) -> str:
+    """Why a broker may have closed a connection that it has sent nothing on but its handshake. It may also just have
+    stopped, so trying again can help."""
+    if in_handshake:
+        return "the broker closed the connection during the TLS handshake; does it speak TLS at this port?"
+    wants = "does not accept our client certificate" if settings.identity else "asks for a client certificate"
+    return (
+        f"the broker closed the connection after the TLS handshake; perhaps it {wants} (ssl.keystore.location or "
+        "ssl.certificate.location)"
+    )
+
+
 def _explanation(error: BaseException, settings: TlsSettings) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         told = error.verify_message.rstrip(".")
@@ -127,7 +139,7 @@ def _explanation(error: BaseException, settings: TlsSettings) -> str:
         return f"the broker's certificate is not valid: {told}"
     code = getattr(error, "reason", None) or ""
     if isinstance(error, ssl.SSLError):
-        if code in _NOT_TLS or isinstance(error, ssl.SSLEOFError):
+        if code in _NOT_TLS:
             return "it does not speak TLS at this port; check the port and security.protocol"
         if "ALERT" in code and any(word in code for word in _WANTS_CERTIFICATE):
             has = "does not accept our certificate" if settings.identity else "asks for a client certificate"

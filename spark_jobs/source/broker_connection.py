@@ -23,7 +23,7 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity, SaslS
 from kafka_zk.security.errors import AuthenticationFailed
 from kafka_zk.security.sasl_client import sasl_client
 from kafka_zk.security.tls_settings import TlsSettings
-from kafka_zk.spark_jobs.errors import FetchFailed
+from kafka_zk.spark_jobs.errors import AuthenticationError, FetchFailed
 
 MAX_FRAME_BYTES = 1 << 30
 NEWEST = {
@@ -48,7 +48,7 @@ class BrokerConnection:
     """Connected, and told the broker's API versions, when made.
 
     Raises: OSError for whatever the network does, ProtocolError when the peer is no broker, FetchFailed for a broker
-    that lacks an API or does not accept us. After any error the connection is of no use any more. A session that ends
+    that lacks an API, AuthenticationError. After any error the connection is of no use any more. A session that ends
     is renewed before a request for which nothing else is under way.
     """
 
@@ -115,13 +115,17 @@ class BrokerConnection:
         """A broker that misses our certificate says so in the place of its first answer."""
         import ssl
 
-        from kafka_zk.security.tls import client_context, handshake_failure
+        from kafka_zk.security.tls import client_context, closed_early, handshake_failure
 
+        in_handshake = True
         try:
             self._socket = client_context(settings).wrap_socket(self._socket, server_hostname=host)
+            in_handshake = False
             return self._ask_versions()
-        except (ssl.SSLError, ConnectionResetError, ValueError) as error:
-            raise FetchFailed(str(handshake_failure(error, self.address, settings))) from error
+        except (ConnectionError, ssl.SSLEOFError) as error:
+            raise ConnectionError(f"{self.address}: {closed_early(settings, in_handshake=in_handshake)}") from error
+        except (ssl.SSLError, ValueError) as error:
+            raise AuthenticationError(str(handshake_failure(error, self.address, settings))) from error
 
     def _log_in(self, settings: SaslSettings) -> None:
         self._log_in_at_s = math.inf  # the requests of the login are no reason to log in
@@ -136,7 +140,7 @@ class BrokerConnection:
                     lifetime_ms: int = done.value
                     break
         except AuthenticationFailed as error:
-            raise FetchFailed(f"logging in to {self.address} failed: {error}") from error
+            raise AuthenticationError(f"logging in to {self.address} failed: {error}") from error
         if lifetime_ms:
             part = SYSTEM_RANDOM.uniform(REAUTHENTICATE_FROM, REAUTHENTICATE_UNTIL)
             self._log_in_at_s = monotonic_s() + lifetime_ms / 1000 * part

@@ -50,7 +50,7 @@ class ClientSettings(NamedTuple):
 class ClusterClient:
     """Connections to the brokers of a cluster. ``note`` is told what a long wait is for.
 
-    Raises: FetchFailed when the patience is over, OptionError.
+    Raises: FetchFailed when the patience is over, AuthenticationError at once, OptionError.
     """
 
     def __init__(self, settings: ClientSettings, note: Note | None = None) -> None:

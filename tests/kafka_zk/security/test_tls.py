@@ -9,7 +9,7 @@ from kafka_zk.security import stores
 from kafka_zk.security.cipher_suites import TLS_1_3
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.password import Password
-from kafka_zk.security.tls import client_context, handshake_failure
+from kafka_zk.security.tls import client_context, closed_early, handshake_failure
 from kafka_zk.security.tls_settings import Identity, TlsSettings
 
 STORES = Path(__file__).parent / "stores"
@@ -85,10 +85,16 @@ def alert(reason: str) -> ssl.SSLError:
         (verification(10), "expired"),
         (verification(9), "not valid"),
         (alert("WRONG_VERSION_NUMBER"), "security.protocol"),
-        (ssl.SSLEOFError(8, "EOF"), "security.protocol"),
         (alert("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "asks for a client certificate"),
         (alert("NO_PROTOCOLS_AVAILABLE"), "no protocols available"),
     ],
 )
 def test_a_failed_handshake_says_what_to_do(error: ssl.SSLError, sentence: str) -> None:
     assert sentence in str(handshake_failure(error, "h:9093", TlsSettings()))
+
+
+def test_a_connection_that_is_closed_early_has_a_likely_reason() -> None:
+    without, with_key = TlsSettings(), TlsSettings(identity=Identity(Password("k"), "c"))
+    assert "speak TLS at this port" in closed_early(without, in_handshake=True)
+    assert "asks for a client certificate" in closed_early(without, in_handshake=False)
+    assert "does not accept our client certificate" in closed_early(with_key, in_handshake=False)

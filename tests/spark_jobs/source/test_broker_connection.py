@@ -8,7 +8,7 @@ import pytest
 
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.spark_jobs.errors import FetchFailed, OptionError
+from kafka_zk.spark_jobs.errors import AuthenticationError, OptionError
 from kafka_zk.spark_jobs.source.broker_connection import BrokerConnection
 from kafka_zk.spark_jobs.source.cluster_client import ClientSettings
 from kafka_zk.spark_jobs.source.options import parse, security_of
@@ -58,7 +58,7 @@ def test_a_client_certificate(files: Files) -> None:
     pem = {"ssl.certificate.location": str(files.client), "ssl.key.location": str(files.client)}
     secured = {"security.protocol": "SSL", "ssl.ca.location": str(files.authority)}
     with SecureBroker(server_context(files, asks_for_certificate=True), has_sasl=False).running() as broker:
-        with pytest.raises(FetchFailed, match="certificate"):
+        with pytest.raises(AuthenticationError, match="certificate"):
             connect(broker.port, {**secured, **pem, "ssl.ca.location": str(files.other_authority)})
         connection = connect(broker.port, {**secured, "ssl.keystore.type": "PEM",
                                            "ssl.keystore.location": str(files.client)})  # fmt: skip
@@ -78,7 +78,7 @@ def test_a_refusal_says_why_without_the_secret(files: Files, changed: dict[str, 
     if "ssl_ca_location" in changed:
         changed = {"ssl_ca_location": str(files.other_authority)}
     broker = SecureBroker(server_context(files), mechanisms=("PLAIN", "SCRAM-SHA-256"))
-    with broker.running(), pytest.raises(FetchFailed, match=told) as refused:
+    with broker.running(), pytest.raises(AuthenticationError, match=told) as refused:
         connect(broker.port, keys(files, **changed))
     assert "wr0ng" not in str(refused.value)
 
