@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
     from kafka_zk.clients.admin.blocking_group_admin import BlockingGroupAdmin
     from kafka_zk.clients.admin.group_admin import GroupAdmin
-    from kafka_zk.clients.connection.errors import KafkaError
+    from kafka_zk.clients.connection.errors import AuthenticationError, KafkaError
     from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer, BlockingZookeeperConsumer
     from kafka_zk.clients.consumer.blocking_reader import BlockingReader
     from kafka_zk.clients.consumer.consumer import Consumer
@@ -30,6 +30,7 @@ else:
         __name__,
         {
             "Admin": "kafka_zk.clients.admin.admin",
+            "AuthenticationError": "kafka_zk.clients.connection.errors",
             "BlockingAdmin": "kafka_zk.clients.admin.blocking_admin",
             "BlockingConsumer": "kafka_zk.clients.consumer.blocking_consumer",
             "BlockingGroupAdmin": "kafka_zk.clients.admin.blocking_group_admin",
@@ -59,6 +60,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Admin",
+    "AuthenticationError",
     "BlockingAdmin",
     "BlockingConsumer",
     "BlockingGroupAdmin",

@@ -23,6 +23,10 @@ class FetchFailed(SourceError):
     """Brokers could not be reached or did not answer as needed within the patience that the options give."""
 
 
+class AuthenticationError(SourceError):
+    """A broker does not accept us, or we do not accept it; trying again does not help."""
+
+
 class WriteFailed(SourceError):
     """Records could not be written to a topic, or transactions could not be ended."""
 

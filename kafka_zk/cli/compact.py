@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from kafka_zk.cli.terminal.command_config import command_security, secured
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import bootstrap_option, json_option, zookeeper_option
 from kafka_zk.cli.terminal.output import note, print_rows
@@ -85,7 +86,7 @@ def command(
     from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 
     servers = bootstrap if zookeeper is None else _brokers(zookeeper)
-    with BlockingAdmin(bootstrap_servers=servers) as admin:
+    with BlockingAdmin(bootstrap_servers=servers, **secured()) as admin:
         replicas, quiet_s = _checked(admin, topic, partition)
         changes = {RATIO: "0.0"} | ({SEGMENT_MS: ROLL_MS} if roll else {})
         settling = Settling(_sizes(admin, topic, replicas), quiet_s, time.monotonic())
@@ -105,15 +106,17 @@ def command(
 def _brokers(zookeeper: str) -> str:
     """The addresses of the live brokers. Raises: CommandFailed, RegistryError."""
     from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
+    from kafka_zk.clients.connection.config import format_bootstrap_servers
     from kafka_zk.registry.brokers import BrokerRegistry
     from kafka_zk.registry.client.kazoo_blocking import run_blocking
 
     with zookeeper_client(zookeeper) as client:
         live = run_blocking(BrokerRegistry(client).live())
-    addresses = [f"{info.host}:{info.port}" for info, _ in live.values() if info.host is not None]
+    protocol = command_security().protocol
+    addresses = [address for info, _ in live.values() if (address := info.address(protocol)) is not None]
     if not addresses:
-        raise CommandFailed(f"no broker with a PLAINTEXT listener is registered in ZooKeeper at {zookeeper}")
-    return ",".join(addresses)
+        raise CommandFailed(f"no broker with a {protocol} listener is registered in ZooKeeper at {zookeeper}")
+    return format_bootstrap_servers(addresses)
 
 
 def _checked(admin: "BlockingAdmin", topic: str, partition: int | None) -> tuple[list[Replica], float]:

@@ -10,6 +10,7 @@ import click
 from kafka_zk.base.integers import NATURAL_INT64, decimal_integer
 from kafka_zk.cli.groups.group_type import group_type_option, is_of_broker
 from kafka_zk.cli.terminal import line_format
+from kafka_zk.cli.terminal.command_config import secured
 from kafka_zk.cli.terminal.durations import parse_time_ms
 from kafka_zk.cli.terminal.options import PARTITION, bootstrap_option, zookeeper_option
 from kafka_zk.cli.terminal.output import note
@@ -190,7 +191,7 @@ def _of_partitions(
         raise click.UsageError("give one --topic; several need --group")
     (topic,) = topics
     start = _start(others["offset"], others["from_beginning"], others["from_timestamp"])
-    properties: dict[str, str] = {"bootstrap.servers": bootstrap, **dict(consumer_properties)}
+    properties: dict[str, Any] = {"bootstrap.servers": bootstrap, **secured(), **dict(consumer_properties)}
     with BlockingReader(None, **properties) as reader:
         known = find_topic(reader, topic, wait=wait)
         for number in numbers:

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from kafka_zk.cli.terminal.command_config import secured
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import PARTITION, bootstrap_option, json_option
 from kafka_zk.cli.terminal.output import note, print_rows
@@ -35,7 +36,7 @@ def command(topic: str | None, partitions: tuple[int, ...], unclean: bool, boots
 
     if partitions and topic is None:
         raise click.UsageError("--partition needs --topic")
-    with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
+    with BlockingAdmin(bootstrap_servers=bootstrap, **secured()) as admin:
         tps = None
         if topic is not None:
             check_topics(admin, [topic])

@@ -13,6 +13,7 @@ import click
 
 from kafka_zk.broker.process.signals import interrupt_at_the_end
 from kafka_zk.cli.terminal import line_format
+from kafka_zk.cli.terminal.command_config import secured
 from kafka_zk.cli.terminal.options import PARTITION, bootstrap_option, json_option
 from kafka_zk.cli.terminal.output import note, print_json
 from kafka_zk.cli.terminal.properties import KEY_VALUE
@@ -90,6 +91,7 @@ def command(
         "compression.type": compression,
         "partitioner": partitioner,
         "linger.ms": LINGER_MS,
+        **secured(),
         **dict(producer_properties),
     }
     always = tuple((name, value.encode()) for name, value in headers)

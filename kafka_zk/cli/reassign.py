@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafka_zk.cli.terminal.command_config import secured
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import bootstrap_option, json_option
 from kafka_zk.cli.terminal.output import note, print_json, print_rows
@@ -67,7 +68,7 @@ def command(
         raise click.UsageError("--generate and --topic go together")
     if throttle is not None and execute is None:
         raise click.UsageError("--throttle goes with --execute")
-    with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
+    with BlockingAdmin(bootstrap_servers=bootstrap, **secured()) as admin:
         if generate is not None:
             racks = _racks(admin, _broker_ids(generate), rack_aware=not disable_rack_aware)
             print_json(_document(_spread(admin, topics, racks)))

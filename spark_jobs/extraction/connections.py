@@ -8,6 +8,7 @@ from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.source import planner
 from kafka_zk.spark_jobs.source.cluster_client import ClusterClient
 from kafka_zk.spark_jobs.source.driver import registered_brokers
+from kafka_zk.spark_jobs.source.options import security_of
 from kafka_zk.spark_jobs.waiting import Note, Wait
 
 
@@ -26,7 +27,7 @@ class Connections:
         with Wait(self._note, asked.session_timeout_ms, f"no answer from the ZooKeeper {asked.zookeeper}"):
             self.zookeeper.start()
         try:
-            servers = registered_brokers(self.zookeeper, asked.zookeeper)
+            servers = registered_brokers(self.zookeeper, asked.zookeeper, security_of(asked.kafka).protocol)
             self.brokers = ClusterClient(planner.client_settings(asked.kafka, servers), self._note)
         except BaseException:
             self.zookeeper.close()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.security.client_security import ClientSecurity
 from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 from kafka_zk.storage.records.record_batch import Header
@@ -61,7 +62,7 @@ def done_group(group: str) -> str:
 
 def send(
     letters: Iterable[DeadLetter], expected: int, ranges: Sequence[OffsetRange], *, topic: str, group: str,
-    bootstrap_servers: str,
+    bootstrap_servers: str, security: ClientSecurity,
 ) -> int:  # fmt: skip
     """Send those that no run has sent before; returns how many. Fences an earlier run that is still sending.
 
@@ -72,14 +73,15 @@ def send(
     from kafka_zk.clients.producer.blocking import BlockingProducer
 
     tps = [each.tp for each in ranges]
+    servers: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "security": security}
     options: dict[str, Any] = {
-        "bootstrap_servers": bootstrap_servers,
+        **servers,
         "transactional_id": f"kafka-zk-{done_group(group)}",
         "transaction_timeout_ms": _TRANSACTION_TIMEOUT_MS,
         "max_request_size": 2**27,
         "buffer_memory": 2**28,
     }
-    with BlockingProducer(None, **options) as producer, BlockingAdmin(bootstrap_servers=bootstrap_servers) as admin:
+    with BlockingProducer(None, **options) as producer, BlockingAdmin(**servers) as admin:
         producer.init_transactions()
         done = admin.groups.stable_offsets(done_group(group), tps)
         if all(done[each.tp] >= each.until_offset for each in ranges):

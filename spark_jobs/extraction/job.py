@@ -45,6 +45,7 @@ from kafka_zk.spark_jobs.extraction.table_formats import check_table, is_table
 from kafka_zk.spark_jobs.extraction.undecodable import NOTHING_STAGED, Staged, refusal
 from kafka_zk.spark_jobs.session import java_answers
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.source.options import security_of
 from kafka_zk.spark_jobs.values.packages import absent_value_packages
 from kafka_zk.spark_jobs.waiting import Note
 
@@ -409,7 +410,7 @@ class ExtractionRun:
         letters = self._lake.undecodable(tasks, servers)
         sent = dead_letters.send(
             letters, self._staged.undecodable, manifest.ranges, topic=topic, group=self._extraction.group,
-            bootstrap_servers=servers,
+            bootstrap_servers=servers, security=security_of(self._extraction.kafka),
         )  # fmt: skip
         self._note(f"sent {sent:,} undecodable records to {topic}")
 

@@ -62,7 +62,7 @@ class Extraction:
     fail_on_data_loss: bool = True
     wait_ms: float = 0
     session_timeout_ms: int = 10_000
-    kafka: Mapping[str, str] = field(default_factory=dict)
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)  # there may be secrets among them
 
     def __post_init__(self) -> None:
         """One topic, or one column, may be given as it is. Raises: WronglyAsked, OptionError."""

@@ -36,6 +36,12 @@ class WriteOptions(NamedTuple):
     checkpoint: str | None
     producer: dict[str, Any]
 
+    @property
+    def protocol(self) -> str:
+        """The security protocol that the brokers are asked by."""
+        security = self.producer.get("security")
+        return "PLAINTEXT" if security is None else str(security.protocol)
+
 
 def parse(given: Mapping[str, str]) -> WriteOptions:
     """Names are case-insensitive. Raises: OptionError."""
@@ -62,9 +68,21 @@ def parse(given: Mapping[str, str]) -> WriteOptions:
         if not prefix:
             raise OptionError("transactionalIdPrefix: it must not be empty")
         producer.setdefault("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)
+    producer = _with_security(producer)
     _check_producer(producer if prefix is None else {**producer, "transactional.id": prefix})
     checkpoint = options.get("checkpointLocation")
     return WriteOptions(options.get("topic"), options.get("zookeeper.connect"), prefix, checkpoint, producer)
+
+
+def _with_security(producer: dict[str, Any]) -> dict[str, Any]:
+    """With one value in the place of the keys of security, whose repr shows no secret."""
+    from kafka_zk.clients.connection.config import with_security
+    from kafka_zk.clients.connection.errors import ConfigError
+
+    try:
+        return dict(with_security(producer))
+    except ConfigError as error:
+        raise OptionError(f"kafka.{error}") from error
 
 
 def _check_producer(producer: Mapping[str, Any]) -> None:

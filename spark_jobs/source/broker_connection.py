@@ -1,30 +1,46 @@
-"""One blocking connection to a broker, for executors: a plain socket, no reactor, no thread.
+"""One blocking connection to a broker, for executors: a socket, with TLS and SASL if wanted; no reactor, no thread.
 
 Requests may be sent ahead: answers come in the order of the requests, one ``receive`` for each ``send``.
 """
 
+import math
 import socket
 import struct
 from typing import Any
 
 import numpy as np
 
+from kafka_zk.base.clock import monotonic_s
+from kafka_zk.base.randomness import SYSTEM_RANDOM
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.protocol.fetch import FetchResponse, read_fetch_response
 from kafka_zk.protocol.fetch_request import FetchRequest, write_fetch_request
 from kafka_zk.protocol.request import correlation_id_of, request_header, response_body_position
-from kafka_zk.spark_jobs.errors import FetchFailed
+from kafka_zk.protocol.sasl_exchange import REAUTHENTICATE_FROM, REAUTHENTICATE_UNTIL, sasl_exchange
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity, SaslSettings
+from kafka_zk.security.errors import AuthenticationFailed
+from kafka_zk.security.sasl_client import sasl_client
+from kafka_zk.security.tls_settings import TlsSettings
+from kafka_zk.spark_jobs.errors import AuthenticationError, FetchFailed
 
 MAX_FRAME_BYTES = 1 << 30
 NEWEST = {
     ApiKey.FETCH: 12,  # topic names; from 13 on topics have ids
     ApiKey.METADATA: 12,
     ApiKey.LIST_OFFSETS: 7,
+    ApiKey.SASL_HANDSHAKE: 1,
+    ApiKey.SASL_AUTHENTICATE: 2,
 }
 """The highest version that is used of each API; brokers from 0.10.1 on have low enough ones."""
-_OLDEST = {ApiKey.FETCH: 0, ApiKey.METADATA: 1, ApiKey.LIST_OFFSETS: 1}
+_OLDEST = {
+    ApiKey.FETCH: 0,
+    ApiKey.METADATA: 1,
+    ApiKey.LIST_OFFSETS: 1,
+    ApiKey.SASL_HANDSHAKE: 1,
+    ApiKey.SASL_AUTHENTICATE: 0,
+}
 _SIZE = struct.Struct(">i")
 
 
@@ -32,22 +48,31 @@ class BrokerConnection:
     """Connected, and told the broker's API versions, when made.
 
     Raises: OSError for whatever the network does, ProtocolError when the peer is no broker, FetchFailed for a broker
-    that lacks an API. After any error the connection is of no use any more.
+    that lacks an API, AuthenticationError. After any error the connection is of no use any more. A session that ends
+    is renewed before a request for which nothing else is under way.
     """
 
     def __init__(
-        self, host: str, port: int, *, client_id: str, timeout_ms: int, receive_buffer_bytes: int = -1
-    ) -> None:
+        self, host: str, port: int, *, client_id: str, timeout_ms: int, receive_buffer_bytes: int = -1,
+        security: ClientSecurity = NO_SECURITY,
+    ) -> None:  # fmt: skip
         self.address = f"{host}:{port}"
         self._client_id = client_id
         self._correlation_id = 0
         self._sent: list[tuple[ApiKey, int, int]] = []
+        self._security = security
+        self._log_in_at_s = math.inf
         self._socket = socket.create_connection((host, port), timeout_ms / 1000)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if receive_buffer_bytes > 0:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-            self._versions = self._ask_versions()
+            if security.tls is None:
+                self._versions = self._ask_versions()
+            else:
+                self._versions = self._ask_versions_over_tls(host, security.tls)
+            if security.sasl is not None:
+                self._log_in(security.sasl)
         except BaseException:
             self._socket.close()
             raise
@@ -86,7 +111,43 @@ class BrokerConnection:
             raise ProtocolError(f"{self.address} answers ApiVersions with {ErrorCode.of(answer.error_code).name}")
         return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
+    def _ask_versions_over_tls(self, host: str, settings: TlsSettings) -> dict[int, tuple[int, int]]:
+        """A broker that misses our certificate says so in the place of its first answer."""
+        import ssl
+
+        from kafka_zk.security.tls import client_context, closed_early, handshake_failure
+
+        in_handshake = True
+        try:
+            self._socket = client_context(settings).wrap_socket(self._socket, server_hostname=host)
+            in_handshake = False
+            return self._ask_versions()
+        except (ConnectionError, ssl.SSLEOFError) as error:
+            raise ConnectionError(f"{self.address}: {closed_early(settings, in_handshake=in_handshake)}") from error
+        except (ssl.SSLError, ValueError) as error:
+            raise AuthenticationError(str(handshake_failure(error, self.address, settings))) from error
+
+    def _log_in(self, settings: SaslSettings) -> None:
+        self._log_in_at_s = math.inf  # the requests of the login are no reason to log in
+        try:
+            exchange = sasl_exchange(settings.mechanism, sasl_client(settings, SYSTEM_RANDOM))
+            step = next(exchange)
+            while True:
+                message = codec.request(step.api_key)(version=self.version(step.api_key), **step.fields)
+                try:
+                    step = exchange.send(self.request(step.api_key, message))
+                except StopIteration as done:
+                    lifetime_ms: int = done.value
+                    break
+        except AuthenticationFailed as error:
+            raise AuthenticationError(f"logging in to {self.address} failed: {error}") from error
+        if lifetime_ms:
+            part = SYSTEM_RANDOM.uniform(REAUTHENTICATE_FROM, REAUTHENTICATE_UNTIL)
+            self._log_in_at_s = monotonic_s() + lifetime_ms / 1000 * part
+
     def _send(self, api_key: ApiKey, version: int, body: bytes) -> None:
+        if self._security.sasl is not None and not self._sent and monotonic_s() >= self._log_in_at_s:
+            self._log_in(self._security.sasl)
         self._correlation_id += 1
         header = request_header(api_key, version, self._correlation_id, self._client_id)
         self._socket.sendall(_SIZE.pack(len(header) + len(body)) + header + body)

@@ -16,6 +16,7 @@ from kafka_zk.clients.connection.metadata import NO_TOPIC_ID, ClusterMetadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 from kafka_zk.spark_jobs.errors import FetchFailed, OptionError
 from kafka_zk.spark_jobs.source.broker_connection import BrokerConnection
 from kafka_zk.spark_jobs.waiting import Note, Wait
@@ -43,12 +44,13 @@ class ClientSettings(NamedTuple):
     receive_buffer_bytes: int = -1
     read_committed: bool = True
     patience_ms: int = 120_000
+    security: ClientSecurity = NO_SECURITY
 
 
 class ClusterClient:
     """Connections to the brokers of a cluster. ``note`` is told what a long wait is for.
 
-    Raises: FetchFailed when the patience is over, OptionError.
+    Raises: FetchFailed when the patience is over, AuthenticationError at once, OptionError.
     """
 
     def __init__(self, settings: ClientSettings, note: Note | None = None) -> None:
@@ -57,7 +59,7 @@ class ClusterClient:
         self._metadata = ClusterMetadata()
         self._connections: dict[tuple[str, int], BrokerConnection] = {}
         try:
-            self._bootstrap = parse_bootstrap_servers(settings.bootstrap_servers)
+            self._bootstrap = parse_bootstrap_servers(settings.bootstrap_servers, settings.security.protocol)
         except ConfigError as error:
             raise OptionError(f"kafka.{error}") from error
 
@@ -257,6 +259,7 @@ class ClusterClient:
                 client_id=settings.client_id,
                 timeout_ms=settings.request_timeout_ms,
                 receive_buffer_bytes=settings.receive_buffer_bytes,
+                security=settings.security,
             )
         return self._connections[key]
 

@@ -67,7 +67,7 @@ class KafkaZkDataSource(DataSource):
             return options
         from kafka_zk.spark_jobs.source.driver import find_brokers
 
-        found = {"bootstrap.servers": find_brokers(options.zookeeper)}
+        found = {"bootstrap.servers": find_brokers(options.zookeeper, options.protocol)}
         return options._replace(producer={**options.producer, **found})
 
 

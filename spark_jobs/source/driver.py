@@ -6,6 +6,7 @@ The one place where a data source read touches ZooKeeper; executors never import
 from collections.abc import Iterable, Mapping
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.config import format_bootstrap_servers
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.client.pipeline import results
@@ -16,7 +17,7 @@ from kafka_zk.spark_jobs.errors import OptionError
 from kafka_zk.spark_jobs.source import planner
 from kafka_zk.spark_jobs.source.cluster_client import ClusterClient
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.source.options import SourceOptions
+from kafka_zk.spark_jobs.source.options import SourceOptions, security_of
 
 
 class Driver:
@@ -93,19 +94,20 @@ class Driver:
 
     def _registered_brokers(self) -> str:
         assert self._zookeeper is not None and self._options.zookeeper is not None, "checked with the options"
-        return registered_brokers(self._zookeeper, self._options.zookeeper)
+        return registered_brokers(self._zookeeper, self._options.zookeeper, security_of(self._options.kafka).protocol)
 
 
-def find_brokers(connect_string: str) -> str:
+def find_brokers(connect_string: str, protocol: str) -> str:
     """The addresses that a ZooKeeper has. Raises: OptionError, RegistryError."""
     with KazooBlockingClient(connect_string) as client:
-        return registered_brokers(client, connect_string)
+        return registered_brokers(client, connect_string, protocol)
 
 
-def registered_brokers(client: KazooBlockingClient, connect_string: str) -> str:
-    """The addresses of the live brokers' PLAINTEXT endpoints. Raises: OptionError when there are none."""
+def registered_brokers(client: KazooBlockingClient, connect_string: str, protocol: str) -> str:
+    """The addresses of the live brokers' listeners with this security protocol. Raises: OptionError for none."""
     live = run_blocking(BrokerRegistry(client).live())
-    addresses = [f"{info.host}:{info.port}" for info, _ in live.values() if info.host]
+    addresses = [address for info, _ in live.values() if (address := info.address(protocol)) is not None]
     if not addresses:
-        raise OptionError(f"no broker is registered in the ZooKeeper {connect_string}")
-    return ",".join(addresses)
+        wanted = "" if protocol == "PLAINTEXT" else f" with a listener for {protocol}"
+        raise OptionError(f"no broker{wanted} is registered in the ZooKeeper {connect_string}")
+    return format_bootstrap_servers(addresses)

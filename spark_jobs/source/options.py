@@ -9,12 +9,14 @@ Source: "Structured Streaming + Kafka Integration Guide" of Spark 4. Tests: test
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from kafka_zk.base.integers import INT32, INT64, decimal_integer
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.security.client_security import KEYS_BY_FIELD, NO_SECURITY, ClientSecurity
+from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.spark_jobs.errors import OptionError
 from kafka_zk.spark_jobs.source import offset_specs as specs
 from kafka_zk.spark_jobs.source.offset_specs import AtOffsets, Committed, Earliest, Latest, OffsetSpec
@@ -86,7 +88,7 @@ class SourceOptions:
     include_headers: bool
     fail_on_data_loss: bool
     skip_unreadable: bool
-    kafka: Mapping[str, str]
+    kafka: Mapping[str, str] = field(repr=False)  # there may be secrets among them
     poll_timeout_ms: int
     retry_interval_ms: int
     client_id: str
@@ -181,8 +183,19 @@ def check_kafka(kafka: Mapping[str, str]) -> None:
     for name, why in _REFUSED_OF_KAFKA.items():
         if name in kafka:
             raise OptionError(f"{_KAFKA}{name} is not supported: {why}")
-    if kafka.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
-        raise OptionError(f"kafka.security.protocol={kafka['security.protocol']}: only PLAINTEXT is supported")
+    security_of(kafka)
+
+
+def security_of(kafka: Mapping[str, str]) -> ClientSecurity:
+    """What the keys of security among them say, the files that they name read. Raises: OptionError."""
+    if not any(key.replace(".", "_") in KEYS_BY_FIELD for key in kafka):
+        return NO_SECURITY
+    from kafka_zk.security.client_keys import client_security
+
+    try:
+        return client_security(kafka)
+    except InvalidSecurity as error:
+        raise OptionError(f"{_KAFKA}{error}") from None
 
 
 def _check_names(given: Mapping[str, str]) -> None:

@@ -198,6 +198,7 @@ def client_settings(
         receive_buffer_bytes=kafka_number(kafka, "receive.buffer.bytes", -1),
         read_committed=isolation == "read_committed",
         patience_ms=patience_ms,
+        security=source_options.security_of(kafka),
     )
 
 

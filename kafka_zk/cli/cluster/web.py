@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafka_zk.broker.process.signals import ending_signals, interrupt_at_the_end
+from kafka_zk.cli.terminal.command_config import command_config_option, command_security
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import WEB_PORT, json_option, zookeeper_option, zookeeper_properties
 from kafka_zk.cli.terminal.output import note, print_json, say
@@ -26,6 +27,7 @@ BREAK_URL = "to break brokers from it, keep this address to yourself: "
 @click.command("web", short_help="See in a browser what happens to a cluster, and wind it back.")
 @click.argument("recording", required=False)
 @zookeeper_option("The cluster with this ZooKeeper; Apache Kafka's, too.", envvar="KAFKA_ZK_ZOOKEEPER")
+@command_config_option
 @click.option(
     "--data", type=click.Path(path_type=Path, file_okay=False), help="The data directory of a cluster of kafka-zk up."
 )
@@ -175,7 +177,8 @@ def _record(
         watches = _watches(zookeeper)
         told = TraceSource(*traces, from_start=True) if traces else None
         table = None if told is not None else WatchTable(zookeeper, lambda: watches.session_id)
-        cluster = Cluster(watches, told, watch_table=table, heartbeats=Heartbeats(zookeeper))
+        cluster = Cluster(watches, told, watch_table=table, heartbeats=Heartbeats(zookeeper),
+                          security=command_security())  # fmt: skip
         _serve(recording, cluster, watches.described, port, as_json)
         return
     source = _log_of(running, recording.entries.last_zxid())

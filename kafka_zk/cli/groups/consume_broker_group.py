@@ -9,6 +9,7 @@ from typing import Any
 from kafka_zk.broker.process.signals import interrupt_at_the_end
 from kafka_zk.cli.groups.group_records import FLUSH_MS, group_records
 from kafka_zk.cli.terminal.brokers import broker_admin, check_topics
+from kafka_zk.cli.terminal.command_config import secured
 from kafka_zk.cli.terminal.waiting import shortened_list, waiting
 from kafka_zk.clients.connection.config import format_bootstrap_servers
 from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer
@@ -43,6 +44,7 @@ def consume_in_broker_group(options: BrokerGroupOptions, write: Callable[[Consum
         "group.id": options.group,
         "bootstrap.servers": options.bootstrap,
         "auto.offset.reset": "earliest" if options.from_beginning else "latest",
+        **secured(),
         **options.properties,
         "consumer.timeout.ms": FLUSH_MS,
     }

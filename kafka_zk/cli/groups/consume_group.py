@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_zk.broker.process.signals import interrupt_at_the_end
 from kafka_zk.cli.groups.group_records import FLUSH_MS, group_records
+from kafka_zk.cli.terminal.command_config import secured
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.nearest import missing
 from kafka_zk.cli.terminal.options import zookeeper_properties
@@ -58,6 +59,7 @@ def consume_in_group(options: GroupOptions, write: Callable[[ConsumerRecord], No
         "group.id": options.group,
         "zookeeper.connect": options.zookeeper or DEFAULT_ZOOKEEPER,
         "auto.offset.reset": "smallest" if options.from_beginning else "largest",
+        **secured(),
         **options.properties,
         "consumer.timeout.ms": FLUSH_MS,
     }

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.terminal.command_config import secured
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.output import note
 from kafka_zk.cli.terminal.waiting import shortened_list, waiting
@@ -39,7 +40,7 @@ class GroupBrokers:
             raise self._failure
         if self._admin is None:
             timeouts: dict[str, Any] = {"default_api_timeout_ms": _TIMEOUT_MS, "request_timeout_ms": _TIMEOUT_MS}
-            self._admin = BlockingAdmin(bootstrap_servers=self._bootstrap, **timeouts)
+            self._admin = BlockingAdmin(bootstrap_servers=self._bootstrap, **secured(), **timeouts)
         try:
             with waiting(f"the brokers at {shortened_list(self._bootstrap)}", _TIMEOUT_MS / 1000):
                 yield self._admin

@@ -7,7 +7,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.cli.terminal.command_config import command_security
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.clients.connection.config import format_bootstrap_servers
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.connection.list_offsets import LATEST
 from kafka_zk.registry.brokers import BrokerRegistry
@@ -15,6 +17,7 @@ from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.znodes.consumers import NO_OFFSET
+from kafka_zk.security.client_security import ClientSecurity
 
 EVERY_S = 1.0
 _TIMEOUTS: dict[str, Any] = {"default_api_timeout_ms": 2_000, "request_timeout_ms": 2_000}
@@ -56,6 +59,7 @@ class ZookeeperLagMeter(LagMeter):
     def __init__(self, client: KazooBlockingClient, group: str) -> None:
         super().__init__()
         self._client = client
+        self._security = command_security()
         self._offsets = OffsetRegistry(client, group)
 
     def _ask(self, partitions: Collection[TopicPartition]) -> None:
@@ -63,9 +67,10 @@ class ZookeeperLagMeter(LagMeter):
             live = run_blocking(BrokerRegistry(self._client).live())
         except RegistryError:
             return  # ZooKeeper is away: the next time is soon
-        servers = ",".join(f"{info.host}:{info.port}" for info, _ in live.values() if info.host is not None)
+        addresses = [info.address(self._security.protocol) for info, _ in live.values()]
+        servers = format_bootstrap_servers(address for address in addresses if address is not None)
         if servers:
-            self._asked = self._thread.submit(_log_ends, servers, sorted(partitions))
+            self._asked = self._thread.submit(_log_ends, servers, self._security, sorted(partitions))
 
     def _take(self, asked: "Future[Mapping[TopicPartition, int]]") -> None:
         try:
@@ -83,10 +88,12 @@ class BrokerLagMeter(LagMeter):
     def __init__(self, bootstrap: str, group: str) -> None:
         super().__init__()
         self._bootstrap = bootstrap
+        self._security = command_security()
         self._group = group
 
     def _ask(self, partitions: Collection[TopicPartition]) -> None:
-        self._asked = self._thread.submit(_broker_lag, self._bootstrap, self._group, sorted(partitions))
+        tps = sorted(partitions)
+        self._asked = self._thread.submit(_broker_lag, self._bootstrap, self._security, self._group, tps)
 
     def _take(self, asked: "Future[Mapping[TopicPartition, int]]") -> None:
         try:
@@ -99,12 +106,16 @@ def _behind(ends: Mapping[TopicPartition, int], committed: Mapping[TopicPartitio
     return {tp: max(0, end - committed[tp]) for tp, end in ends.items() if tp in committed}
 
 
-def _broker_lag(bootstrap: str, group: str, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    ends = _log_ends(bootstrap, partitions)
-    with BlockingAdmin(bootstrap_servers=bootstrap, **_TIMEOUTS) as admin:
+def _broker_lag(
+    bootstrap: str, security: ClientSecurity, group: str, partitions: list[TopicPartition]
+) -> dict[TopicPartition, int]:
+    ends = _log_ends(bootstrap, security, partitions)
+    with BlockingAdmin(bootstrap_servers=bootstrap, security=security, **_TIMEOUTS) as admin:
         return _behind(ends, {tp: each.offset for tp, each in admin.groups.committed(group).items()})
 
 
-def _log_ends(servers: str, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    with BlockingAdmin(bootstrap_servers=servers, **_TIMEOUTS) as admin:
+def _log_ends(
+    servers: str, security: ClientSecurity, partitions: list[TopicPartition]
+) -> dict[TopicPartition, int]:
+    with BlockingAdmin(bootstrap_servers=servers, security=security, **_TIMEOUTS) as admin:
         return {tp: found.offset for tp, found in admin.list_offsets(dict.fromkeys(partitions, LATEST)).items()}

@@ -4,6 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli.groups.group_kinds import GroupKind, GroupOverview, Offsets, PartitionOfGroup
+from kafka_zk.cli.terminal.command_config import command_security
+from kafka_zk.clients.connection.config import format_bootstrap_servers
 from kafka_zk.registry import group_topics
 from kafka_zk.registry import groups as group_registry
 from kafka_zk.registry.brokers import BrokerRegistry
@@ -19,7 +21,9 @@ from kafka_zk.registry.znodes.consumers import NO_OFFSET, consumer_of
 def registered_brokers(client: RegistryClient) -> str:
     """The addresses of the live brokers, as bootstrap servers; empty if there are none. Raises: RegistryError."""
     live = run_blocking(BrokerRegistry(client).live())
-    return ",".join(f"{info.host}:{info.port}" for info, _ in live.values() if info.host is not None)
+    protocol = command_security().protocol
+    addresses = [info.address(protocol) for info, _ in live.values()]
+    return format_bootstrap_servers(address for address in addresses if address is not None)
 
 
 def _state(member_count: int | None) -> str:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import click
 
 from kafka_zk.cli.groups.group_lag import BrokerLagMeter, LagMeter, ZookeeperLagMeter
+from kafka_zk.cli.terminal.command_config import command_security
 from kafka_zk.cli.terminal.output import note
 from kafka_zk.cli.terminal.zookeeper_client import DEFAULT_ZOOKEEPER, zookeeper_session
 from kafka_zk.recorder.timeline.broker_group_observer import BrokerGroupObserver
@@ -70,7 +71,9 @@ class _OfBrokers(WatchedGroup):
         self._bootstrap = bootstrap
         self._group = group
         self._told: str | None = None
-        self._observer = BrokerGroupObserver(bootstrap, group, lambda event: self.timeline.add(Traced(event, None)))
+        self._observer = BrokerGroupObserver(
+            bootstrap, group, lambda event: self.timeline.add(Traced(event, None)), command_security()
+        )
 
     @property
     def sees_nobody(self) -> bool:

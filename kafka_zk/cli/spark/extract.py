@@ -16,6 +16,7 @@ import click
 from kafka_zk.base.clock import monotonic_s
 from kafka_zk.cli.spark.sink_options import sink_options, with_packages
 from kafka_zk.cli.spark.value_options import every_option, metrics_option, value_options
+from kafka_zk.cli.terminal.command_config import command_config_option, security_properties
 from kafka_zk.cli.terminal.durations import parse_time_ms
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import json_option
@@ -55,6 +56,7 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 
 @click.command("extract", short_help="Extract a topic's new records into a folder with Spark, exactly once.")
 @click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", required=True, envvar="KAFKA_ZK_ZOOKEEPER")
+@command_config_option
 @click.option("--group", required=True, help="Its offsets in ZooKeeper say what is new.")
 @click.option("--topic", "topics", required=True, multiple=True, help="May be repeated.")
 @click.option("--to", "target", required=True, metavar="DIR", help="A local folder or any URI that Spark can write to.")
@@ -124,6 +126,7 @@ def command(
             **asked,
             until_ms=None if until == "now" else parse_time_ms(until),
             wait_ms=wait_s * 1000,
+            kafka=security_properties(),
         )
         job.check(extraction)
         config = with_packages(dict(conf), packages)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kafka_zk.cli.terminal.command_config import secured
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.nearest import did_you_mean, missing
 from kafka_zk.cli.terminal.output import note
@@ -28,7 +29,7 @@ def broker_admin(bootstrap: str, **options: Any) -> Iterator[BlockingAdmin]:
     """An admin client for a block that does nothing but ask brokers. Raises: KafkaError."""
     limit_s = options.get("default_api_timeout_ms", ANSWER_MS) / 1000
     notice = waiting(f"the brokers at {shortened_list(bootstrap)}", limit_s)
-    with notice, BlockingAdmin(bootstrap_servers=bootstrap, **options) as admin:
+    with notice, BlockingAdmin(bootstrap_servers=bootstrap, **secured(), **options) as admin:
         yield admin
 
 
@@ -77,7 +78,7 @@ def check_may_produce(servers: str, topic: str) -> None:
 
 def _is_known(topic: str, servers: str) -> bool:
     """Asks for this topic alone: a cluster may have thousands."""
-    with BlockingReader(bootstrap_servers=servers) as reader, contextlib.suppress(KafkaTimeoutError):
+    with BlockingReader(bootstrap_servers=servers, **secured()) as reader, contextlib.suppress(KafkaTimeoutError):
         return bool(reader.partitions_for(topic, 0))
     return False
 

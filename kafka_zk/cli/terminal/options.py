@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from kafka_zk.base.integers import COUNTS, NATURAL_INT32
+from kafka_zk.cli.terminal.command_config import command_config_option, command_security
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "KAFKA_ZK_BOOTSTRAP"
@@ -30,8 +31,11 @@ def web_option(help: str) -> Decorator:
 
 
 def bootstrap_servers_option(help_text: str, **attributes: Any) -> Decorator:
-    """``--bootstrap-server`` as the parameter ``bootstrap``, in the one spelling of ``format_bootstrap_servers``."""
-    return click.option(
+    """``--bootstrap-server`` as the parameter ``bootstrap``, in the one spelling of ``format_bootstrap_servers``.
+
+    It brings ``--command-config`` with it, which ``command_config.secured`` reads.
+    """
+    servers = click.option(
         "--bootstrap-server",
         "bootstrap",
         metavar="HOST:PORT[,...]",
@@ -39,6 +43,7 @@ def bootstrap_servers_option(help_text: str, **attributes: Any) -> Decorator:
         help=help_text,
         **attributes,
     )
+    return lambda command: servers(command_config_option(command))
 
 
 def _bootstrap_servers(context: click.Context, parameter: click.Parameter, given: str | None) -> str | None:
@@ -48,7 +53,7 @@ def _bootstrap_servers(context: click.Context, parameter: click.Parameter, given
     if given is None:
         return None
     try:
-        return format_bootstrap_servers(parse_bootstrap_servers(given))
+        return format_bootstrap_servers(parse_bootstrap_servers(given, command_security().protocol))
     except ConfigError as error:
         raise click.BadParameter(str(error).removeprefix("bootstrap.servers: ")) from None
 

@@ -21,6 +21,7 @@ from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.recorder.timeline.events import FIRST_LOOK, OBSERVER, GenerationSeen, SeenMember, StateSeen
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 _TIMEOUT_MS = 2_000
 _FIRST_LOOK_S = 20.0
@@ -33,7 +34,9 @@ class BrokerGroupObserver:
     Raises: KafkaError when the group cannot be looked at in the first place.
     """
 
-    def __init__(self, bootstrap: str, group: str, observe: Observe) -> None:
+    def __init__(
+        self, bootstrap: str, group: str, observe: Observe, security: ClientSecurity = NO_SECURITY
+    ) -> None:
         timeouts: dict[str, Any] = {"default_api_timeout_ms": _TIMEOUT_MS, "request_timeout_ms": _TIMEOUT_MS}
         self._group = group
         self._observe = observe
@@ -41,8 +44,8 @@ class BrokerGroupObserver:
         self._state: str | None = None
         self.trouble: str | None = None
         """Why the group was not seen at the last poll; None if it was."""
-        self._admin = BlockingAdmin(bootstrap_servers=bootstrap, **timeouts)
-        self._reader = BlockingReader(bootstrap_servers=bootstrap, **timeouts)
+        self._admin = BlockingAdmin(bootstrap_servers=bootstrap, security=security, **timeouts)
+        self._reader = BlockingReader(bootstrap_servers=bootstrap, security=security, **timeouts)
         try:
             self.sees_nobody = self._begin()
             """Whether the group had no member at the first look."""

@@ -7,23 +7,22 @@ from kafka_zk.recorder.web.sampler import MOST_GROUPS, MOST_PARTITIONS, Wanted
 from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import brokers as broker_znodes
 
-PLAINTEXT = "PLAINTEXT"
 _MOST_LOOKED_AT = 5 * MOST_PARTITIONS
 """Kafka's own topics are among those, and are passed over."""
 
 
-def to_ask(recording: Recording) -> Wanted:
-    """At most MOST_PARTITIONS, none of Kafka's own topics; brokers that take connections without security."""
+def to_ask(recording: Recording, protocol: str = "PLAINTEXT") -> Wanted:
+    """At most MOST_PARTITIONS, none of Kafka's own topics; brokers with a listener for this security protocol."""
     leaders: dict[TopicPartition, str] = {}
     for lane, leader in recording.spans.holders("leader", _MOST_LOOKED_AT).items():
         tp = _tp(lane)
         if tp is not None and not is_internal(tp.topic) and len(leaders) < MOST_PARTITIONS:
             leaders[tp] = leader
     groups = sorted({lane.rpartition(": ")[0] for lane in recording.spans.holders("assigned", MOST_PARTITIONS)})
-    return Wanted(_addresses(recording), leaders, _in_zookeeper(recording), tuple(groups[:MOST_GROUPS]))
+    return Wanted(_addresses(recording, protocol), leaders, _in_zookeeper(recording), tuple(groups[:MOST_GROUPS]))
 
 
-def _addresses(recording: Recording) -> tuple[str, ...]:
+def _addresses(recording: Recording, protocol: str) -> tuple[str, ...]:
     found = []
     for lane in sorted(recording.spans.holders("broker", MOST_PARTITIONS)):
         number = lane.rpartition(" ")[2]
@@ -34,7 +33,7 @@ def _addresses(recording: Recording) -> tuple[str, ...]:
             endpoints = broker_znodes.decode(int(number), znode.data).endpoints
         except InvalidZnode:
             continue
-        found += [f"{each.host}:{each.port}" for each in endpoints if each.protocol == PLAINTEXT][:1]
+        found += [f"{each.host}:{each.port}" for each in endpoints if each.protocol == protocol][:1]
     return tuple(found)
 
 

@@ -15,6 +15,7 @@ from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.connection.list_offsets import LATEST
 from kafka_zk.clients.connection.waiting import run
 from kafka_zk.recorder.web.asked_groups import AskedGroups
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 INTERVAL_S = 1.0
 TIMEOUT_MS = 1_500
@@ -66,7 +67,9 @@ class Sampler:
         wanted: Callable[[], Wanted],
         take: Callable[[int, Mapping[str, int | None]], object],
         asked: AskedGroups | None = None,
+        security: ClientSecurity = NO_SECURITY,
     ) -> None:
+        self._security = security
         self._reactor = reactor
         self._asked = asked
         self._round = 0
@@ -115,7 +118,7 @@ class Sampler:
             if self._admin is not None:
                 await self._admin.close()
             self._brokers = brokers
-            self._admin = Admin(self._reactor, _config(brokers)) if brokers else None
+            self._admin = Admin(self._reactor, _config(brokers, self._security)) if brokers else None
         return self._admin
 
 
@@ -170,8 +173,9 @@ async def _committed(admin: Admin, wanted: Wanted) -> dict[tuple[str, TopicParti
     return found
 
 
-def _config(brokers: tuple[str, ...]) -> ClientConfig:
+def _config(brokers: tuple[str, ...], security: ClientSecurity) -> ClientConfig:
     return ClientConfig(
         bootstrap_servers=brokers, client_id="kafka-zk-web", request_timeout_ms=TIMEOUT_MS,
         socket_connection_setup_timeout_ms=TIMEOUT_MS, default_api_timeout_ms=TIMEOUT_MS, metadata_max_age_ms=10_000,
+        security=security,
     )  # fmt: skip

@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -23,6 +24,7 @@ from kafka_zk.recorder.web.sampler import MOST_GROUPS, Sampler
 from kafka_zk.recorder.web.server import LOOPBACK, Break, WebServer
 from kafka_zk.recorder.web.sources import Source, Traces
 from kafka_zk.recorder.web.watch_table import Watches, WatchTable
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 _log = Logger()
 
@@ -39,6 +41,7 @@ class Cluster:
     ``broker_ids``: those of a cluster of ``kafka-zk up``, dead or alive. ``break_broker``: None where it cannot be.
     ``in_lesson``: the page begins at the beginning, and shows what its reader has come to. ``watch_table``: who can be
     asked who watches what, where nobody traces that. ``heartbeats``: who can be asked which sessions are silent.
+    ``security``: how brokers are asked for figures.
     """
 
     source: Source
@@ -48,6 +51,7 @@ class Cluster:
     in_lesson: bool = False
     watch_table: WatchTable | None = None
     heartbeats: Heartbeats | None = None
+    security: ClientSecurity = NO_SECURITY
 
 
 class WebService:
@@ -84,7 +88,9 @@ class WebService:
             self._recorder.start()
             asked = AskedGroups(self._recorder.take, MOST_GROUPS) if self._cluster.traces is None else None
             samples = self._recording.samples
-            self._sampler = Sampler(reactor, lambda: to_ask(self._recording), samples.add, asked)
+            security = self._cluster.security
+            wanted = partial(to_ask, self._recording, security.protocol)
+            self._sampler = Sampler(reactor, wanted, samples.add, asked, security)
             self._sampler.start()
             self._every(reactor, self._server.tell_news)
             if (table := self._cluster.watch_table) is not None:

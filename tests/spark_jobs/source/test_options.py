@@ -100,7 +100,7 @@ def test_an_option_that_nobody_reads_is_refused_with_the_nearest_name(name: str,
         ({"minPartitions": "0"}, "at least 1"),
         ({"failOnDataLoss": "maybe"}, "neither true nor false"),
         ({"kafka.auto.offset.reset": "earliest"}, "startingOffsets says where"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "kafka.sasl.mechanism"),
         ({"subscribe": None, "subscribePattern": "("}, "subscribePattern"),
     ],
 )

@@ -38,7 +38,7 @@ def test_the_variable_is_read_alike() -> None:
 @pytest.mark.parametrize("command", [_one, _other])
 @pytest.mark.parametrize(
     ("given", "complaint"),
-    [("h", "'h' is not host:port"), ("SSL://h:1", "'SSL://h:1' needs TLS or SASL"), (",", "at least one host:port")],
+    [("h", "'h' is not host:port"), ("SSL://h:1", "'SSL://h:1' contradicts"), (",", "at least one host:port")],
 )
 def test_what_cannot_be_used_is_refused_at_the_start(command: click.Command, given: str, complaint: str) -> None:
     """As a mistake on the command line, with exit code 2."""

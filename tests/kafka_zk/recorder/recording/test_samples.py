@@ -28,6 +28,8 @@ from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transacti
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BROKER = b'{"version":4,"host":"h","port":%d,"endpoints":["PLAINTEXT://h:%d"],"timestamp":"1","jmx_port":-1,'
 BROKER += b'"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"}}'
+SECURED = b'{"version":5,"host":null,"port":-1,"endpoints":["TLS://s:93"],"timestamp":"1","jmx_port":-1,'
+SECURED += b'"features":{},"listener_security_protocol_map":{"TLS":"SSL"}}'
 STATE = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}'
 
 
@@ -136,9 +138,9 @@ def test_sums_of_which_a_part_is_unknown_are_unknown() -> None:
 
 
 def test_what_is_asked_is_what_the_recording_knows() -> None:
-    """Not Kafka's own topics, and nothing of brokers without a plain listener."""
+    """Not Kafka's own topics, and nothing of brokers without a listener of the wanted protocol."""
     created = {
-        "/brokers/ids/1": BROKER % (91, 91), "/brokers/ids/2": b"no json",
+        "/brokers/ids/1": BROKER % (91, 91), "/brokers/ids/2": b"no json", "/brokers/ids/3": SECURED,
         "/brokers/topics/t/partitions/0/state": STATE, "/brokers/topics/__own/partitions/0/state": STATE,
         "/consumers/g/owners/t/0": b"anna-0", "/consumers/g/offsets/t/0": b"12",
     }  # fmt: skip
@@ -146,6 +148,7 @@ def test_what_is_asked_is_what_the_recording_knows() -> None:
     for zxid, (path, data) in enumerate(created.items(), 1):
         recording.add([], [Transaction(zxid, zxid, 7, (Created(path, data, ephemeral=False),))])
     assert to_ask(recording) == Wanted(("h:91",), {T0: "broker 1"}, {("g", T0): 12}, ())
+    assert to_ask(recording, "SSL").brokers == ("s:93",)
 
 
 class Cluster:

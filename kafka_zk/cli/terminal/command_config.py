@@ -1,0 +1,66 @@
+"""``--command-config FILE``: how a command secures its connections to brokers, as Kafka's tools take it.
+
+The file is a client's ``.properties``; of its keys those of security count, in Java's or librdkafka's spelling
+(docs/security.md). Others are left to the program that they are for.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from kafka_zk.security.client_security import ClientSecurity
+
+VARIABLE = "KAFKA_ZK_COMMAND_CONFIG"
+_SECURITY = "kafka_zk.command_config"
+_KEYS = "kafka_zk.command_config.keys"
+
+
+def _remember(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
+    if path is None:
+        return
+    from kafka_zk.cli.terminal.errors import CommandFailed
+    from kafka_zk.cli.terminal.properties import read_properties
+    from kafka_zk.security.client_keys import client_security, security_keys
+    from kafka_zk.security.errors import InvalidSecurity
+
+    try:
+        keys = security_keys(read_properties(path))
+        context.meta[_SECURITY] = client_security(keys)
+    except InvalidSecurity as error:
+        raise CommandFailed(f"{path}: {error}") from None
+    context.meta[_KEYS] = keys
+
+
+# Eager: the addresses of brokers are checked against its security protocol.
+command_config_option = click.option(
+    "--command-config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar=VARIABLE,
+    show_envvar=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_remember,
+    help="Properties file for secured brokers: security.protocol=SASL_SSL and so on.",
+)
+
+
+def command_security() -> "ClientSecurity":
+    """The security of the current command. Asked for on the command's own thread."""
+    from kafka_zk.security.client_security import NO_SECURITY
+
+    context = click.get_current_context(silent=True)
+    return NO_SECURITY if context is None else context.meta.get(_SECURITY, NO_SECURITY)
+
+
+def secured() -> dict[str, Any]:
+    """The same as an option of a client; empty without a file, so that single keys may be given instead."""
+    context = click.get_current_context(silent=True)
+    return {"security": context.meta[_SECURITY]} if context is not None and _SECURITY in context.meta else {}
+
+
+def security_properties() -> dict[str, str]:
+    """The keys of security themselves, for Spark's options; there are secrets among them."""
+    context = click.get_current_context(silent=True)
+    return {} if context is None else dict(context.meta.get(_KEYS, {}))
