@@ -7,8 +7,8 @@ in order, so those behind it are late as well. Tests: tests/kafka_zk/network/tes
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cache, lru_cache
-from typing import Any, NamedTuple, Protocol
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.error import ConnectionClosed, ConnectionDone
@@ -28,6 +28,10 @@ from kafka_zk.protocol.frame import FrameDecoder
 from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.protocol.request import correlation_id_of, request_header, response_body_position
 from kafka_zk.protocol.response_limits import max_response_bytes
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity, SaslSettings
+
+if TYPE_CHECKING:
+    from kafka_zk.network.sasl_authentication import SaslAuthentication
 
 REQUEST_TIMEOUT_S = 30.0
 _Versions = Mapping[int, tuple[int, int]]
@@ -70,6 +74,7 @@ class KafkaConnection(TwistedProtocol):
         self._unwanted = False  # nobody waits for it any more
         self._end_reason: Exception | None = None
         self._disconnected: list[Deferred[None]] = []
+        self._authentication: SaslAuthentication | None = None
 
     @property
     def connected_to_broker(self) -> bool:
@@ -85,6 +90,7 @@ class KafkaConnection(TwistedProtocol):
         transport.setTcpNoDelay(True)
         transport.setTcpKeepAlive(True)
         transport.receive_into(self._decoder, self._received)
+        self._write_frame: Callable[[Sequence[Part]], None] = transport.write_frame
         if self._unwanted:
             transport.loseConnection()
         self.made.callback(None)
@@ -163,11 +169,32 @@ class KafkaConnection(TwistedProtocol):
             elif self._timer.getTime() > deadline_s:
                 self._timer.reset(timeout_s)
         parts: list[Part] = [request_header(api_key, version, correlation_id, self.client_id), *body_parts]
-        transport: Any = self.transport
-        transport.write_frame(parts)
+        self._write_frame(parts)
         if not expect_response:
             answer.callback(memoryview(b""))
         return answer
+
+    def hold_requests(self) -> None:
+        """From now on keep what is to be sent until ``release_requests``."""
+        self._held: list[Sequence[Part]] = []
+        self._write_frame = self._held.append
+
+    def release_requests(self) -> None:
+        """Send what was held, in order."""
+        transport: Any = self.transport
+        self._write_frame = transport.write_frame
+        held, self._held = self._held, []
+        for parts in held:
+            transport.write_frame(parts)
+
+    def request_past_hold(self, api_key: int, fields: Mapping[str, Any]) -> "Deferred[codec.Message]":
+        """As ``request``, sent at once even while requests are held."""
+        transport: Any = self.transport
+        usual, self._write_frame = self._write_frame, transport.write_frame
+        try:
+            return self.request(api_key, fields)
+        finally:
+            self._write_frame = usual
 
     def _check_deadlines(self) -> None:
         self._timer = None
@@ -177,14 +204,14 @@ class KafkaConnection(TwistedProtocol):
         if wait_s > 0:
             self._timer = self._clock.callLater(wait_s, self._check_deadlines)
         else:
-            self._end(RequestTimedOut("the broker did not answer in time"))
+            self.end(RequestTimedOut("the broker did not answer in time"))
 
     def dataReceived(self, data: bytes | memoryview) -> None:
         try:
             for frame in self._decoder.feed(data):
                 self._take(frame)
         except ProtocolError as error:
-            self._end(error)
+            self.end(error)
 
     def _received(self, count: int) -> None:
         frame = self._decoder.filled(count)
@@ -192,7 +219,7 @@ class KafkaConnection(TwistedProtocol):
             try:
                 self._take(frame)
             except ProtocolError as error:
-                self._end(error)
+                self.end(error)
 
     def _take(self, frame: memoryview) -> None:
         correlation_id = correlation_id_of(frame)
@@ -208,8 +235,9 @@ class KafkaConnection(TwistedProtocol):
             raise
         waiting.answer.callback(body)
 
-    def _end(self, reason: Exception) -> None:
-        if self._end_reason is None:
+    def end(self, reason: Exception) -> None:
+        """Abort the connection: what waits fails with ``reason``."""
+        if self._end_reason is None and self.lost is None:
             self._end_reason = reason
             _log.info("connection to {peer} closed: {reason}", peer=self._peer, reason=str(reason))
             transport: Any = self.transport
@@ -247,6 +275,8 @@ class KafkaConnection(TwistedProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._authentication is not None:
+            self._authentication.stop()
         self._decoder.close()  # who holds on to the connection need not hold a part of a response
         waiting, self._waiting = self._waiting, {}
         for one in waiting.values():
@@ -270,6 +300,13 @@ class KafkaConnection(TwistedProtocol):
         if error_code != ErrorCode.NONE:
             raise ApiError(ErrorCode.of(error_code))
         self.versions = dict(offered)
+
+    async def authenticate(self, settings: SaslSettings) -> None:
+        """Log in, and again before each session ends. Raises: as ``SaslAuthentication``."""
+        from kafka_zk.network.sasl_authentication import SaslAuthentication  # most clusters have no SASL
+
+        self._authentication = SaslAuthentication(self._clock, self, settings)
+        await self._authentication.authenticate()
 
     async def _api_versions(self, version: int) -> tuple[int, _Versions]:
         frame = await self.send_raw(ApiKey.API_VERSIONS, version, [_api_versions_request(version)])
@@ -328,25 +365,33 @@ def connect(
     *,
     request_timeout_s: float = REQUEST_TIMEOUT_S,
     negotiate: bool = True,
+    security: ClientSecurity = NO_SECURITY,
     connector: Connector = FrameConnector,
 ) -> "Deferred[KafkaConnection]":
     """A connection to ``host:port``, its versions negotiated.
 
-    ``timeout_s`` is for connecting, by ``connector``. Without ``negotiate`` every request needs its version (old
-    brokers, tests).
-    Fails with: twisted's ConnectError, ConnectionClosed, RequestTimedOut, ApiError.
+    ``timeout_s`` is for connecting, by ``connector`` unless ``security`` has TLS. Without ``negotiate`` every request
+    needs its version (old brokers, tests), and there is no SASL.
+    Fails with: twisted's ConnectError, ConnectionClosed, RequestTimedOut, ApiError; with ``security`` also
+        AuthenticationFailed, TokenUnavailable, InvalidSecurity.
     """
+    if security.tls is not None:
+        from kafka_zk.network.tls_transport import TlsConnector  # only now: it loads OpenSSL
+
+        connector = partial(TlsConnector, security.tls)
     connection = KafkaConnection(reactor, client_id, request_timeout_s)
     factory = _ConnectionFactory(connection)
     connector(host, port, factory, timeout_s, None, reactor).connect()
-    return Deferred.fromCoroutine(_set_up(connection, negotiate))
+    return Deferred.fromCoroutine(_set_up(connection, negotiate, security.sasl))
 
 
-async def _set_up(connection: KafkaConnection, negotiate: bool) -> KafkaConnection:
+async def _set_up(connection: KafkaConnection, negotiate: bool, sasl: SaslSettings | None) -> KafkaConnection:
     try:
         await connection.made
         if negotiate:
             await connection.negotiate()
+            if sasl is not None:
+                await connection.authenticate(sasl)
     except BaseException:
         connection.abandon()
         raise

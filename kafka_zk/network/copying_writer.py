@@ -80,6 +80,7 @@ class CopyingFrameWriter:
     def stopProducing(self) -> None:
         self.on_drained = None
 
-    def finish(self) -> None:
-        """The connection shall be closed: a registered producer would keep it open."""
+    def loseConnection(self) -> None:
+        """Close the connection when what is written has left: a registered producer would keep it open."""
         self._transport.unregisterProducer()
+        self._transport.loseConnection()

@@ -14,8 +14,9 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
-from kafka_zk.network.connection import BrokerConnection, ConnectionSettings
+from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.network.connection_quotas import ConnectionQuotas
+from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.transport import FramePort
 
 _log = Logger()

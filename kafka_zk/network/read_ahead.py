@@ -33,7 +33,7 @@ class ReadAhead:
             part
             for part in parts
             if not isinstance(part, bytes | bytearray | memoryview)
-            and not getattr(part, "in_active_segment", False)
+            and not part.in_active_segment
             and not is_in_page_cache(part)
         ]
         if not cold:

@@ -27,10 +27,11 @@ _PER_REQUEST = frozenset(
         ApiKey.ALLOCATE_PRODUCER_IDS, ApiKey.WRITE_TXN_MARKERS, ApiKey.ADD_PARTITIONS_TO_TXN,
         ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.LIST_OFFSETS, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID,
         ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN, ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE,
     )
 )  # fmt: skip
 """APIs that answer only what the request names, among them all that brokers ask each other but Fetch and
-ControlledShutdown."""
+ControlledShutdown, and those of a peer that is not known yet."""
 
 _INT32 = struct.Struct(">i")
 _FETCH_MAX_BYTES_SINCE = 3

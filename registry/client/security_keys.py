@@ -13,9 +13,9 @@ Source: ZkConfigs.java@3.9, JaasUtils.java@3.9; ZooKeeper's ClientX509Util and Z
 from collections.abc import Mapping
 from pathlib import Path
 
-from kafka_zk.registry.client import jaas
 from kafka_zk.registry.client.errors import InvalidSecurity
 from kafka_zk.registry.client.security import Credentials, Security, Tls
+from kafka_zk.security import jaas
 
 SET_ACL = "zookeeper.set.acl"
 JAAS_FILE = "java.security.auth.login.config"
@@ -102,13 +102,14 @@ def _sasl(properties: Mapping[str, str]) -> Credentials | None:
     section = properties.get(SASL_SECTION) or "Client"
     where = f"{JAAS_FILE}={location}"
     try:
-        module = jaas.parse(Path(location).read_text(encoding="utf-8")).get(section)
+        modules = jaas.parse_file(Path(location).read_text(encoding="utf-8")).get(section, ())
     except OSError as error:
         raise InvalidSecurity(f"{where}: {error.strerror}") from None
     except (jaas.InvalidJaas, UnicodeDecodeError) as error:
         raise InvalidSecurity(f"{where}: not a JAAS login file: {error}") from None
-    if module is None:  # a file for other logins, as Kafka takes it too
+    if not modules:  # a file for other logins, as Kafka takes it too
         return None
+    module = modules[0]
     if module.name != DIGEST_LOGIN_MODULE:
         raise InvalidSecurity(
             f"{where}: {section} has {module.name}; allowed is {DIGEST_LOGIN_MODULE} (Kerberos is not built)"

@@ -34,6 +34,10 @@ class EndPoint(NamedTuple):
     host: str
     port: int
 
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.host, self.port
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
@@ -67,6 +71,12 @@ class BrokerInfo:
     def endpoint(self, listener_name: str) -> EndPoint | None:
         """The endpoint of that listener, None when the broker has no such listener."""
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener_name), None)
+
+    def address(self, protocol: str = "PLAINTEXT") -> tuple[str, int] | None:
+        """Host and port of the first listener with this security protocol, None when the broker has none."""
+        if protocol == "PLAINTEXT":
+            return None if self.host is None else (self.host, self.port)
+        return next((each.address for each in self.endpoints if each.protocol == protocol), None)
 
 
 def broker_path(broker_id: int) -> str:

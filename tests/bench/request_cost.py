@@ -41,8 +41,8 @@ from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
 from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.broker.process.transaction_verifications import verify_transactions
 from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
-from kafka_zk.network.connection import ConnectionSettings
 from kafka_zk.network.connection_quotas import ConnectionQuotas
+from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.listener import Listener, ListenerSettings
 from kafka_zk.network.reactor import BrokerReactor
 from kafka_zk.network.read_ahead import ReadAhead

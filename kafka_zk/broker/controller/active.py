@@ -6,13 +6,10 @@ it, so nothing of an old reign can leak into a new one.
 Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 """
 
-import uuid
-from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from twisted.logger import Logger
 
@@ -24,7 +21,7 @@ from kafka_zk.broker.controller.alter_partition import Proposal
 from kafka_zk.broker.controller.broker_changes import BrokerChanges
 from kafka_zk.broker.controller.channels import Channels, Connect
 from kafka_zk.broker.controller.config import ControllerConfig
-from kafka_zk.broker.controller.context import Context, Replica, ReplicaAssignment
+from kafka_zk.broker.controller.context import Context, Replica
 from kafka_zk.broker.controller.control_requests import (
     Answer,
     ControlRequest,
@@ -34,9 +31,8 @@ from kafka_zk.broker.controller.control_requests import (
 )
 from kafka_zk.broker.controller.deletions import Deletions
 from kafka_zk.broker.controller.effects import Send, SendUpdateMetadata
-from kafka_zk.broker.controller.feature_updates import FeatureUpdate, apply_updates
 from kafka_zk.broker.controller.isr_changes import IsrChanges, Outcome
-from kafka_zk.broker.controller.leader_elections import ElectionOutcome, LeaderElections
+from kafka_zk.broker.controller.leader_elections import LeaderElections
 from kafka_zk.broker.controller.reassignments import Reassignments
 from kafka_zk.broker.controller.reporter import ControllerReporter
 from kafka_zk.broker.controller.request_batch import RequestBatch, Step
@@ -46,12 +42,9 @@ from kafka_zk.broker.controller.store import ControllerStore
 from kafka_zk.broker.controller.topic_changes import TopicChanges
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN, WATCH_COST
 from kafka_zk.network.periodic import Periodic
-from kafka_zk.protocol import uuids
-from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry import producer_ids
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client.client import RegistryClient
-from kafka_zk.registry.client.errors import InvalidZnode, RegistryError, TooManyProducerIds
+from kafka_zk.registry.client.errors import InvalidZnode, RegistryError
 from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher, Watcher
 from kafka_zk.registry.controller import ControllerRegistry, Elected
 from kafka_zk.registry.features import read_features, write_operation
@@ -71,13 +64,6 @@ RETRY_INTERVAL_S = 10
 Work = Callable[[], Coroutine[Any, Any, object]]
 
 
-class PartitionKey(NamedTuple):
-    """A partition as a request names it: by the name of its topic or by its id."""
-
-    topic: str | uuid.UUID
-    partition: int
-
-
 class Put(Protocol):
     """Puts an event (its name and what to do) into the controller's queue."""
 
@@ -86,7 +72,7 @@ class Put(Protocol):
 
 
 class ActiveController:
-    """One reign. ``take_over`` once, then the queue's events; ``end`` when it is over.
+    """One reign. ``take_over`` once, then the queue's events and ``operations``; ``end`` when it is over.
 
     Args:
         put: puts an event of this reign into the queue, see ``Put``.
@@ -108,7 +94,7 @@ class ActiveController:
         self.context = Context(elected.epoch, elected.epoch_zk_version)
         self.store = ControllerStore(client, clock, registry, elected.epoch_zk_version)
         self.channels = Channels(clock, connect, self._answered, reporter.not_sent, config.versions)
-        self._client = client
+        self.client = client
         self._clock = clock
         self._retry = Periodic(clock, RETRY_INTERVAL_S * 1000, self._retry_due)
         self._put = put
@@ -129,7 +115,7 @@ class ActiveController:
             self.context, self.store, self._changes, reporter, config.delete_topic_enable, self._turns
         )
         self._isr_changes = IsrChanges(self.context, self.store, self._changes, reporter, self._turns)
-        self._elections = LeaderElections(
+        self.elections = LeaderElections(
             self.context,
             self.store,
             self._changes,
@@ -142,11 +128,11 @@ class ActiveController:
         if config.auto_leader_rebalance_enable:
             self._balance_due = clock.callLater(BALANCE_AFTER_S, self._balance)
         self._topics = TopicChanges(self.context, self.store, self._changes, reporter, random, self._turns)
-        self._reassignments = Reassignments(
+        self.reassignments = Reassignments(
             self.context, self.store, self._changes, self._deletions, reporter, self._turns
         )
-        self._brokers = BrokerChanges(
-            broker_id, self.context, self.store, self._changes, self._deletions, self._reassignments, self.channels,
+        self.brokers = BrokerChanges(
+            broker_id, self.context, self.store, self._changes, self._deletions, self.reassignments, self.channels,
             reporter,
         )  # fmt: skip
         self._topic_registry = TopicRegistry(client, source)
@@ -162,26 +148,25 @@ class ActiveController:
         await self._enable_features()
         self._watch()
         await self._delete_notifications()
-        await self._brokers.load()
+        await self.brokers.load()
         await self._topics.load()
-        self._brokers.open_channels()
+        self.brokers.open_channels()
         await self._deletions.load()
         await self._changes.send([SendUpdateMetadata(None)])
         online, offline = await self._initialized_replicas()
-        self._batch.holds_updates = True
-        elected = {**await self._changes.elect_waiting(), **await self._changes.elect_returned()}
-        self._batch.holds_updates = False
-        await self._brokers.leaders_lead(elected)
+        with self._batch.updates_held():
+            elected = {**await self._changes.elect_waiting(), **await self._changes.elect_returned()}
+        await self.brokers.leaders_lead(elected)
         shrunk = await self._changes.move_replicas(offline, ReplicaState.OFFLINE)
         untold = [replica for replica in online if replica.partition not in elected]
         everything = SendUpdateMetadata(None, self.context.partitions_with_leadership())
         online_again = await self._changes.move_replicas(untold, ReplicaState.ONLINE)
         await self._changes.send([*shrunk, *online_again, everything])
-        await self._brokers.forget_unclean_starts()
+        await self.brokers.forget_unclean_starts()
         await self._watch_assignments(self.context.topics)
-        await self._reassignments.resume_all()
+        await self.reassignments.resume_all()
         await self._deletions.run()
-        await self._elections.ordered()
+        await self.elections.ordered()
 
     def end(self) -> None:
         """Nothing is watched, written or sent any more; whatever still runs fails with ControllerMoved."""
@@ -197,90 +182,15 @@ class ActiveController:
         self._watchers.clear()
         self._assignment_watchers.clear()
 
-    async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
-        """See BrokerChanges."""
-        return await self._brokers.controlled_shutdown(broker_id, broker_epoch)
-
-    async def alter_partitions(
-        self, broker_id: int, broker_epoch: int, proposals: Mapping[PartitionKey, Proposal]
-    ) -> dict[PartitionKey, Outcome]:
-        """See IsrChanges. A topic id that no topic has is answered for by itself."""
-        names = self._names_of({key.topic for key in proposals if isinstance(key.topic, uuid.UUID)})
-        tps = {
-            key: TopicPartition(key.topic if isinstance(key.topic, str) else names[key.topic], key.partition)
-            for key in proposals
-            if isinstance(key.topic, str) or key.topic in names
-        }
-        outcomes = await self._isr_changes.alter(
-            broker_id, broker_epoch, {tp: proposals[key] for key, tp in tps.items()}
-        )
+    async def alter_isrs(
+        self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal]
+    ) -> dict[TopicPartition, Outcome]:
+        """See ``IsrChanges.alter``; moves of partitions that an ISR now allows go on."""
+        outcomes = await self._isr_changes.alter(broker_id, broker_epoch, proposals)
         moving = [tp for tp in outcomes if self.context.assignment(tp).is_being_reassigned]
         if moving:  # the leader need not wait for what follows
-            self._put("reassignment", lambda: self._reassignments.go_on(moving))
-        return {key: outcomes[tps[key]] if key in tps else ErrorCode.UNKNOWN_TOPIC_ID for key in proposals}
-
-    def _names_of(self, topic_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
-        """The names of topics by their ids; to parse the ids of thousands of topics would take longer than the rest. An
-        id that two topics share (a copied znode) is neither's."""
-        asked = {uuids.to_text(topic_id): topic_id for topic_id in topic_ids}
-        known = self.context.topic_ids
-        named = [(asked[text], name) for name, text in known.items() if text in asked]
-        if len({topic_id for topic_id, _ in named}) < len(asked):  # unknown, or stored in another form than Kafka's
-            named = [(uuids.from_text(text), name) for name, text in known.items()]
-        names = dict(named)
-        if len(names) < len(named):
-            counts = Counter(topic_id for topic_id, _ in named)
-            names = {topic_id: name for topic_id, name in names.items() if counts[topic_id] == 1}
-        return names
-
-    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
-        """The next block, for a broker that is registered so. Raises ApiError."""
-        broker = self.context.brokers.get(broker_id)
-        if broker is None:
-            raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED)
-        if broker.epoch != broker_epoch:
-            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
-        try:
-            return await self.store.repeated(lambda: producer_ids.allocate_block(self._client, broker_id))
-        except (InvalidZnode, TooManyProducerIds) as error:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
-
-    async def update_features(
-        self, updates: Collection[FeatureUpdate], *, validate_only: bool
-    ) -> dict[str, ApiError | None]:
-        """Change what is finalized; the error of each update by feature. Raises ApiError."""
-        try:
-            present = await self.store.repeated(lambda: read_features(self._client))
-        except InvalidZnode as error:
-            raise ApiError(ErrorCode.FEATURE_UPDATE_FAILED, str(error)) from None
-        known = FinalizedFeatures() if present is None else present[0]
-        target, outcomes = apply_updates(updates, known.features)
-        operation = write_operation(present, replace(known, features=target))
-        if operation is None or target == known.features or validate_only:
-            return outcomes
-        (written,) = await self.store.write([operation])
-        if isinstance(written, RegistryError):
-            failed = ApiError(ErrorCode.FEATURE_UPDATE_FAILED)
-            return {feature: error or failed for feature, error in outcomes.items()}
+            self._put("reassignment", lambda: self.reassignments.go_on(moving))
         return outcomes
-
-    async def elect_leaders(
-        self, tps: Collection[TopicPartition], *, unclean: bool
-    ) -> dict[TopicPartition, ElectionOutcome]:
-        """See LeaderElections."""
-        return await self._elections.elect(tps, unclean=unclean)
-
-    async def alter_reassignments(
-        self, targets: Mapping[TopicPartition, Sequence[int] | None]
-    ) -> dict[TopicPartition, ApiError | None]:
-        """See Reassignments."""
-        return await self._reassignments.alter(targets)
-
-    async def list_reassignments(
-        self, tps: Collection[TopicPartition] | None
-    ) -> dict[TopicPartition, ReplicaAssignment]:
-        """See Reassignments."""
-        return self._reassignments.listed(tps)
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
         """The configuration changed, the default or a topic's: what has no leader may have one now."""
@@ -304,7 +214,7 @@ class ActiveController:
     async def _enable_features(self) -> None:
         """As Kafka 3.3 and later do: enabled, keeping what is finalized."""
         try:
-            present = await self.store.repeated(lambda: read_features(self._client))
+            present = await self.store.repeated(lambda: read_features(self.client))
         except InvalidZnode as error:
             _log.error("left as it is: {error}", error=error)
             return
@@ -323,14 +233,14 @@ class ActiveController:
 
     def _watch(self) -> None:
         """Before anything is read, so that no change is missed; the events wait until the failover is done."""
-        topics, client = self._topic_registry, self._client
+        topics, client = self._topic_registry, self.client
         brokers = BrokerRegistry(client, None, self._source)
         self._watchers = [
-            brokers.watch(lambda _: self._put("broker change", self._brokers.changed, once=True)),
+            brokers.watch(lambda _: self._put("broker change", self.brokers.changed, once=True)),
             topics.watch_names(lambda _: self._put("topic change", self._names_changed, once=True)),
             topics.watch_deletions(lambda _: self._put("topic deletion", self._deletions.ordered, once=True)),
-            self._watch_order(admin.REASSIGN_PARTITIONS, "reassignment ordered", self._reassignments.ordered),
-            self._watch_order(admin.PREFERRED_REPLICA_ELECTION, "preferred election", self._elections.ordered),
+            self._watch_order(admin.REASSIGN_PARTITIONS, "reassignment ordered", self.reassignments.ordered),
+            self._watch_order(admin.PREFERRED_REPLICA_ELECTION, "preferred election", self.elections.ordered),
             ChildrenWatcher(
                 client,
                 isr.ISR_CHANGES,
@@ -340,7 +250,7 @@ class ActiveController:
             ChildrenWatcher(
                 client,
                 isr.LOG_DIR_EVENTS,
-                lambda names: self._put("log dir event", self._brokers.log_dir_events, once=True) if names else None,
+                lambda names: self._put("log dir event", self.brokers.log_dir_events, once=True) if names else None,
                 self._source,
             ),
         ]
@@ -348,7 +258,7 @@ class ActiveController:
     def _watch_order(self, path: str, name: str, work: Work) -> Watcher:
         """One that an administrator gives by making this znode."""
         return DataWatcher(
-            self._client, path, lambda _, stat: self._put(name, work, once=True) if stat else None, self._source
+            self.client, path, lambda _, stat: self._put(name, work, once=True) if stat else None, self._source
         )
 
     async def _watch_assignments(self, topics: Iterable[str]) -> None:
@@ -374,11 +284,11 @@ class ActiveController:
         await self._watch_assignments(topics)
 
     async def _isrs_notified(self) -> None:
-        await self._reassignments.go_on(await self._isr_changes.notified())
+        await self.reassignments.go_on(await self._isr_changes.notified())
 
     def _balance(self) -> None:
         self._balance_due = self._clock.callLater(self._balance_interval_s, self._balance)
-        self._put("balance of leaders", self._elections.balance, once=True)
+        self._put("balance of leaders", self.elections.balance, once=True)
 
     def _retry_due(self) -> None:
         """Nobody watches a partition's state, or why a broker refused to delete a replica: what was wrong may have been
@@ -416,7 +326,7 @@ class ActiveController:
         if isinstance(request, LeaderAndIsrRequest):
             self._put(
                 f"LeaderAndIsr answered by {broker_id}",
-                lambda: self._brokers.leader_and_isr_answered(broker_id, request.sender.broker_epoch, answer),
+                lambda: self.brokers.leader_and_isr_answered(broker_id, request.sender.broker_epoch, answer),
             )
         elif isinstance(request, StopReplicaRequest):
             self._put(

@@ -19,7 +19,7 @@ Tests: tests/kafka_zk/broker/controller/test_loop.py.
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple, TypeVar
@@ -33,14 +33,11 @@ from kafka_zk.base.randomness import SYSTEM_RANDOM
 from kafka_zk.base.turns import Turns
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import events
-from kafka_zk.broker.controller.active import ActiveController, PartitionKey, Work
-from kafka_zk.broker.controller.alter_partition import Proposal
+from kafka_zk.broker.controller.active import ActiveController, Work
 from kafka_zk.broker.controller.channels import Connect
 from kafka_zk.broker.controller.config import ControllerConfig
-from kafka_zk.broker.controller.context import Context, ReplicaAssignment
-from kafka_zk.broker.controller.feature_updates import FeatureUpdate
-from kafka_zk.broker.controller.isr_changes import Outcome
-from kafka_zk.broker.controller.leader_elections import ElectionOutcome
+from kafka_zk.broker.controller.context import Context
+from kafka_zk.broker.controller.operations import ControlledShutdown, ControllerOperation
 from kafka_zk.broker.controller.reporter import ControllerReporter
 from kafka_zk.broker.controller.turns import EVENT_COST
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -203,61 +200,10 @@ class Controller:
         Raises: ApiError with NOT_CONTROLLER, STALE_BROKER_EPOCH or BROKER_NOT_AVAILABLE.
         """
         reign = self._reign
-        left = await self._ask(
-            f"controlled shutdown of {broker_id}", lambda reign: reign.controlled_shutdown(broker_id, broker_epoch)
-        )
+        left = await self.carry_out(ControlledShutdown(broker_id, broker_epoch))
         assert reign is not None  # else it would not have been asked
         await reign.channels.told(TOLD_WITHIN_S)
         return left
-
-    async def alter_partitions(
-        self, broker_id: int, broker_epoch: int, proposals: Mapping[PartitionKey, Proposal]
-    ) -> dict[PartitionKey, Outcome]:
-        """A leader proposes ISRs: what each became. Raises: ApiError with NOT_CONTROLLER or STALE_BROKER_EPOCH."""
-        return await self._ask(
-            f"AlterPartition of {broker_id}", lambda reign: reign.alter_partitions(broker_id, broker_epoch, proposals)
-        )
-
-    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
-        """A block of producer ids for this broker alone.
-
-        Raises: ApiError with NOT_CONTROLLER, BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH or UNKNOWN_SERVER_ERROR.
-        """
-        return await self._ask(
-            f"AllocateProducerIds of {broker_id}", lambda reign: reign.allocate_producer_ids(broker_id, broker_epoch)
-        )
-
-    async def update_features(
-        self, updates: Collection[FeatureUpdate], *, validate_only: bool
-    ) -> dict[str, ApiError | None]:
-        """An administrator changes the finalized features; the error of each update. Raises: ApiError."""
-        return await self._ask(
-            "UpdateFeatures", lambda reign: reign.update_features(updates, validate_only=validate_only)
-        )
-
-    async def elect_leaders(
-        self, tps: Collection[TopicPartition], *, unclean: bool
-    ) -> dict[TopicPartition, ElectionOutcome]:
-        """An administrator wants the preferred leaders, or (``unclean``) any live ones where the whole ISR is gone.
-
-        Raises: ApiError(NOT_CONTROLLER).
-        """
-        return await self._ask("ElectLeaders", lambda reign: reign.elect_leaders(tps, unclean=unclean))
-
-    async def alter_reassignments(
-        self, targets: Mapping[TopicPartition, Sequence[int] | None]
-    ) -> dict[TopicPartition, ApiError | None]:
-        """An administrator moves partitions to other replicas; None as target: the present move is taken back.
-
-        None as outcome: it is under way. Raises: ApiError(NOT_CONTROLLER).
-        """
-        return await self._ask("AlterPartitionReassignments", lambda reign: reign.alter_reassignments(targets))
-
-    async def list_reassignments(
-        self, tps: Collection[TopicPartition] | None
-    ) -> dict[TopicPartition, ReplicaAssignment]:
-        """Those of these partitions (None: of all) that are being moved. Raises: ApiError(NOT_CONTROLLER)."""
-        return await self._ask("ListPartitionReassignments", lambda reign: reign.list_reassignments(tps))
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
         """``unclean.leader.election.enable`` changed, of a topic or its default, which is given."""
@@ -265,8 +211,8 @@ class Controller:
         if self._reign is not None:
             self._reign.allow_unclean_elections(by_default=by_default)
 
-    async def _ask(self, name: str, work: Callable[[ActiveController], Awaitable[T]]) -> T:
-        """Have something done in its turn, and its result. Raises what ``work`` raises, if that is an ApiError;
+    async def carry_out(self, operation: ControllerOperation[T]) -> T:
+        """Do what is asked for in its turn, and return its result. Raises: the ApiErrors of the operation;
         ApiError(NOT_CONTROLLER) if this broker is not the controller, or is it no longer when it is done."""
         reign = self._reign
         if reign is None or not self.is_active:
@@ -275,7 +221,7 @@ class Controller:
 
         async def answered() -> None:
             try:
-                result = await work(reign)
+                result = await operation.carry_out(reign)
             except ApiError as error:
                 answer.errback(error)
             except RegistryError:
@@ -290,7 +236,7 @@ class Controller:
         def dropped() -> None:
             answer.errback(ApiError(ErrorCode.NOT_CONTROLLER))
 
-        self._put(_Event(name, answered, reign, dropped))
+        self._put(_Event(operation.name, answered, reign, dropped))
         return await answer
 
     # -- the queue --

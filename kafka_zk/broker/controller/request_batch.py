@@ -9,6 +9,7 @@ Source: AbstractControllerBrokerRequestBatch in ControllerChannelManager.scala@3
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, zip_longest
 from typing import NamedTuple
@@ -58,8 +59,7 @@ class RequestBatch:
         self._stop_replica: dict[int, dict[TopicPartition, bool]] = {}  # broker -> partition -> delete
         self._update_brokers: set[int] = set()
         self._update_partitions: dict[TopicPartition, None] = {}
-        self.holds_updates = False
-        """Whether ``flush`` keeps what belongs to UpdateMetadata for a later one."""
+        self._holds_updates = False
         self._refused: list[Refused] = []
 
     def add(self, effects: Iterable[Send]) -> None:
@@ -100,13 +100,22 @@ class RequestBatch:
             for broker_id, is_new in zip(told, turn, strict=True):
                 if is_new:
                     yield Step(len(is_new), self._leader_and_isr_request(broker_id, dict(is_new)))
-        if not self.holds_updates:
+        if not self._holds_updates:
             update_brokers, self._update_brokers = self._update_brokers, set()
             update_partitions, self._update_partitions = self._update_partitions, {}
             yield from self._update_metadata_requests(self._registered(update_brokers), update_partitions)
         for broker_id in self._registered(stop_replica):
             for deletes in portions(stop_replica[broker_id].items()):
                 yield Step(len(deletes), [(broker_id, self._stop_replica_request(broker_id, dict(deletes)))])
+
+    @contextmanager
+    def updates_held(self) -> Iterator[None]:
+        """Within it ``flush`` keeps what belongs to UpdateMetadata for a later one."""
+        self._holds_updates = True
+        try:
+            yield
+        finally:
+            self._holds_updates = False
 
     def take_refused(self) -> list[Refused]:
         """What was left out of requests since this was asked last."""
@@ -126,7 +135,7 @@ class RequestBatch:
     def _leader_and_isr_request(
         self, broker_id: int, is_new: Mapping[TopicPartition, bool]
     ) -> list[tuple[int, ControlRequest]]:
-        """None if nothing of it can be sent."""
+        """Empty if nothing of it can be sent."""
         context = self._context
         partitions = {
             tp: LeaderAndIsrPartition(context.leadership[tp], context.assignment(tp), is_new[tp])

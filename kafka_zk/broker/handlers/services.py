@@ -1,21 +1,16 @@
 """What a handler may use; the broker builds one and passes it to every handler."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kafka_zk.base.clock import Clock
 from kafka_zk.base.randomness import SYSTEM_RANDOM
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.broker.config.kafka_config import KafkaConfig
-from kafka_zk.broker.controller.active import PartitionKey
-from kafka_zk.broker.controller.alter_partition import Proposal
-from kafka_zk.broker.controller.context import ReplicaAssignment
-from kafka_zk.broker.controller.feature_updates import FeatureUpdate
-from kafka_zk.broker.controller.isr_changes import Outcome
-from kafka_zk.broker.controller.leader_elections import ElectionOutcome
+from kafka_zk.broker.controller.operations import ControllerOperation
 from kafka_zk.broker.group.coordinator import GroupCoordinator
 from kafka_zk.broker.group.offsets_topic import OffsetsTopic
 from kafka_zk.broker.metadata.cache import MetadataCache
@@ -28,11 +23,12 @@ from kafka_zk.broker.security.authorizer import Authorizer
 from kafka_zk.broker.transaction.coordinator import TransactionCoordinator
 from kafka_zk.broker.transaction.state_topic import TransactionStateTopic
 from kafka_zk.network.foreign_peers import ForeignPeers
-from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.controller_epoch import ControllerEpochs
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.topics import TopicRegistry
+
+T = TypeVar("T")
 
 
 class ControllerRole(Protocol):
@@ -45,33 +41,8 @@ class ControllerRole(Protocol):
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Iterable[TopicPartition]:
         """Move leaderships away from a broker that stops; returns those it still has. Raises ApiError."""
 
-    async def alter_partitions(
-        self, broker_id: int, broker_epoch: int, proposals: Mapping[PartitionKey, Proposal]
-    ) -> Mapping[PartitionKey, Outcome]:
-        """What the ISRs that a leader proposes became. Raises ApiError."""
-
-    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
-        """A block of producer ids for a broker alone. Raises ApiError."""
-
-    async def update_features(
-        self, updates: Collection[FeatureUpdate], *, validate_only: bool
-    ) -> Mapping[str, ApiError | None]:
-        """Change the finalized features; the error of each update by feature. Raises ApiError."""
-
-    async def elect_leaders(
-        self, tps: Collection[TopicPartition], *, unclean: bool
-    ) -> Mapping[TopicPartition, ElectionOutcome]:
-        """Leaders that an administrator wants. Raises ApiError."""
-
-    async def alter_reassignments(
-        self, targets: Mapping[TopicPartition, Sequence[int] | None]
-    ) -> Mapping[TopicPartition, ApiError | None]:
-        """Begin moves of partitions, or take them back (None); None: it is under way. Raises ApiError."""
-
-    async def list_reassignments(
-        self, tps: Collection[TopicPartition] | None
-    ) -> Mapping[TopicPartition, ReplicaAssignment]:
-        """Those of these partitions (None: of all) that are being moved. Raises ApiError."""
+    async def carry_out(self, operation: ControllerOperation[T]) -> T:
+        """Do what is asked for in its turn, and return its result. Raises: ApiError."""
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
         """``unclean.leader.election.enable`` changed, of a topic or its default, which is given."""

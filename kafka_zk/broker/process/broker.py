@@ -55,8 +55,8 @@ from kafka_zk.broker.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS
 from kafka_zk.broker.security.authorizer import NoAuthorizer
 from kafka_zk.broker.transaction.state_topic import TransactionStateTopic
 from kafka_zk.network.client import Connect, KafkaConnection, connect
-from kafka_zk.network.connection import ConnectionSettings, Dispatch
 from kafka_zk.network.connection_quotas import ConnectionQuotas, descriptors_for_connections
+from kafka_zk.network.connection_settings import ConnectionSettings, Dispatch
 from kafka_zk.network.listener import Listener, ListenerSettings, OpenPort
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.network.periodic import Periodic

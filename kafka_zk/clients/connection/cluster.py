@@ -14,6 +14,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.config import ClientConfig
 from kafka_zk.clients.connection.connections import Connections
 from kafka_zk.clients.connection.errors import (
+    AuthenticationError,
     BrokerError,
     ClientClosed,
     KafkaTimeoutError,
@@ -86,7 +87,7 @@ class Cluster:
     async def refresh(self) -> ClusterMetadata:
         """Fetch metadata now, or share a fetch that begins after this call.
 
-        Raises: NoBrokersAvailable naming every address that was tried.
+        Raises: NoBrokersAvailable naming every address that was tried; AuthenticationError.
         """
         if self._refreshing:
             waiting: Deferred[ClusterMetadata] = Deferred()
@@ -128,6 +129,9 @@ class Cluster:
             self._update_pending = False  # signs that come from here on are newer than what is fetched now
             try:
                 await self.refresh()
+                return
+            except AuthenticationError as error:  # it would fail again; whoever needs metadata gets the reason
+                _log.error("metadata were not fetched: {error}", error=error)
                 return
             except Exception as error:
                 if self._is_closed():
@@ -246,7 +250,8 @@ class Cluster:
         """Send one request to any broker that answers: known ones in turn, then the bootstrap addresses.
 
         Returns: the first usable answer; the last one if none is.
-        Raises: NoBrokersAvailable when none answered; BrokerError UNSUPPORTED_VERSION; ClientClosed.
+        Raises: NoBrokersAvailable when none answered; AuthenticationError of the first that does not accept us;
+            BrokerError UNSUPPORTED_VERSION; ClientClosed.
         """
         causes: dict[Address, str] = {}
         answers: list[Any] = []
@@ -260,7 +265,7 @@ class Cluster:
                     if usable(answers[-1]):
                         return answers[-1]
                     causes[address] = "no usable answer"
-                except (BrokerError, ClientClosed, CancelledError):
+                except (AuthenticationError, BrokerError, ClientClosed, CancelledError):
                     raise
                 except Exception as error:
                     causes[address] = str(error) or type(error).__name__

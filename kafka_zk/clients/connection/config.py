@@ -12,12 +12,13 @@ from typing import Any, Self
 
 from kafka_zk.base.integers import INT64, PORTS, decimal_integer
 from kafka_zk.clients.connection.errors import ConfigError
+from kafka_zk.security.client_security import KEYS_BY_FIELD, NO_SECURITY, PROTOCOLS, ClientSecurity
+from kafka_zk.security.errors import InvalidSecurity
 
 _INT_MAX = 2**31 - 1
 _ADDRESS = re.compile(
     r"(?:(?P<listener>[0-9a-zA-Z\-%._]*)://)?\[?(?P<host>[0-9a-zA-Z\-%._:]+)\]?:(?P<port>[0-9]+)", re.ASCII
 )
-_SECURE_PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def option(default: Any, minimum: int | None = None, maximum: int = _INT_MAX, choices: tuple[str, ...] = ()) -> Any:
@@ -28,16 +29,18 @@ def option(default: Any, minimum: int | None = None, maximum: int = _INT_MAX, ch
     return field(default=default, metadata={"minimum": minimum, "maximum": maximum, "choices": choices})
 
 
-def parse_bootstrap_servers(servers: str | Iterable[str]) -> tuple[tuple[str, int], ...]:
+def parse_bootstrap_servers(
+    servers: str | Iterable[str], security_protocol: str = "PLAINTEXT"
+) -> tuple[tuple[str, int], ...]:
     """Return (host, port) pairs of ``"h1:9092, PLAINTEXT://h2:9092,[::1]:9092,"`` or of a list of such.
 
-    A listener name in front of an address is ignored, as Kafka's clients do, but TLS and SASL are refused.
-    Raises: ConfigError for an address without a port or an empty list.
+    A listener name in front of an address is ignored, as Kafka's clients do, unless it is a protocol that contradicts
+    ``security_protocol``. Raises: ConfigError for an address without a port, a contradiction or an empty list.
     Source: Utils.HOST_PORT_PATTERN@3.9.
     """
     texts = [servers] if isinstance(servers, str) else servers
     parts = (part.strip() for text in texts for part in text.split(","))
-    found = tuple(_address(part) for part in parts if part)
+    found = tuple(_address(part, security_protocol) for part in parts if part)
     if not found:
         raise ConfigError("bootstrap.servers: at least one host:port is needed")
     return found
@@ -48,13 +51,17 @@ def format_bootstrap_servers(addresses: Iterable[tuple[str, int]]) -> str:
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(text: str, security_protocol: str) -> tuple[str, int]:
     matched = _ADDRESS.fullmatch(text)
     number = None if matched is None else decimal_integer(matched["port"], PORTS)
     if matched is None or number is None:
         raise ConfigError(f"bootstrap.servers: {text!r} is not host:port")
-    if (matched["listener"] or "").upper() in _SECURE_PROTOCOLS:
-        raise ConfigError(f"bootstrap.servers: {text!r} needs TLS or SASL, which this client does not support")
+    listener = (matched["listener"] or "").upper()
+    if listener in PROTOCOLS and listener != security_protocol:
+        raise ConfigError(
+            f"bootstrap.servers: {text!r} contradicts security.protocol={security_protocol}: set security.protocol to "
+            f"{listener}, or leave {listener}:// out"
+        )
     return matched["host"], number
 
 
@@ -82,15 +89,40 @@ class CheckedConfig:
         for key in given:
             if key not in known:
                 names = sorted(name.replace("_", ".") for name in known)
-                near = difflib.get_close_matches(key.replace("_", "."), names, 1)
+                near = difflib.get_close_matches(key.replace("_", "."), [*names, *KEYS_BY_FIELD.values()], 1)
                 hint = f"did you mean {near[0]}? There are" if near else "there are"
                 raise ConfigError(f"{key.replace('_', '.')}: no such configuration; {hint} {', '.join(names)}")
         return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
 
 
+def with_security(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same with one key ``security``, a ``ClientSecurity``, for all keys of security.
+
+    ``security`` may be given instead of the single keys, also as a mapping of them (docs/security.md).
+    Raises: ConfigError for what cannot be used, and if both are given.
+    """
+    single = {key: value for key, value in properties.items() if key.replace(".", "_") in KEYS_BY_FIELD}
+    given = properties.get("security")
+    if single and given is not None:
+        raise ConfigError(f"security and {min(single)} contradict each other: give security or the single keys")
+    if not single and not isinstance(given, Mapping):
+        return {key: value for key, value in properties.items() if key != "security" or value is not None}
+    others = {key: value for key, value in properties.items() if key not in single}
+    from kafka_zk.security.client_keys import client_security  # clients without security need none of it
+
+    try:
+        return {**others, "security": client_security(single or given or {})}
+    except InvalidSecurity as error:
+        raise ConfigError(str(error)) from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClientConfig(CheckedConfig):
-    """What every client needs to find and keep its brokers. Defaults are Kafka's."""
+    """What every client needs to find and keep its brokers. Defaults are Kafka's.
+
+    ``security``: TLS and SASL; ``from_properties`` makes it of Kafka's keys (``security.protocol``, ``sasl.mechanism``,
+    ``ssl.truststore.location``, ...), see docs/security.md.
+    """
 
     bootstrap_servers: str | tuple[str, ...] = "127.0.0.1:9092"
     client_id: str = "kafka-zk"
@@ -102,15 +134,21 @@ class ClientConfig(CheckedConfig):
     reconnect_backoff_max_ms: int = option(1_000, 0)
     socket_connection_setup_timeout_ms: int = option(10_000, 1)
     default_api_timeout_ms: int = option(60_000, 1)
+    security: ClientSecurity = NO_SECURITY
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        parse_bootstrap_servers(self.bootstrap_servers)
+        parse_bootstrap_servers(self.bootstrap_servers, self.security.protocol)
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, Any]) -> Self:
+        """As ``CheckedConfig.from_properties``, with the keys of security."""
+        return super().from_properties(with_security(properties))
 
     @property
     def bootstrap_addresses(self) -> tuple[tuple[str, int], ...]:
         """The addresses of ``bootstrap_servers`` as (host, port)."""
-        return parse_bootstrap_servers(self.bootstrap_servers)
+        return parse_bootstrap_servers(self.bootstrap_servers, self.security.protocol)
 
 
 def _checked(name: str, value: Any, default: Any, allowed: Mapping[str, Any]) -> Any:

@@ -4,16 +4,19 @@ A producer, a long-polling fetch and an admin request do not share a connection,
 one connection one after another.
 """
 
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
 from kafka_zk.clients.connection.config import ClientConfig
-from kafka_zk.clients.connection.errors import ClientClosed, broker_error
+from kafka_zk.clients.connection.errors import ClientClosed, authentication_error, broker_error
 from kafka_zk.clients.connection.waiting import Reactor, run, sleep
 from kafka_zk.network.client import Connect, KafkaConnection, connect
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.security.client_security import NO_SECURITY
+from kafka_zk.security.errors import AuthenticationFailed
 
 _Key = tuple[str, int, str]
 
@@ -46,13 +49,14 @@ class _Link:
 class Connections:
     """The connections of one client.
 
-    Raises (from ``get``): whatever connecting raised, to all who waited for it; ClientClosed after ``close``.
+    Raises (from ``get``): whatever connecting raised, to all who waited for it, AuthenticationError among it;
+    ClientClosed after ``close``.
     """
 
     def __init__(self, reactor: Reactor, config: ClientConfig, connect: Connect = connect) -> None:
         self._reactor = reactor
         self._config = config
-        self._connect = connect
+        self._connect = connect if config.security is NO_SECURITY else partial(connect, security=config.security)
         self._links: dict[_Key, _Link] = {}
         self._closed = False
 
@@ -103,6 +107,8 @@ class Connections:
                 self._config.socket_connection_setup_timeout_ms / 1000,
                 request_timeout_s=self._config.request_timeout_ms / 1000,
             )
+        except AuthenticationFailed as error:
+            self._failed(link, authentication_error(error, f"{host}:{port}"))
         except Exception as error:
             # Whatever it was, those who wait for the connection get it.
             self._failed(link, error)

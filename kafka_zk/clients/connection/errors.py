@@ -4,6 +4,7 @@
 """
 
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.security.errors import AuthenticationFailed, SaslAuthenticationFailed, UnsupportedSaslMechanism
 
 
 class KafkaError(Exception):
@@ -35,6 +36,22 @@ class NoBrokersAvailable(KafkaError):
         return True
 
 
+class AuthenticationError(KafkaError):
+    """A broker does not accept us, or we do not accept it. It is not retried: trying again does not help."""
+
+
+class SaslAuthenticationError(AuthenticationError):
+    """A login failed: a wrong name, password or token."""
+
+
+class UnsupportedSaslMechanismError(AuthenticationError):
+    """The broker does not enable ``sasl.mechanism``; the message lists what it enables."""
+
+
+class SslAuthenticationError(AuthenticationError):
+    """A TLS handshake failed: a certificate, a host name, or no TLS at the other end."""
+
+
 class KafkaTimeoutError(KafkaError):
     """Something did not happen within the time that the configuration gives it."""
 
@@ -53,6 +70,16 @@ class RecordTooLargeError(KafkaError):
 
 class BrokerError(KafkaError):
     """A broker answered with an error code; ``code`` is never None."""
+
+
+def authentication_error(error: AuthenticationFailed, address: str) -> AuthenticationError:
+    """What the clients raise for a failure to authenticate at ``address``."""
+    if isinstance(error, UnsupportedSaslMechanism):
+        return UnsupportedSaslMechanismError(f"{address}: {error}", ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+    if isinstance(error, SaslAuthenticationFailed):
+        told = f"logging in to {address} failed: {error}"
+        return SaslAuthenticationError(told, ErrorCode.SASL_AUTHENTICATION_FAILED)
+    return SslAuthenticationError(str(error))
 
 
 def broker_error(code: int, doing: str, message: str | None = None) -> BrokerError:

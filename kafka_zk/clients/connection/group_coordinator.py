@@ -16,7 +16,13 @@ from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.config import ClientConfig
 from kafka_zk.clients.connection.connections import version_between
 from kafka_zk.clients.connection.coordinators import COORDINATOR_GONE, Coordinators
-from kafka_zk.clients.connection.errors import BrokerError, ClientClosed, KafkaError, broker_error
+from kafka_zk.clients.connection.errors import (
+    AuthenticationError,
+    BrokerError,
+    ClientClosed,
+    KafkaError,
+    broker_error,
+)
 from kafka_zk.clients.connection.waiting import Reactor, Signal
 from kafka_zk.network.client import KafkaConnection
 from kafka_zk.protocol import codec
@@ -122,7 +128,7 @@ class GroupCoordinator:
             version = version_between(connection, api_key, lowest, highest)
             timeout_s = (self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
             return await connection.request(api_key, message, version=version, timeout_s=timeout_s)
-        except (ClientClosed, CancelledError):
+        except (AuthenticationError, ClientClosed, CancelledError):
             raise
         except (KafkaError, ApiError) as error:
             code = error.code or ErrorCode.NETWORK_EXCEPTION

@@ -14,7 +14,7 @@ from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.config import ClientConfig
 from kafka_zk.clients.connection.connections import version_between
 from kafka_zk.clients.connection.coordinators import Coordinators
-from kafka_zk.clients.connection.errors import ClientClosed, KafkaError, broker_error
+from kafka_zk.clients.connection.errors import AuthenticationError, ClientClosed, KafkaError, broker_error
 from kafka_zk.clients.connection.waiting import Reactor
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -46,7 +46,7 @@ class KeyCoordinator:
             connection = await self._cluster.connection_to(host, port, _PURPOSE)
             version = version_between(connection, api_key, lowest, highest)
             return await connection.request(api_key, message, version=version)
-        except (ClientClosed, CancelledError):
+        except (AuthenticationError, ClientClosed, CancelledError):
             raise
         except (KafkaError, ApiError) as error:
             raise broker_error(error.code or ErrorCode.NETWORK_EXCEPTION, doing, str(error)) from error

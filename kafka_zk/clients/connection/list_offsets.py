@@ -11,7 +11,13 @@ from twisted.internet.defer import gatherResults
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.connections import version_between
-from kafka_zk.clients.connection.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.clients.connection.errors import (
+    AuthenticationError,
+    BrokerError,
+    KafkaError,
+    KafkaTimeoutError,
+    broker_error,
+)
 from kafka_zk.clients.connection.waiting import Reactor, run, sleep
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
@@ -121,7 +127,7 @@ async def _ask(
             causes.append(broker_error(ErrorCode.UNSUPPORTED_VERSION, "offset of the largest timestamp"))
             return {}
         response = await connection.request(ApiKey.LIST_OFFSETS, message, version=version)
-    except BrokerError as error:
+    except (AuthenticationError, BrokerError) as error:
         causes.append(error)
         return {}
     except Exception as error:

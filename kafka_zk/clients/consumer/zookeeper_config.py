@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from kafka_zk.clients.connection.config import CheckedConfig, ClientConfig, option
+from kafka_zk.clients.connection.config import CheckedConfig, ClientConfig, option, with_security
 from kafka_zk.clients.connection.errors import ConfigError
 from kafka_zk.clients.consumer.config import ISOLATION_LEVELS, ReaderConfig
 from kafka_zk.clients.consumer.deserializers import deserializer_of
@@ -23,6 +23,8 @@ from kafka_zk.registry.client.security import NO_SECURITY, Security
 from kafka_zk.registry.client.security_keys import KEYS as SECURITY_KEYS
 from kafka_zk.registry.client.security_keys import zookeeper_security
 from kafka_zk.registry.znodes.consumers import group_id_fault
+from kafka_zk.security.client_security import NO_SECURITY as NO_CLIENT_SECURITY
+from kafka_zk.security.client_security import ClientSecurity
 
 _RESETS = {
     "smallest": "earliest",
@@ -96,6 +98,7 @@ class ZookeeperConsumerConfig(CheckedConfig):
     socket_timeout_ms: int = option(30_000, 1)
     refresh_leader_backoff_ms: int = option(200, 0)
     zookeeper_security: Security = NO_SECURITY
+    security: ClientSecurity = NO_CLIENT_SECURITY
     key_deserializer: str | Deserializer | None = None
     value_deserializer: str | Deserializer | None = None
 
@@ -126,7 +129,7 @@ class ZookeeperConsumerConfig(CheckedConfig):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
-        """Build from keys in either spelling, those that secure the connection to ZooKeeper included.
+        """Build from keys in either spelling, those that secure the connections to ZooKeeper and brokers included.
 
         Raises: ConfigError for a key that neither Kafka's old consumer nor this one has.
         """
@@ -138,7 +141,7 @@ class ZookeeperConsumerConfig(CheckedConfig):
             except InvalidSecurity as error:
                 raise ConfigError(str(error)) from None
         return super().from_properties(
-            {name: value for name, value in given.items() if name not in _WITHOUT_MEANING_HERE}
+            with_security({name: value for name, value in given.items() if name not in _WITHOUT_MEANING_HERE})
         )
 
     def _dual_commit(self) -> bool:
@@ -186,6 +189,7 @@ class ZookeeperConsumerConfig(CheckedConfig):
             client_id=self.client_id or self.group_id,
             request_timeout_ms=self.offsets_channel_socket_timeout_ms,
             retry_backoff_ms=self.offsets_channel_backoff_ms,
+            security=self.security,
         )
 
     @property
@@ -203,6 +207,7 @@ class ZookeeperConsumerConfig(CheckedConfig):
             max_poll_records=self.max_poll_records,
             request_timeout_ms=self.socket_timeout_ms,
             retry_backoff_ms=self.refresh_leader_backoff_ms,
+            security=self.security,
         )
 
 

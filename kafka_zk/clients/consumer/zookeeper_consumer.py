@@ -323,7 +323,11 @@ class ZookeeperConsumer(OwnedPartitions):
             raise NoBrokersAvailable(f"ZooKeeper does not say which brokers there are: {error}") from error
         if not live:
             raise NoBrokersAvailable("no broker is registered in ZooKeeper")
-        return [(info.host, info.port) for info, _ in live.values() if info.host is not None]
+        protocol = self.config.security.protocol
+        addresses = [address for info, _ in live.values() if (address := info.address(protocol)) is not None]
+        if not addresses:
+            raise NoBrokersAvailable(f"no broker that is registered in ZooKeeper has a listener for {protocol}")
+        return addresses
 
     async def _close_connections(self) -> None:
         if self._delivery is not None:

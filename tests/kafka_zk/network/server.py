@@ -7,8 +7,8 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from kafka_zk.network.connection import ConnectionSettings
 from kafka_zk.network.connection_quotas import ConnectionQuotas
+from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.in_flight import Response
 from kafka_zk.network.listener import Listener, ListenerSettings
 from kafka_zk.protocol.request import RequestContext, RequestHeader, request_header

@@ -13,7 +13,8 @@ from twisted.internet.task import Clock
 from kafka_zk.base.turns import ClientWait
 from kafka_zk.broker.replica.delayed_produce import PassedWait
 from kafka_zk.broker.replica.purgatory import Purgatory
-from kafka_zk.network.connection import BrokerConnection, ConnectionSettings
+from kafka_zk.network.connection import BrokerConnection
+from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.network.transport import QUEUE_FULL_BYTES, RECEIVE_BUFFER_BYTES
 from kafka_zk.protocol.api_keys import ApiKey

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.network.connection import ConnectionSettings
 from kafka_zk.network.connection_quotas import ConnectionQuotas
+from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.copying_writer import CopyingFrameWriter
 from kafka_zk.network.in_flight import Response
 from kafka_zk.network.listener import Listener, ListenerSettings
@@ -149,7 +149,7 @@ def test_bytes_and_slices_arrive_in_order(copying: Copying, make_slice: Callable
     copying.peer.send(request(1))
     expected = answer(1, b"head" + first.read() + b"between" + second.read() + b"tail")
     assert copying.receive(len(expected)) == expected
-    assert isinstance(copying.connection._writer, CopyingFrameWriter)
+    assert isinstance(copying.connection._output.writer, CopyingFrameWriter)
 
 
 def test_a_slow_reader_is_not_read_from(copying: Copying, make_slice: Callable[..., CountedSlice]) -> None:

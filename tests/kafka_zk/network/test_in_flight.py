@@ -10,7 +10,8 @@ from twisted.internet.task import Clock
 
 from kafka_zk.base.turns import ClientWait
 from kafka_zk.broker.replica.purgatory import Purgatory, Wait
-from kafka_zk.network.connection import BrokerConnection, ConnectionSettings
+from kafka_zk.network.connection import BrokerConnection
+from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.in_flight import MAX_REQUESTS, Response
 from kafka_zk.network.memory_pool import FREE_BYTES, MemoryPool
 from kafka_zk.network.transport import QUEUE_FULL_BYTES

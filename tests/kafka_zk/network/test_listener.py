@@ -10,8 +10,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 
 from kafka_zk.network import listener as listener_module
-from kafka_zk.network.connection import ConnectionSettings
 from kafka_zk.network.connection_quotas import ConnectionQuotas, descriptors_for_connections
+from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.in_flight import Response
 from kafka_zk.network.listener import Listener, ListenerSettings
 from kafka_zk.network.memory_pool import MemoryPool

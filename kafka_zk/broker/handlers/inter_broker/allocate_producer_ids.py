@@ -7,6 +7,7 @@ Source: KafkaApis.handleAllocateProducerIdsRequest@3.9.
 
 from typing import Any
 
+from kafka_zk.broker.controller.operations import AllocateProducerIds
 from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.security.authorizer import CLUSTER, Operation
@@ -23,7 +24,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
         return _answer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
-        block = await services.controller.allocate_producer_ids(request.broker_id, request.broker_epoch)
+        block = await services.controller.carry_out(AllocateProducerIds(request.broker_id, request.broker_epoch))
     except EXPECTED as error:
         return _answer(error_code(error))
     return _answer(ErrorCode.NONE, block)

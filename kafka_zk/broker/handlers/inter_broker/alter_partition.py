@@ -9,9 +9,9 @@ Source: KafkaApis.handleAlterPartitionRequest@3.9.
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_zk.broker.controller.active import PartitionKey
 from kafka_zk.broker.controller.alter_partition import Proposal
 from kafka_zk.broker.controller.isr_changes import Outcome
+from kafka_zk.broker.controller.operations import AlterPartition, PartitionKey
 from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.security.authorizer import CLUSTER, Operation
@@ -33,8 +33,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         return Response(throttle_time_ms=0, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, topics=[])
     version = header.api_version
     try:
-        outcomes = await services.controller.alter_partitions(
-            request.broker_id, request.broker_epoch, _proposals(request, version)
+        outcomes = await services.controller.carry_out(
+            AlterPartition(request.broker_id, request.broker_epoch, _proposals(request, version))
         )
     except EXPECTED as error:
         return Response(throttle_time_ms=0, error_code=error_code(error), topics=[])

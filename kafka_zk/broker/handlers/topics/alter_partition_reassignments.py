@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.operations import AlterPartitionReassignments
 from kafka_zk.broker.handlers.error_map import EXPECTED, error_code, error_message
 from kafka_zk.broker.handlers.long_responses import ResponseTurns
 from kafka_zk.broker.handlers.services import Services
@@ -30,7 +31,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         for entry in topic.partitions
     }
     try:
-        outcomes = await services.controller.alter_reassignments(targets)
+        outcomes = await services.controller.carry_out(AlterPartitionReassignments(targets))
     except EXPECTED as error:
         return _failure(error)
     return Response(

@@ -10,6 +10,7 @@ from typing import Any
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.leader_elections import ElectionOutcome
+from kafka_zk.broker.controller.operations import ElectLeaders
 from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
 from kafka_zk.broker.handlers.long_responses import ResponseTurns
 from kafka_zk.broker.handlers.services import Services
@@ -36,7 +37,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if election_type not in _TYPES:
         return _response(dict.fromkeys(wanted, ApiError(ErrorCode.INVALID_REQUEST)))
     try:
-        outcomes = await services.controller.elect_leaders(wanted, unclean=election_type == _UNCLEAN)
+        outcomes = await services.controller.carry_out(ElectLeaders(wanted, election_type == _UNCLEAN))
     except EXPECTED as error:
         return _response(dict.fromkeys(wanted, ApiError(error_code(error))))
     outcomes = await _known(services, outcomes, request.timeout_ms)

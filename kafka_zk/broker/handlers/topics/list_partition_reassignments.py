@@ -6,6 +6,7 @@ Source: KafkaApis.handleListPartitionReassignmentsRequest@3.9.
 from typing import Any
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.operations import ListPartitionReassignments
 from kafka_zk.broker.handlers.error_map import EXPECTED, error_code, error_message
 from kafka_zk.broker.handlers.long_responses import ResponseTurns
 from kafka_zk.broker.handlers.services import Services
@@ -27,7 +28,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if request.topics is not None:
         named = [TopicPartition(topic.name, number) for topic in request.topics for number in topic.partition_indexes]
     try:
-        moving = await services.controller.list_reassignments(named)
+        moving = await services.controller.carry_out(ListPartitionReassignments(named))
     except EXPECTED as error:
         return _failure(error)
     by_topic: dict[str, list[Any]] = {}

@@ -10,6 +10,7 @@ from typing import Any
 
 from kafka_zk.broker.config.inter_broker_protocol import has_features
 from kafka_zk.broker.controller.feature_updates import FeatureUpdate, UpgradeType
+from kafka_zk.broker.controller.operations import UpdateFeatures
 from kafka_zk.broker.handlers.error_map import EXPECTED, error_code, error_message
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.security.authorizer import CLUSTER, Operation
@@ -34,7 +35,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     updates = [_update(header.api_version, each) for each in request.feature_updates]
     validate_only = header.api_version >= _UPGRADE_TYPE_SINCE and request.validate_only
     try:
-        outcomes = await services.controller.update_features(updates, validate_only=validate_only)
+        outcomes = await services.controller.carry_out(UpdateFeatures(updates, validate_only))
     except EXPECTED as error:
         return _refused(error_code(error), error_message(error))
     return Response(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message=None, results=_results(outcomes))

@@ -8,6 +8,7 @@ import pytest
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.context import LeadershipInfo, ReplicaAssignment, assignments_of
+from kafka_zk.broker.controller.operations import AlterPartitionReassignments, ElectLeaders
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.client.errors import NodeExists, NoNode
 from kafka_zk.registry.isr import notify_isr_change
@@ -147,12 +148,12 @@ class _History:
     def _elect(self) -> None:
         if self.cluster.active:
             unclean = self.random.random() < 0.3
-            self.cluster.scheduler.run(self.cluster.active[0].controller.elect_leaders(self._tps(), unclean=unclean))
+            self.cluster.scheduler.run(self.cluster.active[0].controller.carry_out(ElectLeaders(self._tps(), unclean)))
 
     def _reassign(self) -> None:
         if self.cluster.active:
             targets = {tp: self._replicas() for tp in self._tps()}
-            self.cluster.scheduler.run(self.cluster.active[0].controller.alter_reassignments(targets))
+            self.cluster.scheduler.run(self.cluster.active[0].controller.carry_out(AlterPartitionReassignments(targets)))
 
     def _stop(self) -> None:
         if self.cluster.active and not self._down():

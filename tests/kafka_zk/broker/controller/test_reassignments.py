@@ -4,7 +4,6 @@ The znodes at each step are those of a real Kafka 3.9.1 (a move from [2, 1] to [
 """
 
 import json
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -12,10 +11,16 @@ from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import reassignment
-from kafka_zk.broker.controller.active import PartitionKey
 from kafka_zk.broker.controller.alter_partition import Proposal
 from kafka_zk.broker.controller.context import ReplicaAssignment
-from kafka_zk.broker.controller.loop import Controller
+from kafka_zk.broker.controller.operations import (
+    AlterPartition,
+    AlterPartitionReassignments,
+    ControlledShutdown,
+    ControllerOperation,
+    ElectLeaders,
+    PartitionKey,
+)
 from kafka_zk.broker.controller.store import ControllerStore, StoredOrders
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
@@ -227,7 +232,7 @@ def test_a_cancelled_move_takes_the_leadership_back() -> None:
     cluster = moved(5)
     alter(cluster, {0: [3, 4]})
     propose(cluster, [2, 1, 3], broker_id=2)
-    cluster.scheduler.run(cluster.controller.elect_leaders([TP], unclean=False))
+    cluster.scheduler.run(cluster.controller.carry_out(ElectLeaders([TP], unclean=False)))
     cluster.settle()
     assert state(cluster)[0] == 3
     assert alter(cluster, {0: None}) == {0: 0}
@@ -276,7 +281,7 @@ def test_a_move_survives_a_failover_in_the_middle(seed: int, completes: bool) ->
     first = cluster.brokers[0]
     targets: dict[TopicPartition, list[int]] = {TopicPartition("t", number): [3, 1] for number in range(4)}
     if completes:
-        cluster.scheduler.run(cluster.controller.alter_reassignments(targets))
+        cluster.scheduler.run(cluster.controller.carry_out(AlterPartitionReassignments(targets)))
         cluster.settle()
         catch_up(cluster, settle=False)
     else:
@@ -452,11 +457,11 @@ def test_moves_elections_and_isr_changes_among_faults(campaign_seed: int) -> Non
         target = random.choice([None, random.sample(range(5), random.randint(1, 3))])
         match random.randrange(9):
             case 0 | 1:
-                attempt(cluster, Controller.alter_reassignments, {TopicPartition("t", number): target})
+                attempt(cluster, AlterPartitionReassignments({TopicPartition("t", number): target}))
             case 2 | 3:
                 catch_up_if_possible(cluster)
             case 4:
-                attempt(cluster, Controller.elect_leaders, [TopicPartition("t", number)], unclean=False)
+                attempt(cluster, ElectLeaders([TopicPartition("t", number)], unclean=False))
             case 5:
                 cluster.zookeeper.expire(broker.client)
             case 6 if broker.up:
@@ -464,7 +469,7 @@ def test_moves_elections_and_isr_changes_among_faults(campaign_seed: int) -> Non
             case 7:
                 heal(cluster, broker)
             case 8:
-                attempt(cluster, Controller.handle_controlled_shutdown, broker.broker_id, broker.epoch)
+                attempt(cluster, ControlledShutdown(broker.broker_id, broker.epoch))
                 cluster.zookeeper.expire(broker.client)
         cluster.settle(random.choice([0, 5, 50, 8000]))
     for each in list(cluster.brokers):
@@ -482,10 +487,10 @@ def test_moves_elections_and_isr_changes_among_faults(campaign_seed: int) -> Non
     check(cluster)
 
 
-def attempt(cluster: Cluster, order: Callable[..., Coroutine[Any, Any, object]], *given: Any, **named: Any) -> None:
+def attempt(cluster: Cluster, operation: ControllerOperation[object]) -> None:
     """An administrator's request, if there is one to ask; it may fail with the controller."""
     for broker in cluster.active[:1]:
-        ensureDeferred(order(broker.controller, *given, **named)).addErrback(lambda failure: failure.trap(ApiError))
+        ensureDeferred(broker.controller.carry_out(operation)).addErrback(lambda failure: failure.trap(ApiError))
 
 
 def catch_up_if_possible(cluster: Cluster) -> None:
@@ -498,4 +503,4 @@ def catch_up_if_possible(cluster: Cluster) -> None:
         assert found is not None
         proposal = Proposal(found.leader_epoch, (*isr, *live), 0, found.zk_version)
         epoch = cluster.brokers[leader].epoch
-        attempt(cluster, Controller.alter_partitions, leader, epoch, {PartitionKey("t", number): proposal})
+        attempt(cluster, AlterPartition(leader, epoch, {PartitionKey("t", number): proposal}))

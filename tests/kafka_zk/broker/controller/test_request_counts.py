@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.operations import AlterPartitionReassignments, ElectLeaders
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.registry.znodes import topics as znodes
 from tests.kafka_zk.broker.controller.world import Cluster
@@ -46,13 +47,13 @@ def _stop_cleanly(cluster: Cluster) -> None:
 
 def _reassign(cluster: Cluster) -> None:
     moved = {TopicPartition("t1", number): _replicas(number)[:2] for number in range(PARTITIONS)}
-    outcomes = cluster.scheduler.run(cluster.controller.alter_reassignments(moved))
+    outcomes = cluster.scheduler.run(cluster.controller.carry_out(AlterPartitionReassignments(moved)))
     assert set(outcomes.values()) == {None}
 
 
 def _elect_preferred(cluster: Cluster) -> None:
     tps = [TopicPartition("t2", number) for number in range(PARTITIONS)]
-    cluster.scheduler.run(cluster.controller.elect_leaders(tps, unclean=False))
+    cluster.scheduler.run(cluster.controller.carry_out(ElectLeaders(tps, unclean=False)))
 
 
 CHANGES: dict[str, tuple[Callable[[Cluster], object], Callable[[Cluster], object]]] = {

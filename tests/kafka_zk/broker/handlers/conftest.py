@@ -18,6 +18,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.controller.feature_updates import apply_updates
+from kafka_zk.broker.controller.operations import AllocateProducerIds, ControllerOperation, UpdateFeatures
 from kafka_zk.broker.group.config import CoordinatorConfig
 from kafka_zk.broker.group.coordinator import GroupCoordinator
 from kafka_zk.broker.group.offsets_topic import OffsetsTopic
@@ -60,23 +61,14 @@ class FakeController:
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Iterable[TopicPartition]:
         return []
 
-    async def alter_partitions(self, broker_id: int, broker_epoch: int, proposals: Any) -> Any:
-        raise ApiError(ErrorCode.NOT_CONTROLLER)
-
-    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
-        return range(1000, 2000)
-
-    async def update_features(self, updates: Any, *, validate_only: bool) -> Any:
-        return apply_updates(updates, {"left": 1})[1]
-
-    async def elect_leaders(self, tps: Any, *, unclean: bool) -> Any:
-        raise ApiError(ErrorCode.NOT_CONTROLLER)
-
-    async def alter_reassignments(self, targets: Any) -> Any:
-        raise ApiError(ErrorCode.NOT_CONTROLLER)
-
-    async def list_reassignments(self, tps: Any) -> Any:
-        raise ApiError(ErrorCode.NOT_CONTROLLER)
+    async def carry_out(self, operation: ControllerOperation[Any]) -> Any:
+        match operation:
+            case AllocateProducerIds():
+                return range(1000, 2000)
+            case UpdateFeatures(updates):
+                return apply_updates(updates, {"left": 1})[1]
+            case _:
+                raise ApiError(ErrorCode.NOT_CONTROLLER)
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
         return None

@@ -13,7 +13,8 @@ from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.replica import delayed_produce
 from kafka_zk.broker.replica.transaction_verification import TransactionVerification
-from kafka_zk.network.connection import BrokerConnection, ConnectionSettings
+from kafka_zk.network.connection import BrokerConnection
+from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.in_flight import MAX_REQUESTS
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol import codec

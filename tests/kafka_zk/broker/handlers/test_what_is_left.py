@@ -13,7 +13,8 @@ from twisted.internet.testing import StringTransport
 
 from kafka_zk.base.types import FetchIsolation, TopicPartition
 from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
-from kafka_zk.network.connection import BrokerConnection, ConnectionSettings
+from kafka_zk.network.connection import BrokerConnection
+from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey

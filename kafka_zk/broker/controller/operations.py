@@ -1,0 +1,191 @@
+"""What brokers and administrators ask of the active controller: one class for each request, declared only here.
+
+``Controller.carry_out`` runs an operation in its turn. Source: KafkaController.scala@3.9.
+"""
+
+import uuid
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, NamedTuple, TypeVar
+
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.controller.active import ActiveController
+from kafka_zk.broker.controller.alter_partition import Proposal
+from kafka_zk.broker.controller.context import Context, ReplicaAssignment
+from kafka_zk.broker.controller.feature_updates import FeatureUpdate, apply_updates
+from kafka_zk.broker.controller.isr_changes import Outcome
+from kafka_zk.broker.controller.leader_elections import ElectionOutcome
+from kafka_zk.protocol import uuids
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry import producer_ids
+from kafka_zk.registry.client.errors import InvalidZnode, RegistryError, TooManyProducerIds
+from kafka_zk.registry.features import read_features, write_operation
+from kafka_zk.registry.znodes.feature import FinalizedFeatures
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class ControllerOperation(ABC, Generic[T_co]):
+    """A request, and what the controller does for it."""
+
+    @property
+    def name(self) -> str:
+        """The cause of the events that follow, as observers see it."""
+        return type(self).__name__
+
+    @abstractmethod
+    async def carry_out(self, reign: ActiveController) -> T_co:
+        """Returns the result. Raises: ApiError."""
+
+
+class PartitionKey(NamedTuple):
+    """A partition as a request names it: by the name of its topic or by its id."""
+
+    topic: str | uuid.UUID
+    partition: int
+
+
+@dataclass(frozen=True)
+class ControlledShutdown(ControllerOperation[list[TopicPartition]]):
+    """A broker is going to stop: its leaderships move away. Results in the partitions that it still leads.
+
+    Raises: ApiError with STALE_BROKER_EPOCH or BROKER_NOT_AVAILABLE.
+    """
+
+    broker_id: int
+    broker_epoch: int
+
+    @property
+    def name(self) -> str:
+        return f"controlled shutdown of {self.broker_id}"
+
+    async def carry_out(self, reign: ActiveController) -> list[TopicPartition]:
+        return await reign.brokers.controlled_shutdown(self.broker_id, self.broker_epoch)
+
+
+@dataclass(frozen=True)
+class AlterPartition(ControllerOperation[dict[PartitionKey, Outcome]]):
+    """A leader proposes ISRs. Results in what each became; a topic id that no topic has is answered for by itself.
+
+    Raises: ApiError(STALE_BROKER_EPOCH).
+    """
+
+    broker_id: int
+    broker_epoch: int
+    proposals: Mapping[PartitionKey, Proposal]
+
+    @property
+    def name(self) -> str:
+        return f"AlterPartition of {self.broker_id}"
+
+    async def carry_out(self, reign: ActiveController) -> dict[PartitionKey, Outcome]:
+        proposals = self.proposals
+        names = _names_of(reign.context, {key.topic for key in proposals if isinstance(key.topic, uuid.UUID)})
+        tps = {
+            key: TopicPartition(key.topic if isinstance(key.topic, str) else names[key.topic], key.partition)
+            for key in proposals
+            if isinstance(key.topic, str) or key.topic in names
+        }
+        outcomes = await reign.alter_isrs(
+            self.broker_id, self.broker_epoch, {tp: proposals[key] for key, tp in tps.items()}
+        )
+        return {key: outcomes[tps[key]] if key in tps else ErrorCode.UNKNOWN_TOPIC_ID for key in proposals}
+
+
+def _names_of(context: Context, topic_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
+    """The names of topics by their ids; to parse the ids of thousands of topics would take longer than the rest. An
+    id that two topics share (a copied znode) is neither's."""
+    asked = {uuids.to_text(topic_id): topic_id for topic_id in topic_ids}
+    known = context.topic_ids
+    named = [(asked[text], name) for name, text in known.items() if text in asked]
+    if len({topic_id for topic_id, _ in named}) < len(asked):  # unknown, or stored in another form than Kafka's
+        named = [(uuids.from_text(text), name) for name, text in known.items()]
+    names = dict(named)
+    if len(names) < len(named):
+        counts = Counter(topic_id for topic_id, _ in named)
+        names = {topic_id: name for topic_id, name in names.items() if counts[topic_id] == 1}
+    return names
+
+
+@dataclass(frozen=True)
+class AllocateProducerIds(ControllerOperation[range]):
+    """Results in a block of producer ids for this broker alone.
+
+    Raises: ApiError with BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH or UNKNOWN_SERVER_ERROR.
+    """
+
+    broker_id: int
+    broker_epoch: int
+
+    @property
+    def name(self) -> str:
+        return f"AllocateProducerIds of {self.broker_id}"
+
+    async def carry_out(self, reign: ActiveController) -> range:
+        broker = reign.context.brokers.get(self.broker_id)
+        if broker is None:
+            raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED)
+        if broker.epoch != self.broker_epoch:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+        try:
+            return await reign.store.repeated(lambda: producer_ids.allocate_block(reign.client, self.broker_id))
+        except (InvalidZnode, TooManyProducerIds) as error:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
+
+
+@dataclass(frozen=True)
+class UpdateFeatures(ControllerOperation[dict[str, ApiError | None]]):
+    """An administrator changes the finalized features. Results in the error of each update, by feature."""
+
+    updates: Collection[FeatureUpdate]
+    validate_only: bool
+
+    async def carry_out(self, reign: ActiveController) -> dict[str, ApiError | None]:
+        try:
+            present = await reign.store.repeated(lambda: read_features(reign.client))
+        except InvalidZnode as error:
+            raise ApiError(ErrorCode.FEATURE_UPDATE_FAILED, str(error)) from None
+        known = FinalizedFeatures() if present is None else present[0]
+        target, outcomes = apply_updates(self.updates, known.features)
+        operation = write_operation(present, replace(known, features=target))
+        if operation is None or target == known.features or self.validate_only:
+            return outcomes
+        (written,) = await reign.store.write([operation])
+        if isinstance(written, RegistryError):
+            failed = ApiError(ErrorCode.FEATURE_UPDATE_FAILED)
+            return {feature: error or failed for feature, error in outcomes.items()}
+        return outcomes
+
+
+@dataclass(frozen=True)
+class ElectLeaders(ControllerOperation[Mapping[TopicPartition, ElectionOutcome]]):
+    """An administrator wants the preferred leaders, or (``unclean``) any live ones where the whole ISR is gone."""
+
+    tps: Collection[TopicPartition]
+    unclean: bool
+
+    async def carry_out(self, reign: ActiveController) -> Mapping[TopicPartition, ElectionOutcome]:
+        return await reign.elections.elect(self.tps, unclean=self.unclean)
+
+
+@dataclass(frozen=True)
+class AlterPartitionReassignments(ControllerOperation[dict[TopicPartition, ApiError | None]]):
+    """An administrator moves partitions to other replicas; None as target takes the present move back. Results in the
+    error of each; None: it is under way, or done."""
+
+    targets: Mapping[TopicPartition, Sequence[int] | None]
+
+    async def carry_out(self, reign: ActiveController) -> dict[TopicPartition, ApiError | None]:
+        return await reign.reassignments.alter(self.targets)
+
+
+@dataclass(frozen=True)
+class ListPartitionReassignments(ControllerOperation[dict[TopicPartition, ReplicaAssignment]]):
+    """Results in those of these partitions (None: of all) that are being moved."""
+
+    tps: Collection[TopicPartition] | None
+
+    async def carry_out(self, reign: ActiveController) -> dict[TopicPartition, ReplicaAssignment]:
+        return reign.reassignments.listed(self.tps)

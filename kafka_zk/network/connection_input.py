@@ -1,0 +1,152 @@
+"""What a connection receives: frames, and the memory that they hold of the broker's budget.
+
+The connection does not read while it handles a request, nor while the broker has no memory for the next step of the
+frame that is being collected. Tests: tests/kafka_zk/network/{test_accounts,test_starvation,test_pipelines}.py.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from kafka_zk.network.connection_settings import ConnectionSettings
+from kafka_zk.network.connection_states import ASK, GO_ON, GRANT, PAUSE, Input
+from kafka_zk.network.memory_pool import FREE_BYTES
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.frame import FrameDecoder
+
+BETWEEN_BROKERS = frozenset(
+    (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN)
+)
+"""Requests that brokers need to get through when clients have used up the memory."""
+
+_READING = frozenset((Input.READING, Input.READING_ASKING))
+_ASKING = frozenset((Input.ASKING, Input.READING_ASKING))
+
+
+class PushProducer(Protocol):
+    """A transport whose reading can be paused."""
+
+    def pauseProducing(self) -> None: ...
+    def resumeProducing(self) -> None: ...
+
+
+class ConnectionInput:
+    """See the module's docstring.
+
+    Attributes:
+        state: whether the transport may receive; not for writing.
+        decoder: collects the next frame.
+        frames: complete frames, not handled yet.
+        memory: the connection's account.
+    """
+
+    __slots__ = (
+        "_asked_bytes", "_between_brokers", "_frames_bytes", "_seen_bytes", "_seen_frame", "_transport", "decoder",
+        "frames", "memory", "state",
+    )  # fmt: skip
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self.state = Input.READING
+        self.memory = settings.memory.account(of_broker=settings.between_brokers)
+        self.decoder = FrameDecoder(settings.max_request_size_bytes, self.memory)
+        self.frames: deque[memoryview] = deque()
+        self._frames_bytes = 0  # memory that they hold together, beside what the decoder did not hand over yet
+        self._between_brokers = settings.between_brokers
+        self._transport: PushProducer
+        self._asked_bytes = 0
+        # When ``is_slow`` was called last:
+        self._seen_frame = 0  # the number of the frame
+        self._seen_bytes = 0  # received of it
+
+    def connect(self, transport: PushProducer) -> None:
+        """Pause and resume ``transport`` from now on."""
+        self._transport = transport
+
+    @property
+    def is_reading(self) -> bool:
+        return self.state in _READING
+
+    def filled(self, count: int) -> bool:
+        """``count`` bytes were received into the frame that is being collected. Returns whether it is complete. Raises:
+        ProtocolError."""
+        frame = self.decoder.filled(count)
+        if frame is None:
+            return False
+        self.frames.append(frame)
+        return True
+
+    def count(self, size_bytes: int, *, is_idle: bool) -> None:
+        """Count ``size_bytes`` that were received in one piece and not all handled: the piece stays in memory until the
+        last of its frames is handled. ``is_idle``: no request is being answered."""
+        if size_bytes <= FREE_BYTES:
+            return
+        if self.frames:
+            self.memory.take(size_bytes)
+            self._frames_bytes += size_bytes
+        elif not is_idle:
+            self.memory.take_frame(size_bytes)
+
+    def pause(self) -> None:
+        """Receive nothing until ``go_on``."""
+        if self.state in _READING:
+            self.state = PAUSE[self.state]
+            self._transport.pauseProducing()
+
+    def go_on(self) -> None:
+        """Receive again."""
+        if self.state not in _READING:
+            self.state = GO_ON[self.state]
+            self._transport.resumeProducing()
+
+    def ask(self, granted: Callable[[], None]) -> None:
+        """Ask for the memory for the next step of the frame that is being collected, and call ``granted`` when there is
+        room, maybe at once. Does nothing while an earlier request for memory waits. The input is paused."""
+        if self.state in _ASKING:
+            return
+        self.state = ASK[self.state]
+        decoder = self.decoder
+        self._asked_bytes = decoder.needed_bytes
+        self.uses_reserve(int.from_bytes(decoder.beginning(2), "big"))
+        self.memory.when_taken(self._asked_bytes, granted, decoder.size_bytes)
+
+    def granted(self) -> None:
+        """There is room for what was asked for. Raises: ProtocolError as ``FrameDecoder.grow``."""
+        self.state = GRANT[self.state]
+        if self._asked_bytes == self.decoder.needed_bytes:
+            self.decoder.grow()
+        else:  # more came all the same, from a transport that reads ahead
+            self.memory.give_back(self._asked_bytes)
+
+    def uses_reserve(self, api_key: int) -> None:
+        """Note whether the request may use the memory that is kept for brokers."""
+        self.memory.of_broker = self._between_brokers or api_key in BETWEEN_BROKERS
+
+    def settle(self, in_flight_bytes: int, queued_bytes: int) -> None:
+        """Give back what the last request held. What is left belongs to the frame that is being collected, to complete
+        frames, to requests in flight and to responses in the queue."""
+        memory, decoder = self.memory, self.decoder
+        self._frames_bytes += decoder.hand_over()
+        left_bytes = decoder.counted_bytes + self._frames_bytes + in_flight_bytes
+        if queued_bytes:
+            left_bytes += min(memory.size_bytes - left_bytes, queued_bytes)
+        if memory.size_bytes != left_bytes:
+            memory.settle(left_bytes)
+
+    def hand_over_frames(self) -> None:
+        """The last frame is being handled: the request holds its memory."""
+        self.memory.frame_bytes = self._frames_bytes + self.decoder.hand_over()
+        self._frames_bytes = 0
+
+    def is_slow(self, least_bytes: int) -> bool:
+        """Whether since the last call no frame began, and less than ``least_bytes`` of the last one arrived."""
+        decoder = self.decoder
+        frame, received_bytes = self._seen_frame, self._seen_bytes
+        self._seen_frame, self._seen_bytes = decoder.begun_count, decoder.buffered_size_bytes
+        return self._seen_frame == frame and self._seen_bytes - received_bytes < least_bytes
+
+    def forget(self) -> None:
+        """Drop the frames that are not handled; the account still counts what they held."""
+        self.frames.clear()
+        self._frames_bytes = 0
+        self.decoder.hand_over()
+        self.decoder.close()

@@ -1,0 +1,115 @@
+"""What a connection sends: its queue, which the peer may not take, and the throttle, which keeps the peer muted.
+
+Tests: tests/kafka_zk/network/{test_connection,test_copying_writer,test_slices}.py.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Protocol, runtime_checkable
+
+from kafka_zk.base.clock import Timers
+from kafka_zk.network.connection_states import DRAIN, FILL, MUTE, UNMUTE, Output
+from kafka_zk.network.memory_pool import MemoryPool
+from kafka_zk.network.transport import QUEUE_FULL_BYTES
+from kafka_zk.protocol.fetch import Part
+from kafka_zk.protocol.frame import FrameDecoder
+
+
+class FrameWriter(Protocol):
+    """Where responses go: a ``FrameTransport``, or a ``CopyingFrameWriter`` above another transport."""
+
+    on_drained: Callable[[], None] | None
+
+    @property
+    def queued_size_bytes(self) -> int: ...
+    @property
+    def queued_memory_bytes(self) -> int: ...
+    def taken_bytes(self) -> int: ...
+    def write_frame(self, parts: Sequence[Part]) -> None: ...
+    def hold(self) -> None: ...
+    def send_held(self) -> None: ...
+    def loseConnection(self) -> None: ...
+
+
+@runtime_checkable
+class FrameReceiver(FrameWriter, Protocol):
+    """A ``FrameTransport``, which receives the rest of a big frame where it is collected."""
+
+    def receive_into(
+        self, decoder: FrameDecoder, received: Callable[[int], None], pool: MemoryPool = ...
+    ) -> None: ...
+
+
+class ConnectionOutput:
+    """See the module's docstring.
+
+    Attributes:
+        state: whether the next request may begin; not for writing.
+        writer: the queue.
+        seen_queued_bytes: what the queue held when ``made_progress`` was called last.
+    """
+
+    __slots__ = ("_clock", "_seen_taken_bytes", "_throttle_count", "seen_queued_bytes", "state", "writer")
+
+    def __init__(self, clock: Timers) -> None:
+        self.state = Output.READY
+        self.writer: FrameWriter
+        self.seen_queued_bytes = 0
+        self._seen_taken_bytes = 0
+        self._clock = clock
+        self._throttle_count = 0
+
+    def send(self, parts: Sequence[Part], drained: Callable[[], None]) -> None:
+        """Queue a response; if the queue is full, call ``drained`` as soon as half of it has left."""
+        writer = self.writer
+        writer.write_frame(parts)
+        if writer.queued_size_bytes > QUEUE_FULL_BYTES:
+            self.state = FILL[self.state]
+            writer.on_drained = drained
+
+    def drained(self) -> None:
+        """The peer has taken half of a full queue."""
+        self.state = DRAIN[self.state]
+
+    @property
+    def is_muted(self) -> bool:
+        return self._throttle_count > 0
+
+    def mute(self, mute_ms: int, unmuted: Callable[[], None]) -> None:
+        """Throttle the peer for a time, then call ``unmuted``; another throttle may still last."""
+        self._throttle_count += 1
+        self.state = MUTE[self.state]
+        self._clock.callLater(mute_ms / 1000, self._unmute, unmuted)
+
+    def _unmute(self, unmuted: Callable[[], None]) -> None:
+        self._throttle_count -= 1
+        if not self._throttle_count:
+            self.state = UNMUTE[self.state]
+        unmuted()
+
+    @property
+    def queued_memory_bytes(self) -> int:
+        """The memory that queued responses hold."""
+        writer = self.writer
+        return writer.queued_memory_bytes if writer.queued_size_bytes else 0
+
+    def made_progress(self, least_bytes: int) -> bool | None:
+        """Whether the peer has taken ``least_bytes`` of the responses that were queued at the last call, and are not
+        all gone. None if there were none, or there are none now."""
+        queued_bytes, taken_bytes = self.seen_queued_bytes, self._seen_taken_bytes
+        self.seen_queued_bytes = self.writer.queued_size_bytes
+        if not self.seen_queued_bytes:
+            return None
+        self._seen_taken_bytes = self.writer.taken_bytes()
+        return self._seen_taken_bytes - taken_bytes >= min(least_bytes, queued_bytes) if queued_bytes else None
+
+
+def hold_slices(parts: Sequence[Part]) -> ExitStack:
+    """Retain the slices among ``parts`` until the stack is closed. Raises: OSError if a file is gone, or too many are
+    open."""
+    with ExitStack() as held:
+        for part in parts:
+            if not isinstance(part, bytes | bytearray | memoryview):
+                part.retain()
+                held.callback(part.release)
+        return held.pop_all()

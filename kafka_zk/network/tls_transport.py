@@ -1,0 +1,293 @@
+"""A client's transport over TLS: ``FrameTransport``'s queue, encrypted by OpenSSL in memory.
+
+``ssl.SSLObject`` between two memory BIOs is the fastest of the ways that Python has, since one system call moves many
+records. Part of the queue is encrypted at a time; it leaves the queue when the socket has taken all of its ciphertext,
+so that the queue's size stays the measure of what is to be sent. The protocol is connected before the handshake; what
+it sends waits for it. A handshake that fails ends the connection with ``SslAuthenticationFailed``. Nobody pauses the
+reading of a client's connection, so nothing waits decrypted.
+
+Imported when a client wants TLS: it loads OpenSSL. Tests: tests/kafka_zk/network/test_tls_transport.py.
+"""
+
+import contextlib
+import os
+import ssl
+from collections import deque
+from itertools import islice
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from twisted.internet import main, tcp
+from twisted.internet.error import ConnectionLost
+
+from kafka_zk.network.transport import (
+    MAX_RUN,
+    RECEIVE_BUFFER_BYTES,
+    SEND_LIMIT_BYTES,
+    FrameConnector,
+    FrameTransport,
+)
+from kafka_zk.security.tls import client_context, handshake_failure
+from kafka_zk.security.tls_settings import TlsSettings
+
+ENCRYPT_BYTES = 256 * 1024
+"""How much of the queue is encrypted at a time."""
+
+_RECEIVE_BYTES = 256 * 1024
+_plain_buffers: "WeakKeyDictionary[Any, memoryview]" = WeakKeyDictionary()  # by reactor, so one for each thread
+
+
+def _plain_buffer(reactor: Any) -> memoryview:
+    """What is decrypted for the protocol, of all transports of ``reactor``."""
+    buffer = _plain_buffers.get(reactor)
+    if buffer is None:
+        buffer = _plain_buffers[reactor] = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+    return buffer
+
+
+class _ClosedAfterHandshake(ConnectionLost):
+    """A broker that refuses a client certificate, or misses one, may be heard no more than this."""
+
+    def __init__(self, settings: TlsSettings) -> None:
+        super().__init__()
+        self._has_identity = settings.identity is not None
+
+    def __str__(self) -> str:
+        wants = "does not accept our client certificate" if self._has_identity else "asks for a client certificate"
+        return (
+            f"the broker closed the connection after the TLS handshake; perhaps it {wants} (ssl.keystore.location or "
+            "ssl.certificate.location)"
+        )
+
+
+class TlsFrameClient(FrameTransport, tcp.Client):
+    """A connection that a ``TlsConnector`` opened; see the module's docstring."""
+
+    def __init__(self, settings: TlsSettings, host: str, *args: Any) -> None:
+        self._queue = deque()
+        self._settings = settings
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = client_context(settings).wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._handshaking = True
+        self._has_received = False  # anything but the handshake
+        self._ciphertext = memoryview(b"")  # what the socket has yet to take
+        self._encrypted_bytes = 0  # of the queue's head, whose ciphertext that is
+        tcp.Client.__init__(self, *args)
+
+    def _connectDone(self) -> None:
+        super()._connectDone()  # type: ignore[no-untyped-call]
+        if self.connected and not self._aborting:
+            self._shake_hands()
+            self.startWriting()
+
+    # --- the handshake ---
+
+    def _shake_hands(self) -> Exception | None:
+        """One step; returns the exception that ends the connection, else None."""
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        except (ssl.SSLError, ValueError) as error:
+            self._take_control()
+            self._send_control()  # the alert, so that the broker's log has the reason, too
+            return self._failure(error)
+        else:
+            self._handshaking = False
+        self._take_control()
+        self.startWriting()
+        return None
+
+    def _failure(self, error: BaseException) -> Exception:
+        peer: Any = self.connector
+        return handshake_failure(error, f"{peer.host}:{peer.port}", self._settings)
+
+    def _take_control(self) -> None:
+        """What OpenSSL wants to send by itself: steps of the handshake, new keys, alerts."""
+        if self._outgoing.pending:
+            self._ciphertext = memoryview(bytes(self._ciphertext) + self._outgoing.read())
+
+    def _send_control(self) -> None:
+        with contextlib.suppress(OSError):  # doWrite meets it again
+            self._ciphertext = self._ciphertext[self.socket.send(self._ciphertext) :]
+
+    # --- sending ---
+
+    def _try_to_send(self, data: bytes) -> int:
+        if self._handshaking or self._ciphertext:
+            return 0
+        self._encrypt(data)
+        self._send_control()
+        if not self._ciphertext:
+            self._encrypted_bytes = 0
+            return len(data)
+        return 0  # it is queued, and known to be encrypted
+
+    def _encrypt(self, data: bytes | memoryview) -> None:
+        """Nothing may be left of the last ciphertext."""
+        self._tls.write(data)
+        self._encrypted_bytes = len(data)
+        self._ciphertext = memoryview(self._outgoing.read())
+
+    def doWrite(self) -> Any:
+        """As ``FrameTransport.doWrite``, once the handshake is over."""
+        if self._ciphertext and not self._encrypted_bytes:
+            self._send_control()
+            if self._ciphertext:
+                return None
+        if self._handshaking:
+            if self.disconnecting:
+                return main.CONNECTION_DONE
+            self.stopWriting()
+            return None
+        return super().doWrite()
+
+    def _send_queue(self) -> Exception | None:
+        if self._handshaking:
+            return None
+        budget_bytes = SEND_LIMIT_BYTES
+        try:
+            while budget_bytes > 0:
+                if self._ciphertext:
+                    sent = self.socket.send(self._ciphertext)
+                    self._ciphertext = self._ciphertext[sent:]
+                    budget_bytes -= sent
+                    continue
+                if self._encrypted_bytes:
+                    self._remove(self._encrypted_bytes)
+                if not self._queue:
+                    return None
+                self._encrypt(self._head())
+        except BlockingIOError:
+            return None
+        except (OSError, ValueError):  # also if a slice's file got shorter
+            return self._last_words()
+        return None
+
+    def _last_words(self) -> Exception:
+        """The peer takes nothing more; what it sent before may be the alert that says why."""
+        reason: Any = self.doRead()
+        return reason if isinstance(reason, Exception) else main.CONNECTION_LOST
+
+    def _head(self) -> bytes | memoryview:
+        """The beginning of the queue, at most ENCRYPT_BYTES. Raises: OSError."""
+        pieces: list[bytes | memoryview] = []
+        size_bytes = 0
+        for item in islice(self._queue, MAX_RUN):
+            room_bytes = ENCRYPT_BYTES - size_bytes
+            if room_bytes <= 0:
+                break
+            if isinstance(item, memoryview):
+                piece: bytes | memoryview = item[:room_bytes]
+            else:
+                wanted_bytes = min(item.remaining_bytes, room_bytes)
+                piece = os.pread(item.file_slice.fileno(), wanted_bytes, item.position)
+                if len(piece) < wanted_bytes:
+                    raise OSError("a file is shorter than the slice of it that was promised")
+            pieces.append(piece)
+            size_bytes += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _remove(self, count: int) -> None:
+        """Take what was sent off the queue."""
+        self._encrypted_bytes = 0
+        self.queued_size_bytes -= count
+        self._sent_bytes += count
+        queue = self._queue
+        while count:
+            item = queue[0]
+            size_bytes = len(item) if isinstance(item, memoryview) else item.remaining_bytes
+            if isinstance(item, memoryview):
+                queue[0] = item[count:]
+            else:
+                item.position += min(count, size_bytes)
+                item.remaining_bytes -= min(count, size_bytes)
+            if size_bytes <= count:
+                queue.popleft()
+                if not isinstance(item, memoryview):
+                    item.file_slice.release()
+            count -= min(count, size_bytes)
+
+    def _postLoseConnection(self) -> Exception:
+        with contextlib.suppress(ssl.SSLError, ValueError):  # it waits for the peer's farewell; ours is written
+            self._tls.unwrap()
+        self._take_control()
+        self._send_control()
+        return main.CONNECTION_DONE
+
+    # --- receiving ---
+
+    def doRead(self) -> Any:
+        try:
+            data = self.socket.recv(_RECEIVE_BYTES)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return self._lost()
+        if not data:
+            return self._lost()
+        self._incoming.write(data)
+        if self._handshaking:
+            error = self._shake_hands()
+            if error is not None or self._handshaking:
+                return error
+        try:
+            return self._deliver()
+        except ssl.SSLZeroReturnError:
+            return main.CONNECTION_DONE
+        except ssl.SSLError as error:
+            return self._failure(error)
+        finally:
+            if self._outgoing.pending:
+                self._take_control()
+                self.startWriting()
+
+    def _lost(self) -> Exception:
+        if self._handshaking:
+            return self._failure(ssl.SSLEOFError())
+        return main.CONNECTION_LOST if self._has_received else _ClosedAfterHandshake(self._settings)
+
+    def _deliver(self) -> Any:
+        """Decrypt all that is there, the rest of a big frame to where it belongs."""
+        buffer = _plain_buffer(self.reactor)
+        while self.connected and not self._aborting:
+            decoder = self._decoder
+            target = self._rest_of_big_frame(decoder) if decoder is not None else None
+            count = self._decrypt(buffer if target is None else target)
+            if count == 0:
+                return None
+            self._has_received = True
+            if target is not None:
+                assert self._received_frame_part is not None
+                self._received_frame_part(count)
+            else:
+                self.protocol.dataReceived(buffer[:count])  # type: ignore[call-arg,misc]
+        return None
+
+    def _decrypt(self, target: memoryview) -> int:
+        """Fill ``target`` as far as there is something, record by record. Raises: ssl.SSLError."""
+        filled = 0
+        try:
+            while filled < len(target):
+                count = self._tls.read(len(target) - filled, target[filled:])
+                if not count:  # the peer's farewell
+                    raise ssl.SSLZeroReturnError
+                filled += int(count)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError:
+            if not filled:  # or it is met again, after what came before it
+                raise
+        return filled
+
+
+class TlsConnector(FrameConnector):
+    """A connector whose transport is a ``TlsFrameClient``. Raises: InvalidSecurity."""
+
+    def __init__(self, settings: TlsSettings, *args: Any) -> None:
+        client_context(settings)
+        self._settings = settings
+        super().__init__(*args)
+
+    def _makeTransport(self) -> tcp.Client:
+        return TlsFrameClient(self._settings, self.host, self.host, self.port, self.bindAddress, self, self.reactor)

@@ -1,0 +1,59 @@
+"""How a client authenticates: SaslHandshake, then SaslAuthenticate until the mechanism is done. Pure.
+
+Source: KIP-43, KIP-152, KIP-368; SaslClientAuthenticator.java@3.9.
+Tests: tests/kafka_zk/protocol/test_sasl_exchange.py.
+"""
+
+from collections.abc import Generator, Mapping
+from typing import Any, NamedTuple
+
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.security.errors import SaslAuthenticationFailed, UnsupportedSaslMechanism
+from kafka_zk.security.sasl_client import SaslClient
+
+REAUTHENTICATE_FROM, REAUTHENTICATE_UNTIL = 0.85, 0.95
+"""The part of a session's lifetime after which a client authenticates again; a random point between the two, so that
+the clients of a cluster do not do so together."""
+
+
+class SaslStep(NamedTuple):
+    """A request to be sent in the highest version that both sides know."""
+
+    api_key: ApiKey
+    fields: Mapping[str, Any]
+
+
+def sasl_exchange(mechanism: str, client: SaslClient) -> Generator[SaslStep, codec.Message, int]:
+    """Yields requests, takes their answers, and returns the session's lifetime in ms; 0: it does not end.
+
+    Raises: UnsupportedSaslMechanism, SaslAuthenticationFailed.
+    """
+    answer = yield SaslStep(ApiKey.SASL_HANDSHAKE, {"mechanism": mechanism})
+    _check_handshake(mechanism, answer)
+    message = next(client)
+    while True:
+        answer = yield SaslStep(ApiKey.SASL_AUTHENTICATE, {"auth_bytes": message})
+        if answer.error_code != ErrorCode.NONE:
+            raise SaslAuthenticationFailed(
+                f"{answer.error_message or 'the broker gives no reason'} ({ErrorCode.of(answer.error_code).name})"
+            )
+        try:
+            message = client.send(bytes(answer.auth_bytes))
+        except StopIteration:
+            return int(getattr(answer, "session_lifetime_ms", 0) or 0)
+
+
+def _check_handshake(mechanism: str, answer: codec.Message) -> None:
+    code = answer.error_code
+    if code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        raise UnsupportedSaslMechanism(
+            f"the broker does not enable sasl.mechanism={mechanism}; it enables {', '.join(answer.mechanisms)}"
+        )
+    if code == ErrorCode.ILLEGAL_SASL_STATE:
+        raise SaslAuthenticationFailed(
+            "the broker does not use SASL at this port (ILLEGAL_SASL_STATE); check the port and security.protocol"
+        )
+    if code != ErrorCode.NONE:
+        raise SaslAuthenticationFailed(f"the broker refuses SASL: {ErrorCode.of(code).name}")

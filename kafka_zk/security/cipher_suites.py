@@ -1,0 +1,31 @@
+"""Java's names of cipher suites, which are IANA's, and OpenSSL's names for the same. Pure.
+
+Python can choose suites up to TLS 1.2 only: OpenSSL's suites of TLS 1.3 are all used, or TLS 1.3 is not used at all.
+Tests: tests/kafka_zk/security/test_cipher_suites.py compares with ``openssl ciphers -stdname``.
+"""
+
+import re
+
+TLS_1_3 = frozenset({"TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"})
+"""What Python uses of TLS 1.3, always all of it."""
+
+_NAME = re.compile(
+    r"(?:TLS|SSL)_(?P<exchange>RSA|(?:EC)?DHE_(?:RSA|DSS|ECDSA)|DH_anon|ECDH_anon)_WITH_"
+    r"(?P<cipher>AES_(?:128|256)_(?:CBC|GCM|CCM_8|CCM)|CHACHA20_POLY1305)(?:_(?P<hash>SHA|SHA256|SHA384))?"
+)
+_EXCHANGES = {"RSA": "", "DH_anon": "ADH-", "ECDH_anon": "AECDH-"}
+_MODES = {"CBC": "", "GCM": "-GCM", "CCM": "-CCM", "CCM_8": "-CCM8"}
+
+
+def openssl_name(name: str) -> str | None:
+    """``ECDHE-RSA-AES256-GCM-SHA384`` of ``TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384``; None for what is not known, and for
+    suites of TLS 1.3, whose names are the same in both."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    exchange = _EXCHANGES.get(found["exchange"], found["exchange"].replace("_", "-") + "-")
+    if found["cipher"] == "CHACHA20_POLY1305":
+        return f"{exchange}CHACHA20-POLY1305"
+    _, bits, mode = found["cipher"].split("_", 2)
+    digest = f"-{found['hash']}" if found["hash"] else ""
+    return f"{exchange}AES{bits}{_MODES[mode]}{digest}"

@@ -1,0 +1,336 @@
+"""The security keys of a client's configuration, in the spelling of Java, librdkafka or kafka-python.
+
+Files are read now, so that the result needs no file later and can be sent to other machines. Whatever is unknown or
+contradicts itself is refused with one sentence, which never shows a secret. Keys of TLS or SASL with a protocol that
+does not use them are refused, too: a client that believes to be protected must not be open.
+
+Source: CommonClientConfigs, SslConfigs, SaslConfigs, DefaultSslEngineFactory.java@3.9; librdkafka's CONFIGURATION.md.
+Tests: tests/kafka_zk/security/test_client_keys.py.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kafka_zk.security import jaas, stores
+from kafka_zk.security.client_security import (
+    ALIASES,
+    JAVA_KEYS,
+    KEYS_BY_FIELD,
+    LIBRDKAFKA_KEYS,
+    MECHANISMS,
+    PROTOCOLS,
+    ClientSecurity,
+    SaslSettings,
+)
+from kafka_zk.security.errors import InvalidSecurity
+from kafka_zk.security.password import NO_PASSWORD, Password
+from kafka_zk.security.tls_settings import Identity, TlsSettings
+
+_JAVA = "org.apache.kafka.common.security."
+_LOGIN_MODULES = {
+    f"{_JAVA}plain.PlainLoginModule": ("PLAIN",),
+    f"{_JAVA}scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+    f"{_JAVA}oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
+}
+_CALLBACK = "sasl.login.callback.handler.class"
+_TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+_ENDPOINT_HANDLERS = (
+    f"{_JAVA}oauthbearer.OAuthBearerLoginCallbackHandler",
+    f"{_JAVA}oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+)
+_UNSECURED_HANDLER = f"{_JAVA}oauthbearer.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
+_PYTHON_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_SASL, _TLS = ("sasl.", "oauth.", "https."), ("ssl.", "enable.ssl.")
+_TRUE_FALSE = {"true": True, "false": False}
+
+
+def client_security(properties: Mapping[str, Any]) -> ClientSecurity:
+    """What the keys of security say, spelled with ``.`` or with ``_``; all other keys are ignored.
+
+    Raises: InvalidSecurity for the first value, or file, that cannot be used, and for contradictions.
+    """
+    keys = _Keys(properties)
+    protocol = keys.text("security.protocol", "PLAINTEXT").upper()
+    if protocol not in PROTOCOLS:
+        raise InvalidSecurity(f"security.protocol={protocol}: it is one of {', '.join(PROTOCOLS)}")
+    has_tls, has_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
+    sasl, tls = (_SASL, has_sasl, "SASL_SSL or SASL_PLAINTEXT"), (_TLS, has_tls, "SSL or SASL_SSL")
+    for prefixes, is_used, better in (sasl, tls):
+        if not is_used and (unused := keys.first(prefixes)):
+            raise InvalidSecurity(
+                f"{unused} has no effect with security.protocol={protocol}: set security.protocol to {better}, "
+                f"or remove {unused}"
+            )
+    return ClientSecurity(protocol, _tls(keys) if has_tls else None, _sasl(keys) if has_sasl else None)
+
+
+class _Keys:
+    """The given keys that have a meaning, in Java's or librdkafka's spelling with dots; empty texts count as absent,
+    but for the one key whose empty value means something."""
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        self._given: dict[str, Any] = {}
+        spelled: dict[str, str] = {}
+        for name, value in properties.items():
+            key = KEYS_BY_FIELD.get(name.replace(".", "_"))
+            meant = ALIASES.get(key, key) if key else None
+            if meant is None or meant not in JAVA_KEYS | LIBRDKAFKA_KEYS or value is None:
+                continue
+            if meant in spelled:
+                raise InvalidSecurity(f"{name} and {spelled[meant]} are the same: give one of them")
+            spelled[meant] = name
+            if value != "" or meant == "ssl.endpoint.identification.algorithm":
+                self._given[meant] = value
+
+    def first(self, prefixes: tuple[str, ...]) -> str | None:
+        """The first given key with one of these prefixes, in alphabetical order."""
+        return min((key for key in self._given if key.startswith(prefixes)), default=None)
+
+    def has(self, key: str) -> bool:
+        return key in self._given
+
+    def raw(self, key: str) -> Any:
+        return self._given.get(key)
+
+    def text(self, key: str, default: str) -> str:
+        value = self._given.get(key, default)
+        return (value.value if isinstance(value, Password) else str(value)).strip()
+
+    def secret(self, key: str) -> Password | None:
+        value = self._given.get(key)
+        return value if isinstance(value, Password) else None if value is None else Password(str(value))
+
+    def needed(self, key: str, why: str) -> str:
+        if not self.has(key):
+            raise InvalidSecurity(f"{key} is needed {why}")
+        return self.text(key, "")
+
+    def needed_secret(self, key: str, why: str) -> Password:
+        self.needed(key, why)
+        return self.secret(key) or NO_PASSWORD
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self._given.get(key, default)
+        flag = value if isinstance(value, bool) else _TRUE_FALSE.get(str(value).strip().lower())
+        if flag is None:
+            raise InvalidSecurity(f"{key}={value}: it is true or false")
+        return flag
+
+    def items(self, key: str) -> tuple[str, ...]:
+        """Between commas or, as in librdkafka, colons."""
+        value = self._given.get(key, "")
+        parts = re.split("[,:]", value) if isinstance(value, str) else value
+        return tuple(part.strip() for part in parts if part.strip())
+
+    def one_of(self, *keys: str) -> str | None:
+        """The one of these keys that is given."""
+        given = [key for key in keys if self.has(key)]
+        if len(given) > 1:
+            raise InvalidSecurity(f"{given[0]} and {given[1]} contradict each other: give one of them")
+        return given[0] if given else None
+
+    def file(self, key: str) -> bytes:
+        path = self.text(key, "")
+        try:
+            return Path(path).expanduser().read_bytes()
+        except OSError as error:
+            raise InvalidSecurity(f"{key}={path}: {error.strerror}") from None
+
+
+# --- TLS ---
+
+
+def _tls(keys: _Keys) -> TlsSettings:
+    algorithm = keys.text("ssl.endpoint.identification.algorithm", "https").lower()
+    if algorithm not in ("https", "none", ""):
+        raise InvalidSecurity(f"ssl.endpoint.identification.algorithm={algorithm}: it is https, or empty for no check")
+    protocols = keys.items("ssl.enabled.protocols")
+    from kafka_zk.security.tls import VERSIONS, client_context  # only now: it loads OpenSSL
+
+    usable = tuple(name for name in protocols if name in VERSIONS)
+    if protocols and not usable:
+        raise InvalidSecurity(f"ssl.enabled.protocols={','.join(protocols)}: {' and '.join(VERSIONS)} can be used")
+    settings = TlsSettings(
+        authorities=_authorities(keys),
+        identity=_identity(keys),
+        verify=keys.flag("enable.ssl.certificate.verification", default=True),
+        check_host_name=algorithm == "https",
+        protocols=usable,
+        suites=keys.items("ssl.cipher.suites"),
+    )
+    client_context(settings)  # now, so that what OpenSSL refuses is a matter of the configuration
+    return settings
+
+
+def _authorities(keys: _Keys) -> str | None:
+    source = keys.one_of("ssl.truststore.location", "ssl.truststore.certificates", "ssl.ca.location", "ssl.ca.pem")
+    if source is None:
+        if keys.has("ssl.truststore.password") or keys.has("ssl.truststore.type"):
+            raise InvalidSecurity("ssl.truststore.location is missing: a type or a password of a trust store is given")
+        return None
+    is_store = source == "ssl.truststore.location"
+    is_inline = source in ("ssl.truststore.certificates", "ssl.ca.pem")
+    data = keys.text(source, "").encode() if is_inline else keys.file(source)
+    kind = _store_type(keys, "truststore", data) if is_store else "PEM"
+    try:
+        return stores.authorities(data, kind, keys.secret("ssl.truststore.password"))
+    except InvalidSecurity as error:
+        raise _about(keys, source, error) from None
+
+
+def _identity(keys: _Keys) -> Identity | None:
+    key = keys.one_of("ssl.keystore.location", "ssl.keystore.key", "ssl.key.location", "ssl.key.pem")
+    chain = keys.one_of("ssl.keystore.certificate.chain", "ssl.certificate.location", "ssl.certificate.pem")
+    if key is None:
+        if given := chain or next((each for each in ("ssl.keystore.password", "ssl.key.password",
+                                                     "ssl.keystore.type") if keys.has(each)), None):  # fmt: skip
+            raise InvalidSecurity(f"{given} is given, but no private key: ssl.keystore.location or ssl.key.location")
+        return None
+    data = keys.file(key) if key.endswith(".location") else keys.text(key, "").encode()
+    if key == "ssl.keystore.location":
+        if chain is not None:
+            raise InvalidSecurity(f"{chain} and {key} contradict each other: give one of them")
+        kind = _store_type(keys, "keystore", data)
+    else:
+        if chain is None:
+            raise InvalidSecurity(f"{key} is given, but no certificate: ssl.keystore.certificate.chain or "
+                                  "ssl.certificate.location")  # fmt: skip
+        kind = "PEM"
+        data += b"\n" + (keys.file(chain) if chain.endswith(".location") else keys.text(chain, "").encode())
+    try:
+        return stores.identity(data, kind, keys.secret("ssl.keystore.password"), keys.secret("ssl.key.password"))
+    except InvalidSecurity as error:
+        raise _about(keys, key, error) from None
+
+
+def _store_type(keys: _Keys, name: str, data: bytes) -> str:
+    """Java reads PKCS12 and JKS under each other's names; so the file says what it is."""
+    key = f"ssl.{name}.type"
+    wanted = keys.text(key, "").upper()
+    if wanted and wanted not in stores.TYPES:
+        raise InvalidSecurity(f"{key}={wanted}: it is one of {', '.join(stores.TYPES)}")
+    kind = stores.type_of(data)
+    kind = wanted if "PEM" in (wanted, kind) and wanted else kind
+    if kind == "PEM" and keys.has(f"ssl.{name}.password"):
+        raise InvalidSecurity(
+            f"ssl.{name}.password: a PEM file has no password of its own, only its key may have one (ssl.key.password)"
+        )
+    return kind
+
+
+def _about(keys: _Keys, key: str, error: InvalidSecurity) -> InvalidSecurity:
+    where = f"{key}={keys.text(key, '')}" if key.endswith(".location") else key
+    return InvalidSecurity(f"{where}: {error}")
+
+
+# --- SASL ---
+
+
+def _sasl(keys: _Keys) -> SaslSettings:
+    mechanism = keys.text("sasl.mechanism", "GSSAPI").upper()
+    if mechanism not in MECHANISMS:
+        what = f"sasl.mechanism={mechanism}" if keys.has("sasl.mechanism") else "sasl.mechanism is missing"
+        kerberos = " (GSSAPI, Kafka's default, is not built)" if mechanism == "GSSAPI" else ""
+        raise InvalidSecurity(f"{what}: it is one of {', '.join(MECHANISMS)}{kerberos}")
+    options = _jaas_options(keys, mechanism)
+    if mechanism == "OAUTHBEARER":
+        return SaslSettings(mechanism, tokens=_tokens(keys, options))
+    if options is None:
+        hint = f"with sasl.mechanism={mechanism} (or sasl.jaas.config)"
+        return SaslSettings(mechanism, keys.needed("sasl.username", hint), keys.needed_secret("sasl.password", hint))
+    for name in ("username", "password"):
+        if not options.get(name):
+            raise InvalidSecurity(f'sasl.jaas.config: {name}="…" is needed for {mechanism}')
+    is_token = options.get("tokenauth", "false").lower() == "true"
+    return SaslSettings(mechanism, options["username"], Password(options["password"]), is_token)
+
+
+def _jaas_options(keys: _Keys, mechanism: str) -> Mapping[str, str] | None:
+    text = keys.secret("sasl.jaas.config")
+    if text is None:
+        return None
+    for other in ("sasl.username", "sasl.password", "sasl.oauthbearer.client.id", "sasl.oauthbearer.config"):
+        keys.one_of("sasl.jaas.config", other)
+    try:
+        module = jaas.parse_property(text.value)
+    except jaas.InvalidJaas as error:
+        raise InvalidSecurity(f"sasl.jaas.config: {error}") from None
+    mechanisms = _LOGIN_MODULES.get(module.name)
+    if mechanisms is None:
+        raise InvalidSecurity(
+            f"sasl.jaas.config: the login module {module.name} is not known; there are {', '.join(_LOGIN_MODULES)}"
+        )
+    if mechanism not in mechanisms:
+        raise InvalidSecurity(
+            f"sasl.mechanism={mechanism} and sasl.jaas.config contradict each other: {module.name} is for "
+            f"{' and '.join(mechanisms)}"
+        )
+    return module.options
+
+
+def _tokens(keys: _Keys, options: Mapping[str, str] | None) -> Any:
+    from kafka_zk.security.token_sources import ClientCredentials, TokenCallback, UnsecuredTokens
+
+    callback = keys.raw("oauth.cb") or keys.raw(_CALLBACK)
+    config = keys.secret("sasl.oauthbearer.config") or NO_PASSWORD
+    if callable(callback):
+        return TokenCallback(callback, config)
+    if callback is not None and _PYTHON_NAME.fullmatch(str(callback)):
+        return TokenCallback(str(callback), config)
+    if callback is not None and callback not in (*_ENDPOINT_HANDLERS, _UNSECURED_HANDLER):
+        raise InvalidSecurity(
+            f"{_CALLBACK}={callback}: a Java class cannot be loaded; give a Python function as module:function, which "
+            "returns the token and the second when it expires"
+        )
+    if keys.has(_TOKEN_URL) or callback in _ENDPOINT_HANDLERS:
+        url = keys.needed(_TOKEN_URL, f"with {_CALLBACK}={callback}")
+        if not url.lower().startswith(("http://", "https://")):
+            raise InvalidSecurity(f"{_TOKEN_URL}={url}: it is an http or https URL")
+        return ClientCredentials(url, *_client(keys, options), _endpoint_authorities(keys))
+    if options is not None:
+        return _checked_unsecured(UnsecuredTokens(tuple(sorted(options.items()))))
+    words = dict(word.split("=", 1) for word in config.value.split() if "=" in word)
+    if "principal" in words:  # librdkafka's unsecured tokens
+        lifetime = words.get("lifeSeconds", "3600")
+        return _checked_unsecured(UnsecuredTokens((("unsecuredLoginLifetimeSeconds", lifetime),
+                                                   ("unsecuredLoginStringClaim_sub", words["principal"]))))  # fmt: skip
+    raise InvalidSecurity(
+        f"sasl.mechanism=OAUTHBEARER needs {_TOKEN_URL}, {_CALLBACK}=module:function, or a sasl.jaas.config that "
+        "describes an unsecured token"
+    )
+
+
+def _endpoint_authorities(keys: _Keys) -> str | None:
+    """Of the token endpoint, which is not the brokers' matter: the system's by default."""
+    if not keys.has("https.ca.location"):
+        return None
+    try:
+        return stores.authorities(keys.file("https.ca.location"), "PEM", None)
+    except InvalidSecurity as error:
+        raise _about(keys, "https.ca.location", error) from None
+
+
+def _checked_unsecured(tokens: Any) -> Any:
+    try:
+        tokens.fetch(0)
+    except ValueError as error:
+        raise InvalidSecurity(f"sasl.jaas.config: {error}") from None
+    return tokens
+
+
+def _client(keys: _Keys, options: Mapping[str, str] | None) -> tuple[str, Password, str | None, Any]:
+    """Client id, secret, scope and SASL extensions."""
+    if options is not None:
+        for name in ("clientId", "clientSecret"):
+            if not options.get(name):
+                raise InvalidSecurity(f'sasl.jaas.config: {name}="…" is needed with {_TOKEN_URL}')
+        extensions = tuple((key.removeprefix("extension_"), value) for key, value in sorted(options.items())
+                           if key.startswith("extension_"))  # fmt: skip
+        return options["clientId"], Password(options["clientSecret"]), options.get("scope"), extensions
+    hint = f"with {_TOKEN_URL} (or sasl.jaas.config with clientId and clientSecret)"
+    client_id = keys.needed("sasl.oauthbearer.client.id", hint)
+    secret = keys.needed_secret("sasl.oauthbearer.client.secret", hint)
+    pairs = (pair.split("=", 1) for pair in keys.text("sasl.oauthbearer.extensions", "").split(",") if "=" in pair)
+    return client_id, secret, keys.text("sasl.oauthbearer.scope", "") or None, tuple((k, v) for k, v in pairs)

@@ -1,0 +1,58 @@
+"""The subject of a certificate as Java writes it, which is a principal's name. Pure.
+
+Java has keywords for a few attributes only; all others become their object identifier and the hexadecimal DER of their
+value. Source: RFC 2253; X500Principal.getName() and sun.security.x509.AVA (Java 17), RFC 5280 4.1.
+Tests: tests/kafka_zk/security/test_distinguished_name.py.
+"""
+
+from kafka_zk.security import der
+
+_KEYWORDS = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "2.5.4.9": "STREET",
+    "0.9.2342.19200300.100.1.25": "DC",
+    "0.9.2342.19200300.100.1.1": "UID",
+}
+_ENCODINGS = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1C: "utf-32-be", 0x1E: "utf-16-be"}
+_ESCAPED = set(',+"\\<>;=#')
+_VERSION_TAG = 0xA0
+
+
+def subject(certificate: bytes) -> str:
+    """The subject of a DER certificate, such as ``CN=alice,O=Example``. Raises: ValueError."""
+    to_be_signed = next(der.elements(der.element(certificate).content))
+    fields = list(der.elements(to_be_signed.content))
+    if fields and fields[0].tag == _VERSION_TAG:
+        del fields[0]
+    if len(fields) < 6:
+        raise ValueError("a certificate without a subject")
+    return name_text(fields[4].encoded)  # serial number, signature, issuer, validity, subject
+
+
+def name_text(name: bytes) -> str:
+    """A DER Name as text, its last part first. Raises: ValueError."""
+    parts = list(der.elements(der.element(name).content))
+    return ",".join("+".join(map(_attribute, der.elements(part.content))) for part in reversed(parts))
+
+
+def _attribute(attribute: der.Element) -> str:
+    kind, value = der.elements(attribute.content)
+    identifier = der.object_identifier(kind.content)
+    keyword = _KEYWORDS.get(identifier)
+    encoding = _ENCODINGS.get(value.tag)
+    if keyword is None or encoding is None:
+        return f"{keyword or identifier}=#{value.encoded.hex()}"
+    return f"{keyword}={_escaped(value.content.decode(encoding))}"
+
+
+def _escaped(text: str) -> str:
+    last = len(text) - 1
+    return "".join(
+        "\\" + character if character in _ESCAPED or (character == " " and place in (0, last)) else character
+        for place, character in enumerate(text)
+    )

@@ -1,0 +1,134 @@
+"""JAAS login configurations: who a program is, as Java's administrators write it down.
+
+    KafkaClient {
+        org.apache.kafka.common.security.scram.ScramLoginModule required
+        username="alice"
+        password="secret";
+    };
+
+A file (JVM option ``java.security.auth.login.config``) has sections, each with any number of login modules. A property
+(``sasl.jaas.config``) has exactly one module and no section. Messages say where a text is wrong and never repeat its
+words, which may be passwords. Source: JaasContext.java, JaasConfig.java@3.9; javax.security.auth.login.Configuration
+(Java 17). Tests: tests/kafka_zk/security/test_jaas.py.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+_TOKEN = re.compile(
+    r"""\s+ | //[^\n]* | /\*.*?\*/ | \#[^\n]*
+      | (?P<word> "(?P<double>(?:[^"\\]|\\.)*)" | '(?P<single>(?:[^'\\]|\\.)*)' | [^\s{};="']+ )
+      | (?P<sign> [{};=] )""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_FLAGS = ("required", "requisite", "sufficient", "optional")
+
+
+class InvalidJaas(ValueError):
+    """The text is not a JAAS login configuration; the message says where and repeats no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginModule:
+    """The class of a login module, and its options, whose values may be secrets and are not printed."""
+
+    name: str
+    options: Mapping[str, str] = field(repr=False)
+
+
+def parse_file(text: str) -> dict[str, tuple[LoginModule, ...]]:
+    """The login modules of each section. Raises: InvalidJaas."""
+    tokens = _Tokens(text)
+    sections = {}
+    while not tokens.at_end():
+        section = tokens.word()
+        tokens.sign("{")
+        modules = []
+        while not tokens.take("}"):
+            modules.append(_module(tokens))
+        tokens.sign(";")
+        sections[section] = tuple(modules)
+    return sections
+
+
+def parse_property(text: str) -> LoginModule:
+    """The one login module of a ``sasl.jaas.config``. Raises: InvalidJaas."""
+    tokens = _Tokens(text)
+    if tokens.at_end():
+        raise InvalidJaas("it is empty; a login module is needed, such as `….ScramLoginModule required username=…;`")
+    module = _module(tokens)
+    if not tokens.at_end():
+        raise InvalidJaas("something follows the ';' of the login module; exactly one module is allowed")
+    return module
+
+
+def _module(tokens: "_Tokens") -> LoginModule:
+    name = tokens.word()
+    if tokens.word().lower() not in _FLAGS:
+        raise InvalidJaas(f"{tokens.place}: one of {', '.join(_FLAGS)} is expected after the login module's class")
+    options = {}
+    while not tokens.take(";"):
+        option = tokens.word()
+        tokens.sign("=")
+        options[option] = tokens.word()
+    return LoginModule(name, options)
+
+
+class _Tokens:
+    """The words and signs of a text; ``place`` is that of the token taken last."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = list(_tokenize(text))
+        self._next = 0
+
+    def at_end(self) -> bool:
+        return self._next == len(self._tokens)
+
+    @property
+    def place(self) -> str:
+        return f"line {self._tokens[self._next - 1][2]}"
+
+    def word(self) -> str:
+        kind, value = self._take("a name or a value")
+        if kind != "word":
+            raise InvalidJaas(f"{self.place}: {value!r} where a name or a value is expected")
+        return value
+
+    def sign(self, sign: str) -> None:
+        kind, value = self._take(repr(sign))
+        if (kind, value) != ("sign", sign):
+            found = repr(value) if kind == "sign" else "a word"
+            raise InvalidJaas(f"{self.place}: {found} where {sign!r} is expected")
+
+    def take(self, sign: str) -> bool:
+        """Whether the next token is ``sign``; if so it is taken."""
+        if not self.at_end() and self._tokens[self._next][:2] == ("sign", sign):
+            self._next += 1
+            return True
+        return False
+
+    def _take(self, expected: str) -> tuple[str, str]:
+        if self.at_end():
+            raise InvalidJaas(f"it ends where {expected} is expected")
+        self._next += 1
+        return self._tokens[self._next - 1][:2]
+
+
+def _tokenize(text: str) -> Iterator[tuple[str, str, int]]:
+    """Kind, value and line number of each token."""
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        line = text.count("\n", 0, position) + 1
+        if match is None:
+            raise InvalidJaas(f"line {line}: a quotation mark is not closed")
+        position = match.end()
+        quoted = match["double"] if match["double"] is not None else match["single"]
+        if quoted is not None:
+            yield "word", _ESCAPE.sub(r"\1", quoted), line
+        elif match["word"] is not None:
+            yield "word", match["word"], line
+        elif match["sign"] is not None:
+            yield "sign", match["sign"], line

@@ -1,0 +1,46 @@
+"""SASL PLAIN: user name and password in one message. Pure.
+
+Source: RFC 4616; PlainSaslServer.java@3.9. Tests: tests/kafka_zk/security/test_plain.py.
+"""
+
+from collections.abc import Callable, Generator
+from hmac import compare_digest
+
+from kafka_zk.security.errors import SaslAuthenticationFailed
+
+MECHANISM = "PLAIN"
+
+
+def plain_client(username: str, password: str) -> Generator[bytes, bytes, None]:
+    """Yields what the client sends; takes what the broker answers."""
+    yield f"\0{username}\0{password}".encode()
+
+
+def plain_user(message: bytes, password_of: Callable[[str], str | None]) -> str:
+    """The user that a client's message proves.
+
+    Args:
+        password_of: the password of a user, None if there is no such user.
+    Raises: SaslAuthenticationFailed with Kafka's words.
+    """
+    try:
+        tokens = message.decode().split("\0")
+    except UnicodeDecodeError:
+        raise SaslAuthenticationFailed("Invalid SASL/PLAIN response: it is not UTF-8") from None
+    if len(tokens) != 3:
+        raise SaslAuthenticationFailed(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}")
+    authorization_id, username, password = tokens
+    if not username:
+        raise SaslAuthenticationFailed("Authentication failed: username not specified")
+    if not password:
+        raise SaslAuthenticationFailed("Authentication failed: password not specified")
+    if authorization_id and authorization_id != username:
+        raise SaslAuthenticationFailed(
+            "Authentication failed: Client requested an authorization id that is different from username"
+        )
+    expected = password_of(username)
+    # An unknown user takes as long as a wrong password.
+    is_same = compare_digest((expected if expected is not None else password + "x").encode(), password.encode())
+    if not is_same:
+        raise SaslAuthenticationFailed("Authentication failed: Invalid username or password")
+    return username

@@ -1,0 +1,33 @@
+"""The client's side of every mechanism, ready to run: a generator of what is sent.
+
+It yields each message and takes the broker's answer; it ends when the client is satisfied.
+"""
+
+from collections.abc import Generator
+from random import Random
+
+from kafka_zk.security.client_security import SaslSettings
+
+SaslClient = Generator[bytes, bytes, None]
+
+
+def sasl_client(settings: SaslSettings, random: Random) -> SaslClient:
+    """The messages of one login. OAUTHBEARER blocks here while a token is fetched.
+
+    Raises: TokenUnavailable; SaslAuthenticationFailed, also from the generator.
+    """
+    if settings.mechanism == "OAUTHBEARER":
+        from kafka_zk.security.oauthbearer import oauthbearer_client
+        from kafka_zk.security.token_sources import current_token
+
+        return oauthbearer_client(current_token(settings.tokens))
+    if settings.mechanism == "PLAIN":
+        from kafka_zk.security.plain import plain_client
+
+        return plain_client(settings.username, settings.password.value)
+    from kafka_zk.security.scram import NONCE_BITS, nonce_text, scram_client
+
+    nonce = nonce_text(random.getrandbits(NONCE_BITS))
+    return scram_client(
+        settings.mechanism, settings.username, settings.password.value, nonce, is_token=settings.is_token
+    )

@@ -1,0 +1,220 @@
+"""Key stores and trust stores, whatever wrote them, as PEM texts: PEM, PKCS12 and Java's JKS. Pure.
+
+JKS needs nothing beside Python. PKCS12 needs the package ``cryptography`` (the extra ``kafka-zk[security]``).
+
+Source: sun.security.provider.JavaKeyStore, KeyProtector (Java 17); DefaultSslEngineFactory.java@3.9.
+Tests: tests/kafka_zk/security/test_stores.py.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+import struct
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kafka_zk.security import der
+from kafka_zk.security.errors import InvalidSecurity
+from kafka_zk.security.password import Password
+from kafka_zk.security.tls_settings import Identity
+
+TYPES = ("PEM", "PKCS12", "JKS")
+_PEM_BLOCK = re.compile(r"-----BEGIN (?P<label>[A-Z0-9 ]+)-----.*?-----END (?P=label)-----", re.DOTALL)
+_CERTIFICATES = ("CERTIFICATE", "TRUSTED CERTIFICATE", "X509 CERTIFICATE")
+_JKS_MAGIC = b"\xfe\xed\xfe\xed"
+_JKS_KEY, _JKS_CERTIFICATE = 1, 2
+_JKS_ALGORITHM = "1.3.6.1.4.1.42.2.17.1.1"
+_JKS_WHITENER = b"Mighty Aphrodite"
+_SHA1_BYTES = 20
+
+
+def type_of(data: bytes) -> str:
+    """Which of ``TYPES`` a store has by its content; PKCS12 for what is none of the others."""
+    if data[:4] == _JKS_MAGIC:
+        return "JKS"
+    return "PEM" if b"-----BEGIN " in data else "PKCS12"
+
+
+def identity(data: bytes, kind: str, store_password: Password | None, key_password: Password | None) -> Identity:
+    """The first private key of a key store.
+
+    Args:
+        kind: one of ``TYPES``.
+        key_password: of the key itself; the store's by default.
+    Raises: InvalidSecurity for the end of a sentence that names the store.
+    """
+    if kind == "PEM":
+        return _pem_identity(data, key_password)
+    read: Callable[[bytes, Password, Password], Identity] = _pkcs12_identity if kind == "PKCS12" else _jks_identity
+    if store_password is None:
+        raise InvalidSecurity("a key store of this type needs a password")
+    return read(data, store_password, key_password or store_password)
+
+
+def authorities(data: bytes, kind: str, store_password: Password | None) -> str:
+    """The certificates of a trust store. Raises: InvalidSecurity as ``identity``."""
+    if kind == "PEM":
+        found = [block for label, block in _pem_blocks(data) if label in _CERTIFICATES]
+    elif kind == "PKCS12":
+        _, found = _pkcs12(data, store_password)
+    else:
+        entries = _jks_entries(data, store_password)
+        found = [_pem("CERTIFICATE", each) for entry in entries for each in entry.certificates]
+    if not found:
+        raise InvalidSecurity("there is no certificate in it")
+    return "\n".join(found) + "\n"
+
+
+def _pem_blocks(data: bytes) -> list[tuple[str, str]]:
+    return [(found["label"], found[0]) for found in _PEM_BLOCK.finditer(data.decode("latin-1"))]
+
+
+def _pem_identity(data: bytes, key_password: Password | None) -> Identity:
+    blocks = _pem_blocks(data)
+    keys = [block for label, block in blocks if label.endswith("PRIVATE KEY")]
+    chain = [block for label, block in blocks if label in _CERTIFICATES]
+    if len(keys) != 1 or not chain:
+        raise InvalidSecurity(
+            f"one private key with its certificates is expected in PEM format, there are {len(keys)} keys and "
+            f"{len(chain)} certificates"
+        )
+    is_encrypted = "ENCRYPTED" in keys[0]
+    if is_encrypted and key_password is None:
+        raise InvalidSecurity("its private key is encrypted: ssl.key.password is needed")
+    return Identity(Password(keys[0]), "\n".join(chain) + "\n", key_password if is_encrypted else None)
+
+
+def _pem(label: str, data: bytes) -> str:
+    return "\n".join([f"-----BEGIN {label}-----", *textwrap.wrap(base64.b64encode(data).decode(), 64),
+                      f"-----END {label}-----"])  # fmt: skip
+
+
+# --- PKCS12 ---
+
+
+def _pkcs12_identity(data: bytes, store_password: Password, key_password: Password) -> Identity:
+    key, chain = _pkcs12(data, store_password)
+    if key is None or not chain:
+        raise InvalidSecurity("there is no private key with its certificate in it")
+    return Identity(Password(key), "\n".join(chain) + "\n")
+
+
+def _pkcs12(data: bytes, password: Password | None) -> tuple[str | None, list[str]]:
+    """The private key and all certificates, as PEM; the key's own certificate comes first."""
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.serialization import pkcs12
+    except ImportError:
+        raise InvalidSecurity(
+            "PKCS12 needs the package cryptography: pip install 'kafka-zk[security]', or convert the store to PEM"
+        ) from None
+    try:
+        store = pkcs12.load_pkcs12(data, password.value.encode() if password else None)
+    except ValueError:
+        told = "not with this password" if password else "without a password"
+        raise InvalidSecurity(f"it is not a PKCS12 file, or cannot be read {told}") from None
+    encoding = serialization.Encoding.PEM
+    key = store.key and store.key.private_bytes(
+        encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    found = [store.cert] if store.cert else []
+    certificates = [each.certificate.public_bytes(encoding) for each in (*found, *store.additional_certs)]
+    return key.decode().strip() if key else None, [each.decode().strip() for each in certificates]
+
+
+# --- JKS ---
+
+
+@dataclass(frozen=True, slots=True)
+class _JksEntry:
+    protected_key: bytes | None
+    certificates: list[bytes]
+
+
+class _JksReader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def take(self, size: int) -> bytes:
+        if size < 0 or self._position + size > len(self._data):
+            raise InvalidSecurity("it is a JKS file that is cut off")
+        self._position += size
+        return self._data[self._position - size : self._position]
+
+    def number(self, layout: str) -> int:
+        layout = ">" + layout
+        (value,) = struct.unpack(layout, self.take(struct.calcsize(layout)))
+        return int(value)
+
+    def text(self) -> None:
+        self.take(self.number("H"))
+
+    def certificate(self, version: int) -> bytes:
+        if version == 2:
+            self.text()  # X.509
+        return self.take(self.number("i"))
+
+
+def _jks_entries(data: bytes, password: Password | None) -> list[_JksEntry]:
+    """What is in the store; with a password its integrity is checked first."""
+    if data[:4] != _JKS_MAGIC:
+        raise InvalidSecurity("it is not a JKS file")
+    if password is not None:
+        body, digest = data[:-_SHA1_BYTES], data[-_SHA1_BYTES:]
+        expected = hashlib.sha1(_utf16(password) + _JKS_WHITENER + body).digest()
+        if not hmac.compare_digest(digest, expected):
+            raise InvalidSecurity("its password is wrong, or it is damaged")
+    reader = _JksReader(data)
+    reader.take(4)
+    version, count = reader.number("i"), reader.number("i")
+    entries = []
+    for _ in range(count):
+        tag = reader.number("i")
+        reader.text()  # alias
+        reader.number("q")  # time
+        if tag == _JKS_KEY:
+            key = reader.take(reader.number("i"))
+            entries.append(_JksEntry(key, [reader.certificate(version) for _ in range(reader.number("i"))]))
+        elif tag == _JKS_CERTIFICATE:
+            entries.append(_JksEntry(None, [reader.certificate(version)]))
+        else:
+            raise InvalidSecurity("it is a JKS file with an entry of unknown kind")
+    return entries
+
+
+def _jks_identity(data: bytes, store_password: Password, key_password: Password) -> Identity:
+    for entry in _jks_entries(data, store_password):
+        if entry.protected_key is not None and entry.certificates:
+            key = _jks_key(entry.protected_key, key_password)
+            chain = "\n".join(_pem("CERTIFICATE", each) for each in entry.certificates)
+            return Identity(Password(_pem("PRIVATE KEY", key)), chain + "\n")
+    raise InvalidSecurity("there is no private key with its certificate in it")
+
+
+def _jks_key(protected: bytes, password: Password) -> bytes:
+    """Java's own protection: a stream of SHA-1 digests over the key, and one more as a check."""
+    try:
+        algorithm, sealed = der.elements(der.element(protected).content)
+        kind = der.object_identifier(next(der.elements(algorithm.content)).content)
+    except (ValueError, StopIteration):
+        raise InvalidSecurity("its private key cannot be read") from None
+    if kind != _JKS_ALGORITHM or len(sealed.content) < 2 * _SHA1_BYTES:
+        raise InvalidSecurity("its private key is protected in an unknown way")
+    secret = _utf16(password)
+    block = sealed.content[:_SHA1_BYTES]
+    cipher_text, check = sealed.content[_SHA1_BYTES:-_SHA1_BYTES], sealed.content[-_SHA1_BYTES:]
+    stream = b""
+    while len(stream) < len(cipher_text):
+        block = hashlib.sha1(secret + block).digest()
+        stream += block
+    key = bytes(one ^ other for one, other in zip(cipher_text, stream, strict=False))
+    if not hmac.compare_digest(hashlib.sha1(secret + key).digest(), check):
+        raise InvalidSecurity("the password of its private key is wrong (ssl.key.password)")
+    return key
+
+
+def _utf16(password: Password) -> bytes:
+    return password.value.encode("utf-16-be")

@@ -1,0 +1,142 @@
+"""TLS contexts, and what a failed handshake means to a person.
+
+Importing this module loads OpenSSL, so import it only where TLS is wanted.
+Tests: tests/kafka_zk/security/test_tls.py.
+"""
+
+from __future__ import annotations  # ssl is not loaded for annotations alone
+
+import contextlib
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from functools import lru_cache
+
+from kafka_zk.security import cipher_suites
+from kafka_zk.security.errors import InvalidSecurity, SslAuthenticationFailed
+from kafka_zk.security.tls_settings import Identity, TlsSettings
+
+VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
+"""Java's names of the versions that are used, and Python's."""
+
+_UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: no issuer found, another one of its name, or self-signed
+_NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+_EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
+_WANTS_CERTIFICATE = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN", "UNKNOWN_CA", "HANDSHAKE_FAIL")
+
+
+@lru_cache(maxsize=16)
+def client_context(settings: TlsSettings) -> ssl.SSLContext:
+    """The context of all connections with these settings. Raises: InvalidSecurity."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = settings.verify and settings.check_host_name
+    context.verify_mode = ssl.CERT_REQUIRED if settings.verify else ssl.CERT_NONE
+    _set_versions(context, settings)
+    if settings.authorities is not None:
+        try:
+            context.load_verify_locations(cadata=settings.authorities)
+        except ssl.SSLError as error:
+            raise InvalidSecurity(f"the trust store's certificates cannot be used: {reason(error)}") from None
+    elif settings.verify:
+        context.load_default_certs()
+    if settings.identity is not None:
+        load_identity(context, settings.identity)
+    return context
+
+
+def load_identity(context: ssl.SSLContext, identity: Identity) -> None:
+    """Python reads keys from files only: this one is in memory, or deleted at once. Raises: InvalidSecurity."""
+    password = identity.key_password.value if identity.key_password else ""
+    text = identity.private_key.value + "\n" + identity.certificate_chain
+    try:
+        with _as_file(text.encode()) as path:
+            # Never an empty answer to "which password?" on a terminal: a missing one is an error.
+            context.load_cert_chain(path, password=password)
+    except (OSError, ValueError) as error:
+        raise InvalidSecurity(
+            f"the private key does not fit its certificate, or its password is wrong ({reason(error)}): check "
+            "ssl.keystore.location and ssl.key.password"
+        ) from None
+
+
+@contextlib.contextmanager
+def _as_file(data: bytes) -> Iterator[str]:
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("key")
+        try:
+            os.write(descriptor, data)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.NamedTemporaryFile() as file:  # mode 0600
+            file.write(data)
+            file.flush()
+            yield file.name
+
+
+def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    """Versions and suites go together: a suite of TLS 1.3 has no meaning below, and the other way round."""
+    allowed = [name for name in VERSIONS if not settings.protocols or name in settings.protocols]
+    modern = cipher_suites.TLS_1_3 & set(settings.suites)
+    older = [cipher_suites.openssl_name(name) or name for name in settings.suites if name not in cipher_suites.TLS_1_3]
+    if settings.suites:
+        if modern and modern != cipher_suites.TLS_1_3 and "TLSv1.3" in allowed:
+            raise InvalidSecurity(
+                f"ssl.cipher.suites: of TLS 1.3 Python uses all of {', '.join(sorted(cipher_suites.TLS_1_3))} or none; "
+                "list all three, or none of them"
+            )
+        if not modern:
+            allowed = [name for name in allowed if name != "TLSv1.3"]
+        if not older:
+            allowed = [name for name in allowed if name == "TLSv1.3"]
+    if not allowed:
+        raise InvalidSecurity("ssl.cipher.suites has no suite of a version in ssl.enabled.protocols")
+    versions = sorted(ssl.TLSVersion[VERSIONS[name]] for name in allowed)
+    context.minimum_version, context.maximum_version = versions[0], versions[-1]
+    if older:
+        try:
+            context.set_ciphers(":".join(older))
+        except ssl.SSLError:
+            raise InvalidSecurity(f"ssl.cipher.suites: OpenSSL knows none of {', '.join(settings.suites)}") from None
+
+
+def handshake_failure(error: BaseException, peer: str, settings: TlsSettings) -> SslAuthenticationFailed:
+    """What to raise for an error of a TLS connection to ``peer``, with a sentence that says what to do."""
+    return SslAuthenticationFailed(f"TLS with {peer} failed: {_explanation(error, settings)}")
+
+
+def _explanation(error: BaseException, settings: TlsSettings) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        told = error.verify_message.rstrip(".")
+        if error.verify_code in _NAME_MISMATCH:
+            return (
+                f"the broker's certificate is for another host ({told}); connect to a name that it has, or make one "
+                "that has this name"
+            )
+        if error.verify_code in _UNKNOWN_ISSUER:
+            where = "the trust store" if settings.authorities is not None else "the system's trust store"
+            return (
+                f"the broker's certificate is not signed by an authority of {where} ({told}); check "
+                "ssl.truststore.location or ssl.ca.location"
+            )
+        if error.verify_code == _EXPIRED:
+            return f"the broker's certificate has expired ({told})"
+        return f"the broker's certificate is not valid: {told}"
+    code = getattr(error, "reason", None) or ""
+    if isinstance(error, ssl.SSLError):
+        if code in _NOT_TLS or isinstance(error, ssl.SSLEOFError):
+            return "it does not speak TLS at this port; check the port and security.protocol"
+        if "ALERT" in code and any(word in code for word in _WANTS_CERTIFICATE):
+            has = "does not accept our certificate" if settings.identity else "asks for a client certificate"
+            return f"the broker {has} ({reason(error)}); check ssl.keystore.location or ssl.certificate.location"
+    return reason(error)
+
+
+def reason(error: BaseException) -> str:
+    """OpenSSL's reason without its module and line."""
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.lower().replace("_", " ")
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
