@@ -73,12 +73,12 @@ class SimHelpers:
         self._count = 0
 
     def start(self, memory_limit_bytes: int = 0, niceness: int = 0, locks: Sequence[int] = ()) -> Any:
-        """For ``Broker(start_helper=…)``."""
+        """For ``Machine(start_helper=…)``."""
         self._count += 1
         return SimHelper(self._count)
 
     def when_readable(self, descriptor: int) -> "Deferred[None]":
-        """For ``Broker(when_readable=…)``: fires when a helper says something, or has ended."""
+        """For ``Machine(when_readable=…)``: fires when a helper says something, or has ended."""
         heard: Deferred[None] = Deferred(lambda _: call.cancel())
         tell: Callable[[], None] = partial(heard.callback, None)
         call = self._process.callLater(self._random.uniform(*SAYS_S), tell)

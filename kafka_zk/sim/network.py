@@ -381,7 +381,7 @@ class SimNetwork:
     # -- doors ----------------------------------------------------------------------------------------------------
 
     def open_port(self, process: Process) -> Callable[[int, Any, int, str, Any], SimPort]:
-        """For ``Broker(open_port=…)``."""
+        """For ``Machine(open_port=…)``."""
 
         def port(number: int, factory: Any, backlog: int, host: str, reactor: Any) -> SimPort:
             return SimPort(self, process, (process.name, number or self._free_port()), factory)

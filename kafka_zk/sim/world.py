@@ -20,6 +20,7 @@ from twisted.python.failure import Failure
 from kafka_zk.base.events import Event
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.process.machine import Machine
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.sim.disk import SimDisk
 from kafka_zk.sim.helpers import SimHelpers
@@ -81,20 +82,17 @@ class SimBroker:
         self.gave_up = False
         self.start_error = None
         helpers = SimHelpers(process, Random(f"{self.world.seed} {self.name} {self.starts} helpers"))
-        broker = self.broker = Broker(
+        machine = Machine(
             process,
-            config,
-            self.client,
-            self._gave_up,
-            observe=self.world.observed,
-            clock=process,
-            random=Random(f"{self.world.seed} {self.name} {self.starts}"),
-            run_in_thread=process.run_in_thread,
-            connect=self.world.connect_from(process),
-            open_port=self.world.network.open_port(process),
-            when_readable=helpers.when_readable,
-            start_helper=helpers.start,
+            process,
+            process.run_in_thread,
+            helpers.when_readable,
+            Random(f"{self.world.seed} {self.name} {self.starts}"),
+            self.world.connect_from(process),
+            self.world.network.open_port(process),
+            helpers.start,
         )
+        broker = self.broker = Broker(machine, config, self.client, self._gave_up, observe=self.world.observed)
         process.callLater(0, self._begin, broker)
 
     def _begin(self, broker: Broker) -> None:

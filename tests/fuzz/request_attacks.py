@@ -152,7 +152,7 @@ def hang_up(target: Target) -> Outcome:
         target.reactor.turn(0)
         turns += 1
         assert turns < 10, "it works on"
-    assert target.broker._memory.used_bytes == 0
+    assert target.broker.parts.memory.used_bytes == 0
     return Outcome("stopped", 0.0, *target.log.take())
 
 
@@ -185,7 +185,7 @@ def main() -> None:
             "seconds": time.monotonic() - start_s,
             "log": [line for outcome in outcomes for line in outcome.lines],
             "failures": [line for outcome in outcomes for line in outcome.failures],
-            "kept_bytes": target.broker._memory.kept_bytes if hasattr(target.broker, "_memory") else None,
+            "kept_bytes": target.broker.parts.memory.kept_bytes,
         }
         print(json.dumps(result))
         target.close()

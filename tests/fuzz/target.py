@@ -23,6 +23,7 @@ from twisted.logger import formatEvent, globalLogPublisher
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.security.authorizer import Operation, Resource
 from kafka_zk.network.client import KafkaConnection, connect
 from kafka_zk.network.connection import BrokerConnection
@@ -107,7 +108,7 @@ class Target:
                 **{key.replace("_", "."): value for key, value in properties.items()},
             }
         )
-        self.broker = Broker(self.reactor, config, zookeeper.client("broker"), self.fatal.append, stats)
+        self.broker = Broker(Machine.of(self.reactor), config, zookeeper.client("broker"), self.fatal.append, stats)
         self.log.start()
         self.run(self.broker.start())
         self.broker.services.authorizer = _OnlyBrokersCommand()

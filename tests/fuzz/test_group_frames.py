@@ -124,7 +124,7 @@ def test_hostile_group_requests_disturb_no_other_group(target: Target, campaign_
     assert not target.fatal
     come_to_rest(target)
     good.works()
-    assert target.broker._memory.used_bytes == 0
+    assert target.broker.parts.memory.used_bytes == 0
     loaded = LoadedPartition()
     list(loaded.load_steps(target.broker.services.replicas, TopicPartition(OFFSETS_TOPIC, 0), 1 << 20))
     assert (loaded.skipped_count, loaded.first_skipped) == (0, "")

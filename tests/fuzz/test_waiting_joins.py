@@ -50,7 +50,7 @@ def test_joins_that_wait_hold_no_frames(tmp_path: Path, monkeypatch: pytest.Monk
         for _ in range(20):
             target.reactor.turn()
         assert len(bodies) == MEMBERS and [body() for body in bodies] == [None] * MEMBERS
-        assert target.broker._memory.used_bytes < FREE_BYTES * MEMBERS
+        assert target.broker.parts.memory.used_bytes < FREE_BYTES * MEMBERS
         assert coordinator._manager.memory.used_bytes > MEMBERS * len(METADATA)
     finally:
         target.close()

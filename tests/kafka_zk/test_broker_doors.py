@@ -5,6 +5,7 @@ Real sockets and logs, ZooKeeper in memory.
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.controller.events import ControllerElected, LeadersElected
 from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.replica.events import RoleChanged
 from kafka_zk.broker.replica.partition import Role
 from kafka_zk.recorder.timeline.event_codec import decode, encode
@@ -45,11 +47,14 @@ class Observed:
         keys = {"zookeeper.connect": "in-memory:1", "listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(folder)}
         config, _ = KafkaConfig.from_properties(keys)
         broker = Broker(
-            reactor, config, self.client, pytest.fail, observe=self.observe,
-            clock=FutureClock(reactor), random=random.Random(7),
-        )  # fmt: skip
+            replace(Machine.of(reactor), clock=FutureClock(reactor), random=random.Random(7)),
+            config,
+            self.client,
+            pytest.fail,
+            observe=self.observe,
+        )
         reactor.result_of(broker.start())
-        reactor.until(lambda: broker._controller.is_active)
+        reactor.until(lambda: broker.parts.controller.is_active)
         topics = TopicRegistry(zookeeper.client("tool"))
         reactor.result_of(topics.create_topic("t", {0: [broker.broker_id]}, None, {}))
         reactor.until(lambda: TopicPartition("t", 0) in broker.services.replicas.partitions)

@@ -13,6 +13,7 @@ from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.server import _sentence
 from kafka_zk.registry.client.client import SessionState
 from kafka_zk.registry.client.errors import RegistryError
@@ -34,7 +35,7 @@ class Start:
         self.fatal: list[str] = []
         keys = {"zookeeper.connect": "in-memory:1", "listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(folder)}
         config, _ = KafkaConfig.from_properties(keys)
-        self.broker = Broker(reactor, config, self.client, self.fatal.append)
+        self.broker = Broker(Machine.of(reactor), config, self.client, self.fatal.append)
 
     def fail_at(self, number: int, fault: str) -> None:
         self.client.lose_request(number, applied=fault != FAULTS[0])
@@ -57,7 +58,7 @@ class Start:
         alive = self.broker.services.metadata.brokers
         return (
             self.owner() == self.client.session_id
-            and self.broker._controller.is_active
+            and self.broker.parts.controller.is_active
             and self.broker.broker_id in alive
         )
 

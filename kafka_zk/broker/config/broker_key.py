@@ -181,11 +181,17 @@ INT = Kind[int]("INT")
 LONG = Kind[int]("LONG")
 DOUBLE = Kind[float]("DOUBLE")
 STRING = Kind[str]("STRING")
-CLASS = Kind[str]("CLASS")
 PASSWORD = Kind[str]("PASSWORD")
 LIST = Kind[tuple[str, ...]]("LIST")
 ITEMS = Kind[tuple[str, ...]]("STRING", items)
 """Lists that Kafka calls STRING."""
+
+
+def unused_key(name: str, type_: str, default: str | None, facts: Facts) -> BrokerKey[Any]:
+    """A row that is no attribute of the configuration."""
+    row: BrokerKey[Any] = BrokerKey(type_, lambda value: value, default, default, UNUSED, facts)
+    row.name = name
+    return row
 
 
 def topic_default(

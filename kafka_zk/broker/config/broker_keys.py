@@ -1,17 +1,19 @@
 """The table of broker keys: all of Kafka 3.9 in ZooKeeper mode, one row each, in the order of DescribeConfigs.
 
+Keys that this broker only keeps and shows are the lines of ``unused_keys.txt``.
+
 Names, types, defaults and update modes are Kafka's (a broker of 3.9.1 answers them to DescribeConfigs); the
 documentation is ours. ``KafkaConfig``, the configuration APIs and dynamic configuration are derived from the rows: a
 new key is a new row, and the place that uses it. Where this broker's own default differs, the row says ``here=``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from kafka_zk.broker.config.broker_key import (
     BOOLEAN,
-    CLASS,
     DOUBLE,
     INT,
     ITEMS,
@@ -22,18 +24,22 @@ from kafka_zk.broker.config.broker_key import (
     STRING,
     UNUSED,
     BrokerKey,
+    Facts,
     Update,
     Use,
     topic_default,
+    unused_key,
 )
 
 READ, ACCEPTED = Use.READ, Use.ACCEPTED
 READ_ONLY, PER_BROKER, PER_LISTENER, CLUSTER_WIDE = Update
 
-_NO_AUTHORIZER = "has no authorizer"
-_NO_AUTHENTICATION = "cannot authenticate clients"
-_NO_JAVA = "cannot run Java classes"
-_PLAINTEXT_ONLY = "speaks PLAINTEXT with other brokers"
+_UNBUILT = {
+    "no-authentication": "cannot authenticate clients",
+    "no-authorizer": "has no authorizer",
+    "no-java": "cannot run Java classes",
+    "plaintext-only": "speaks PLAINTEXT with other brokers",
+}
 
 
 class BrokerKeys:
@@ -43,19 +49,13 @@ class BrokerKeys:
         None, "Addresses that clients and other brokers are told; those not named are told as bound.", here="",
         use=READ, update=PER_BROKER, is_built=True,
     )
-    alter_config_policy_class_name = CLASS(unbuilt=_NO_JAVA)
-    alter_log_dirs_replication_quota_window_num = INT("11")
-    alter_log_dirs_replication_quota_window_size_seconds = INT("1")
-    authorizer_class_name = STRING("", unbuilt=_NO_AUTHORIZER)
     auto_create_topics_enable = BOOLEAN(
         "true", "Whether asking for the metadata of an unknown topic creates it.", use=READ,
     )
-    auto_include_jmx_reporter = BOOLEAN("true")
     auto_leader_rebalance_enable = BOOLEAN(
         "true", "Whether leaderships go back to preferred leaders by themselves.", use=READ,
     )
     background_threads = INT("10", low=1, use=ACCEPTED, update=CLUSTER_WIDE)
-    broker_heartbeat_interval_ms = INT("2000")
     broker_id = INT(
         "-1", "Number of this broker; -1 takes the stored one or a new one from ZooKeeper.", low=-1, use=READ,
     )
@@ -65,15 +65,11 @@ class BrokerKeys:
     broker_rack = STRING(
         None, "Rack of this broker: told to clients; the replicas of a new partition lie in different ones.", use=READ
     )
-    broker_session_timeout_ms = INT("9000")
-    client_quota_callback_class = CLASS(unbuilt=_NO_JAVA)
     compression_gzip_level = topic_default("compression.gzip.level")
     compression_lz4_level = topic_default("compression.lz4.level")
     compression_type = topic_default("compression.type")
     compression_zstd_level = topic_default("compression.zstd.level")
-    connection_failed_authentication_delay_ms = INT("100")
     connections_max_idle_ms = LONG("600000", "A connection without a request for this long is closed.", low=1, use=READ)
-    connections_max_reauth_ms = LONG("0")
     control_plane_listener_name = STRING(
         None, "Listener through which controllers of Apache Kafka come; ours use inter.broker.listener.name.", use=READ
     )
@@ -85,47 +81,12 @@ class BrokerKeys:
         "5000", "Wait between two tries of handing over; all tries together take as many of them at most.", low=0,
         use=READ,
     )
-    controller_listener_names = STRING()
-    controller_quorum_append_linger_ms = INT("25")
-    controller_quorum_bootstrap_servers = LIST("")
-    controller_quorum_election_backoff_max_ms = INT("1000")
-    controller_quorum_election_timeout_ms = INT("1000")
-    controller_quorum_fetch_timeout_ms = INT("2000")
-    controller_quorum_request_timeout_ms = INT("2000")
-    controller_quorum_retry_backoff_ms = INT("20")
-    controller_quorum_voters = LIST("")
-    controller_quota_window_num = INT("11")
-    controller_quota_window_size_seconds = INT("1")
     controller_socket_timeout_ms = INT("30000", "How long the controller waits for a broker.", low=1, use=READ)
-    create_topic_policy_class_name = CLASS(unbuilt=_NO_JAVA)
     default_replication_factor = INT(
         "1", "Replicas of a topic that is created without a number of them.", low=1, use=READ,
     )
-    delegation_token_expiry_check_interval_ms = LONG("3600000")
-    delegation_token_expiry_time_ms = LONG("86400000")
-    delegation_token_master_key = PASSWORD()
-    delegation_token_max_lifetime_ms = LONG("604800000")
-    delegation_token_secret_key = PASSWORD()
-    delete_records_purgatory_purge_interval_requests = INT("1")
     delete_topic_enable = BOOLEAN("true", "Whether topics can be deleted.", use=READ)
-    early_start_listeners = STRING()
-    eligible_leader_replicas_enable = BOOLEAN("false")
     fetch_max_bytes = INT("57671680", "The most bytes that one fetch request is answered with.", low=1024, use=READ)
-    fetch_purgatory_purge_interval_requests = INT("1000")
-    group_consumer_assignors = LIST(
-        "org.apache.kafka.coordinator.group.assignor.UniformAssignor,"
-        "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
-    )
-    group_consumer_heartbeat_interval_ms = INT("5000")
-    group_consumer_max_heartbeat_interval_ms = INT("15000")
-    group_consumer_max_session_timeout_ms = INT("60000")
-    group_consumer_max_size = INT("2147483647")
-    group_consumer_min_heartbeat_interval_ms = INT("5000")
-    group_consumer_min_session_timeout_ms = INT("45000")
-    group_consumer_session_timeout_ms = INT("45000")
-    group_coordinator_append_linger_ms = INT("10")
-    group_coordinator_rebalance_protocols = LIST("classic")
-    group_coordinator_threads = INT("1")
     group_initial_rebalance_delay_ms = INT(
         "3000", "How long an empty group waits for more members before its first rebalance.", low=0, use=READ,
     )
@@ -136,26 +97,10 @@ class BrokerKeys:
     group_min_session_timeout_ms = INT(
         "6000", "Shortest session timeout that a member of a group may ask for.", use=READ,
     )
-    group_share_delivery_count_limit = INT("5")
-    group_share_heartbeat_interval_ms = INT("5000")
-    group_share_max_groups = SHORT("10")
-    group_share_max_heartbeat_interval_ms = INT("15000")
-    group_share_max_record_lock_duration_ms = INT("60000")
-    group_share_max_session_timeout_ms = INT("60000")
-    group_share_max_size = SHORT("200")
-    group_share_min_heartbeat_interval_ms = INT("5000")
-    group_share_min_record_lock_duration_ms = INT("15000")
-    group_share_min_session_timeout_ms = INT("45000")
-    group_share_partition_max_record_locks = INT("200")
-    group_share_record_lock_duration_ms = INT("30000")
-    group_share_session_timeout_ms = INT("45000")
-    initial_broker_registration_timeout_ms = INT("60000")
     inter_broker_listener_name = STRING(None, "Listener that brokers use among themselves.", use=READ)
     inter_broker_protocol_version = STRING(
         "3.9-IV0", "Protocol of the oldest brokers in the cluster: followers fetch with its versions.", use=READ
     )
-    kafka_metrics_polling_interval_secs = INT("10")
-    kafka_metrics_reporters = LIST("")
     leader_imbalance_check_interval_seconds = LONG(
         "300", "How often it is looked whether leaderships have to go back.", low=1, use=READ,
     )
@@ -196,7 +141,6 @@ class BrokerKeys:
     )
     log_cleanup_policy = topic_default("cleanup.policy")
     log_dir = STRING("/tmp/kafka-logs", "Log directory, used where log.dirs is not set.", use=READ)
-    log_dir_failure_timeout_ms = LONG("30000")
     log_dirs = ITEMS(None, "Log directories; a new partition goes to the one with the fewest.", here="", use=READ)
     log_flush_interval_messages = topic_default("flush.messages")
     log_flush_interval_ms = topic_default("flush.ms", is_set=False, fallback="log.flush.scheduler.interval.ms")
@@ -204,7 +148,6 @@ class BrokerKeys:
     log_flush_scheduler_interval_ms = LONG(
         "9223372036854775807", "How often it is looked for logs that have to be flushed.", low=1, use=READ,
     )
-    log_flush_start_offset_checkpoint_interval_ms = INT("60000")
     log_index_interval_bytes = topic_default("index.interval.bytes")
     log_index_size_max_bytes = topic_default("segment.index.bytes")
     log_local_retention_bytes = topic_default("local.retention.bytes")
@@ -240,7 +183,6 @@ class BrokerKeys:
     log_roll_ms = topic_default("segment.ms", is_set=False)
     log_segment_bytes = topic_default("segment.bytes")
     log_segment_delete_delay_ms = topic_default("file.delete.delay.ms")
-    max_connection_creation_rate = INT("2147483647", update=CLUSTER_WIDE)
     max_connections = INT(
         "2147483647", "Connections that the broker has at most; when it is full it does not accept.", low=0, use=READ,
         update=CLUSTER_WIDE,
@@ -255,32 +197,17 @@ class BrokerKeys:
     max_incremental_fetch_session_cache_slots = INT(
         "1000", "Incremental fetch sessions that are remembered.", low=0, use=READ,
     )
-    max_request_partition_size_limit = INT("2000")
     message_max_bytes = topic_default("max.message.bytes")
-    metadata_log_dir = STRING()
-    metadata_log_max_record_bytes_between_snapshots = LONG("20971520")
-    metadata_log_max_snapshot_interval_ms = LONG("3600000")
-    metadata_log_segment_bytes = INT("1073741824")
-    metadata_log_segment_ms = LONG("604800000")
-    metadata_max_idle_interval_ms = INT("500")
-    metadata_max_retention_bytes = LONG("104857600")
-    metadata_max_retention_ms = LONG("604800000")
     metric_reporters = LIST("", update=CLUSTER_WIDE, is_built=False)
-    metrics_num_samples = INT("2")
-    metrics_recording_level = STRING("INFO")
-    metrics_sample_window_ms = LONG("30000")
     min_insync_replicas = topic_default("min.insync.replicas")
-    node_id = INT("-1")
     num_io_threads = INT("8", low=1, use=ACCEPTED, update=CLUSTER_WIDE)
     num_network_threads = INT("3", low=1, use=ACCEPTED, update=CLUSTER_WIDE)
     num_partitions = INT("1", "Partitions of a topic that is created without a number of them.", low=1, use=READ)
     num_recovery_threads_per_data_dir = INT(
         "1", "Logs of one directory that are opened at a time after a crash.", low=1, use=READ, update=CLUSTER_WIDE,
     )
-    num_replica_alter_log_dirs_threads = INT()
     num_replica_fetchers = INT("1", low=1, use=ACCEPTED, update=CLUSTER_WIDE)
     offset_metadata_max_bytes = INT("4096", "Longest metadata that may be committed with an offset.", low=0, use=READ)
-    offsets_commit_required_acks = SHORT("-1")
     offsets_commit_timeout_ms = INT(
         "5000", "How long a commit of offsets waits for the replicas.", low=1, use=READ,
     )
@@ -294,7 +221,6 @@ class BrokerKeys:
         "10080", "How long offsets are kept when their group is empty, or reads their topic no longer.", low=1,
         use=READ,
     )
-    offsets_topic_compression_codec = INT("0")
     offsets_topic_num_partitions = INT(
         "50", "Partitions of __consumer_offsets when it is created; not to be changed later.", low=1, use=READ,
     )
@@ -306,16 +232,6 @@ class BrokerKeys:
     offsets_topic_segment_bytes = INT(
         "104857600", "Segment size of __consumer_offsets when it is created.", low=1, use=READ,
     )
-    password_encoder_cipher_algorithm = STRING("AES/CBC/PKCS5Padding")
-    password_encoder_iterations = INT("4096")
-    password_encoder_key_length = INT("128")
-    password_encoder_keyfactory_algorithm = STRING()
-    password_encoder_old_secret = PASSWORD()
-    password_encoder_secret = PASSWORD()
-    principal_builder_class = CLASS(
-        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", update=PER_BROKER,
-        unbuilt=_NO_JAVA,
-    )
     process_roles = LIST("", "Roles of a node of a KRaft cluster, which this broker cannot be.", use=READ)
     producer_id_expiration_check_interval_ms = INT(
         "600000", "How often producer ids are removed that have expired.", low=1, use=READ, is_listed=False,
@@ -323,7 +239,6 @@ class BrokerKeys:
     producer_id_expiration_ms = INT(
         "86400000", "How long a producer id is remembered after its last batch.", low=1, use=READ, update=CLUSTER_WIDE,
     )
-    producer_purgatory_purge_interval_requests = INT("1000")
     queued_max_request_bytes = LONG(
         "-1",
         "Memory for all requests together: what is over it is not read; -1 stands for 96 MB, "
@@ -331,33 +246,6 @@ class BrokerKeys:
         low=-1, use=READ,
     )
     queued_max_requests = INT("500", use=ACCEPTED)
-    quota_window_num = INT("11")
-    quota_window_size_seconds = INT("1")
-    remote_fetch_max_wait_ms = INT("500", update=CLUSTER_WIDE)
-    remote_log_index_file_cache_total_size_bytes = LONG("1073741824", update=CLUSTER_WIDE)
-    remote_log_manager_copier_thread_pool_size = INT("-1")
-    remote_log_manager_copy_max_bytes_per_second = LONG("9223372036854775807", update=CLUSTER_WIDE)
-    remote_log_manager_copy_quota_window_num = INT("11")
-    remote_log_manager_copy_quota_window_size_seconds = INT("1")
-    remote_log_manager_expiration_thread_pool_size = INT("-1")
-    remote_log_manager_fetch_max_bytes_per_second = LONG("9223372036854775807", update=CLUSTER_WIDE)
-    remote_log_manager_fetch_quota_window_num = INT("11")
-    remote_log_manager_fetch_quota_window_size_seconds = INT("1")
-    remote_log_manager_task_interval_ms = LONG("30000")
-    remote_log_manager_thread_pool_size = INT("10")
-    remote_log_metadata_custom_metadata_max_bytes = INT("128")
-    remote_log_metadata_manager_class_name = STRING(
-        "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager",
-    )
-    remote_log_metadata_manager_class_path = STRING()
-    remote_log_metadata_manager_impl_prefix = STRING("rlmm.config.")
-    remote_log_metadata_manager_listener_name = STRING()
-    remote_log_reader_max_pending_tasks = INT("100")
-    remote_log_reader_threads = INT("10")
-    remote_log_storage_manager_class_name = STRING()
-    remote_log_storage_manager_class_path = STRING()
-    remote_log_storage_manager_impl_prefix = STRING("rsm.config.")
-    remote_log_storage_system_enable = BOOLEAN("false")
     replica_fetch_backoff_ms = INT(
         "1000", "How long a follower leaves a partition alone that its leader did not answer for.", low=0, use=READ
     )
@@ -370,7 +258,6 @@ class BrokerKeys:
         "10485760", "Largest answer to a follower; a single batch may be larger.", low=0, use=READ
     )
     replica_fetch_wait_max_ms = INT("500", "How long a leader waits for something to send to a follower.", use=READ)
-    replica_high_watermark_checkpoint_interval_ms = LONG("5000")
     replica_lag_time_max_ms = LONG(
         "30000", "A follower that has not caught up for so long leaves the in-sync replicas.", low=1, use=READ,
     )
@@ -378,7 +265,6 @@ class BrokerKeys:
         None, "Who tells consumers which replica to read from; RackAwareReplicaSelector: one in their client.rack.",
         use=READ,
     )
-    replica_socket_receive_buffer_bytes = INT("65536")
     replica_socket_timeout_ms = INT("30000", "How long a follower waits for its leader.", low=1, use=READ)
     replication_quota_window_num = INT(
         "11", "How many samples the rate of throttled replicas is measured over.", low=1, use=READ
@@ -386,43 +272,6 @@ class BrokerKeys:
     replication_quota_window_size_seconds = INT("1", "How long each of these samples is.", low=1, use=READ)
     request_timeout_ms = INT("30000", "How long the broker waits for the answer to its own requests.", low=1, use=READ)
     reserved_broker_max_id = INT("1000", "Largest configured broker.id; generated ones are larger.", low=0, use=READ)
-    sasl_client_callback_handler_class = CLASS(unbuilt=_NO_JAVA)
-    sasl_enabled_mechanisms = LIST("GSSAPI", update=PER_BROKER, unbuilt=_NO_AUTHENTICATION)
-    sasl_jaas_config = PASSWORD(update=PER_BROKER, unbuilt=_NO_AUTHENTICATION)
-    sasl_kerberos_kinit_cmd = STRING("/usr/bin/kinit", update=PER_BROKER)
-    sasl_kerberos_min_time_before_relogin = LONG("60000", update=PER_BROKER)
-    sasl_kerberos_principal_to_local_rules = LIST("DEFAULT", update=PER_BROKER)
-    sasl_kerberos_service_name = STRING(update=PER_BROKER)
-    sasl_kerberos_ticket_renew_jitter = DOUBLE("0.05", update=PER_BROKER)
-    sasl_kerberos_ticket_renew_window_factor = DOUBLE("0.8", update=PER_BROKER)
-    sasl_login_callback_handler_class = CLASS(unbuilt=_NO_JAVA)
-    sasl_login_class = CLASS(unbuilt=_NO_JAVA)
-    sasl_login_connect_timeout_ms = INT()
-    sasl_login_read_timeout_ms = INT()
-    sasl_login_refresh_buffer_seconds = SHORT("300", update=PER_BROKER)
-    sasl_login_refresh_min_period_seconds = SHORT("60", update=PER_BROKER)
-    sasl_login_refresh_window_factor = DOUBLE("0.8", update=PER_BROKER)
-    sasl_login_refresh_window_jitter = DOUBLE("0.05", update=PER_BROKER)
-    sasl_login_retry_backoff_max_ms = LONG("10000")
-    sasl_login_retry_backoff_ms = LONG("100")
-    sasl_mechanism_controller_protocol = STRING("GSSAPI")
-    sasl_mechanism_inter_broker_protocol = STRING("GSSAPI", update=PER_BROKER)
-    sasl_oauthbearer_clock_skew_seconds = INT("30")
-    sasl_oauthbearer_expected_audience = LIST()
-    sasl_oauthbearer_expected_issuer = STRING()
-    sasl_oauthbearer_jwks_endpoint_refresh_ms = LONG("3600000")
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = LONG("10000")
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms = LONG("100")
-    sasl_oauthbearer_jwks_endpoint_url = STRING()
-    sasl_oauthbearer_scope_claim_name = STRING("scope")
-    sasl_oauthbearer_sub_claim_name = STRING("sub")
-    sasl_oauthbearer_token_endpoint_url = STRING()
-    sasl_server_callback_handler_class = CLASS(unbuilt=_NO_JAVA)
-    sasl_server_max_receive_size = INT("524288")
-    security_inter_broker_protocol = STRING("PLAINTEXT", unbuilt=_PLAINTEXT_ONLY)
-    security_providers = STRING(unbuilt=_NO_JAVA)
-    socket_connection_setup_timeout_max_ms = LONG("30000")
-    socket_connection_setup_timeout_ms = LONG("10000")
     socket_listen_backlog_size = INT("50", "Connections that may wait to be accepted.", low=1, use=READ)
     socket_receive_buffer_bytes = INT(
         "102400", "Receive buffer of a connection; -1, the default here: the system adapts it.", here="-1", low=-1,
@@ -435,30 +284,6 @@ class BrokerKeys:
         "102400", "Send buffer of a connection; -1, the default here: the system adapts it.", here="-1", low=-1,
         use=READ,
     )
-    ssl_allow_dn_changes = BOOLEAN("false")
-    ssl_allow_san_changes = BOOLEAN("false")
-    ssl_cipher_suites = LIST("", update=PER_BROKER)
-    ssl_client_auth = STRING("none", update=PER_BROKER, unbuilt=_NO_AUTHENTICATION)
-    ssl_enabled_protocols = LIST("TLSv1.2,TLSv1.3", update=PER_BROKER)
-    ssl_endpoint_identification_algorithm = STRING("https", update=PER_BROKER)
-    ssl_engine_factory_class = CLASS(update=PER_BROKER, unbuilt=_NO_JAVA)
-    ssl_key_password = PASSWORD(update=PER_LISTENER)
-    ssl_keymanager_algorithm = STRING("SunX509", update=PER_BROKER)
-    ssl_keystore_certificate_chain = PASSWORD(update=PER_LISTENER)
-    ssl_keystore_key = PASSWORD(update=PER_LISTENER)
-    ssl_keystore_location = STRING(update=PER_LISTENER)
-    ssl_keystore_password = PASSWORD(update=PER_LISTENER)
-    ssl_keystore_type = STRING("JKS", update=PER_LISTENER)
-    ssl_principal_mapping_rules = STRING("DEFAULT")
-    ssl_protocol = STRING("TLSv1.3", update=PER_BROKER)
-    ssl_provider = STRING(update=PER_BROKER)
-    ssl_secure_random_implementation = STRING(update=PER_BROKER)
-    ssl_trustmanager_algorithm = STRING("PKIX", update=PER_BROKER)
-    ssl_truststore_certificates = PASSWORD(update=PER_LISTENER)
-    ssl_truststore_location = STRING(update=PER_LISTENER)
-    ssl_truststore_password = PASSWORD(update=PER_LISTENER)
-    ssl_truststore_type = STRING("JKS", update=PER_LISTENER)
-    telemetry_max_bytes = INT("1048576")
     transaction_abort_timed_out_transaction_cleanup_interval_ms = INT(
         "10000", "How often it is looked for transactions that have timed out.", low=1, use=READ,
     )
@@ -549,14 +374,27 @@ class BrokerKeys:
         str(2**63 - 1), "Most that is copied when replicas move between log directories.", low=0, use=READ,
         update=CLUSTER_WIDE, is_listed=False,
     )  # fmt: skip
-    super_users = STRING(is_listed=False, unbuilt=_NO_AUTHORIZER)
+    super_users = STRING(is_listed=False, unbuilt=_UNBUILT["no-authorizer"])
     zookeeper_auth_digest = STRING(use=ACCEPTED, is_listed=False)
     zookeeper_sasl_client = STRING(use=ACCEPTED, is_listed=False)
     zookeeper_sasl_clientconfig = STRING(use=ACCEPTED, is_listed=False)
 
 
+def _unused_keys() -> Iterator[BrokerKey[Any]]:
+    for line in Path(__file__).with_name("unused_keys.txt").read_text("ascii").splitlines():
+        if not line.startswith("#"):
+            name, type_, default, *more = line.split()
+            facts: Facts = {}
+            if more:
+                facts["update"] = Update[more[0].replace("-", "_").upper()]
+            if more[1:]:
+                facts["unbuilt"] = _UNBUILT[more[1]]
+            yield unused_key(name, type_, {"null": None, '""': ""}.get(default, default), facts)
+
+
+_ROWS = [*(row for row in vars(BrokerKeys).values() if isinstance(row, BrokerKey)), *_unused_keys()]
 ALL_KEYS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
-    {row.name: row for row in vars(BrokerKeys).values() if isinstance(row, BrokerKey)}
+    {row.name: row for row in sorted(_ROWS, key=lambda row: row.name)}
 )
 BROKER_CONFIGS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
     {name: row for name, row in ALL_KEYS.items() if row.is_listed}

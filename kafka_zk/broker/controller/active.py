@@ -8,18 +8,16 @@ Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
-from random import Random
 from typing import Any, Protocol
 
 from twisted.logger import Logger
 
-from kafka_zk.base.clock import Timers
 from kafka_zk.base.turns import Turns
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import partition_state, replica_state, topic_deletion
 from kafka_zk.broker.controller.alter_partition import Proposal
 from kafka_zk.broker.controller.broker_changes import BrokerChanges
-from kafka_zk.broker.controller.channels import Channels, Connect
+from kafka_zk.broker.controller.channels import Channels
 from kafka_zk.broker.controller.config import ControllerConfig
 from kafka_zk.broker.controller.context import Context, Replica
 from kafka_zk.broker.controller.control_requests import (
@@ -31,9 +29,11 @@ from kafka_zk.broker.controller.control_requests import (
 )
 from kafka_zk.broker.controller.deletions import Deletions
 from kafka_zk.broker.controller.effects import Send, SendUpdateMetadata
+from kafka_zk.broker.controller.environment import Environment
 from kafka_zk.broker.controller.isr_changes import IsrChanges, Outcome
 from kafka_zk.broker.controller.leader_elections import LeaderElections
 from kafka_zk.broker.controller.reassignments import Reassignments
+from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import ControllerReporter
 from kafka_zk.broker.controller.request_batch import RequestBatch, Step
 from kafka_zk.broker.controller.state_changes import StateChanges
@@ -43,7 +43,6 @@ from kafka_zk.broker.controller.topic_changes import TopicChanges
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN, WATCH_COST
 from kafka_zk.network.periodic import Periodic
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.errors import InvalidZnode, RegistryError
 from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher, Watcher
 from kafka_zk.registry.controller import ControllerRegistry, Elected
@@ -80,17 +79,14 @@ class ActiveController:
 
     def __init__(
         self,
-        broker_id: int,
+        environment: Environment,
         elected: Elected,
-        client: RegistryClient,
-        clock: Timers,
         registry: ControllerRegistry,
         config: ControllerConfig,
-        connect: Connect,
         put: Put,
         reporter: ControllerReporter,
-        random: Random,
     ) -> None:
+        broker_id, client, clock, connect, random = environment
         self.context = Context(elected.epoch, elected.epoch_zk_version)
         self.store = ControllerStore(client, clock, registry, elected.epoch_zk_version)
         self.channels = Channels(clock, connect, self._answered, reporter.not_sent, config.versions)
@@ -111,30 +107,17 @@ class ActiveController:
             config.unclean_leader_election_enable,
             self._turns,
         )
-        self._deletions = Deletions(
-            self.context, self.store, self._changes, reporter, config.delete_topic_enable, self._turns
-        )
-        self._isr_changes = IsrChanges(self.context, self.store, self._changes, reporter, self._turns)
-        self.elections = LeaderElections(
-            self.context,
-            self.store,
-            self._changes,
-            reporter,
-            self._turns,
-            config.leader_imbalance_per_broker_percentage,
-        )
+        tools = ReignTools(self.context, self.store, self._changes, reporter, self._turns)
+        self._deletions = Deletions(tools, enabled=config.delete_topic_enable)
+        self._isr_changes = IsrChanges(tools)
+        self.elections = LeaderElections(tools, config.leader_imbalance_per_broker_percentage)
         self._balance_interval_s = config.leader_imbalance_check_interval_seconds
         self._balance_due: Any = None
         if config.auto_leader_rebalance_enable:
             self._balance_due = clock.callLater(BALANCE_AFTER_S, self._balance)
-        self._topics = TopicChanges(self.context, self.store, self._changes, reporter, random, self._turns)
-        self.reassignments = Reassignments(
-            self.context, self.store, self._changes, self._deletions, reporter, self._turns
-        )
-        self.brokers = BrokerChanges(
-            broker_id, self.context, self.store, self._changes, self._deletions, self.reassignments, self.channels,
-            reporter,
-        )  # fmt: skip
+        self._topics = TopicChanges(tools, random)
+        self.reassignments = Reassignments(tools, self._deletions)
+        self.brokers = BrokerChanges(broker_id, tools, self._deletions, self.reassignments, self.channels)
         self._topic_registry = TopicRegistry(client, source)
         self._watchers: list[Watcher] = []
         self._assignment_watchers: dict[str, Watcher] = {}

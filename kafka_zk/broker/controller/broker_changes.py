@@ -5,16 +5,15 @@ from collections.abc import Collection, Mapping, Sequence
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import events, partition_state
 from kafka_zk.broker.controller.channels import Channels
-from kafka_zk.broker.controller.context import Context, LiveBroker, Replica
+from kafka_zk.broker.controller.context import LiveBroker, Replica
 from kafka_zk.broker.controller.control_requests import Answer
 from kafka_zk.broker.controller.deletions import Deletions
 from kafka_zk.broker.controller.effects import SendUpdateMetadata, without_news_of
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
 from kafka_zk.broker.controller.reassignments import Reassignments
-from kafka_zk.broker.controller.reporter import ControllerReporter, few
-from kafka_zk.broker.controller.state_changes import StateChanges
+from kafka_zk.broker.controller.reign_tools import ReignTools
+from kafka_zk.broker.controller.reporter import few
 from kafka_zk.broker.controller.states import PartitionState, ReplicaState
-from kafka_zk.broker.controller.store import ControllerStore
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes import isr
 
@@ -30,22 +29,16 @@ class BrokerChanges:
     def __init__(
         self,
         controller_id: int,
-        context: Context,
-        store: ControllerStore,
-        changes: StateChanges,
+        tools: ReignTools,
         deletions: Deletions,
         reassignments: Reassignments,
         channels: Channels,
-        reporter: ControllerReporter,
     ) -> None:
         self._controller_id = controller_id
-        self._context = context
-        self._store = store
-        self._changes = changes
+        self._context, self._store, self._changes, self._reporter, _ = tools
         self._deletions = deletions
         self._reassignments = reassignments
         self._channels = channels
-        self._reporter = reporter
         self._unclean_starts: dict[int, list[str]] = {}
 
     async def load(self) -> None:

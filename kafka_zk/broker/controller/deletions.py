@@ -2,15 +2,13 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kafka_zk.base.turns import Turns
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import events, topic_deletion
-from kafka_zk.broker.controller.context import Context, Replica
+from kafka_zk.broker.controller.context import Replica
 from kafka_zk.broker.controller.effects import SendUpdateMetadata
-from kafka_zk.broker.controller.reporter import ControllerReporter, few
-from kafka_zk.broker.controller.state_changes import StateChanges
+from kafka_zk.broker.controller.reign_tools import ReignTools
+from kafka_zk.broker.controller.reporter import few
 from kafka_zk.broker.controller.states import PartitionState, ReplicaState
-from kafka_zk.broker.controller.store import ControllerStore
 from kafka_zk.broker.controller.turns import PARTITION_COST
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.znodes import admin
@@ -19,21 +17,9 @@ from kafka_zk.registry.znodes import admin
 class Deletions:
     """Call ``run`` after everything that may let a deletion go on; it does what can be done now."""
 
-    def __init__(
-        self,
-        context: Context,
-        store: ControllerStore,
-        changes: StateChanges,
-        reporter: ControllerReporter,
-        enabled: bool,
-        turns: Turns,
-    ) -> None:
-        self._context = context
-        self._store = store
-        self._changes = changes
-        self._reporter = reporter
+    def __init__(self, tools: ReignTools, *, enabled: bool) -> None:
+        self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._enabled = enabled
-        self._turns = turns
 
     async def load(self) -> None:
         """At failover: take over what is ordered. Nothing is deleted before ``run``."""

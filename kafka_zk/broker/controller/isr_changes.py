@@ -5,17 +5,14 @@ Neither moves a leader nor its epoch, so only UpdateMetadata follows, to all bro
 
 from collections.abc import Mapping, Sequence
 
-from kafka_zk.base.turns import Turns
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import alter_partition
 from kafka_zk.broker.controller.alter_partition import Proposal
-from kafka_zk.broker.controller.context import Context, LeadershipInfo, Replica
+from kafka_zk.broker.controller.context import LeadershipInfo, Replica
 from kafka_zk.broker.controller.control_requests import portions
 from kafka_zk.broker.controller.effects import SendUpdateMetadata, WriteState
-from kafka_zk.broker.controller.reporter import ControllerReporter
-from kafka_zk.broker.controller.state_changes import StateChanges
+from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.states import ReplicaState
-from kafka_zk.broker.controller.store import ControllerStore
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes import isr
@@ -28,19 +25,8 @@ Outcome = Granted | ErrorCode
 class IsrChanges:
     """Keeps the ISRs in the context and in ZooKeeper equal, whoever changes them."""
 
-    def __init__(
-        self,
-        context: Context,
-        store: ControllerStore,
-        changes: StateChanges,
-        reporter: ControllerReporter,
-        turns: Turns,
-    ) -> None:
-        self._context = context
-        self._store = store
-        self._changes = changes
-        self._reporter = reporter
-        self._turns = turns
+    def __init__(self, tools: ReignTools) -> None:
+        self._context, self._store, self._changes, self._reporter, self._turns = tools
 
     async def alter(
         self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal]

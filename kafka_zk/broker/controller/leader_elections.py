@@ -2,15 +2,12 @@
 
 from collections.abc import Collection
 
-from kafka_zk.base.turns import Turns
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import preferred_leaders
-from kafka_zk.broker.controller.context import Context
 from kafka_zk.broker.controller.control_requests import portions
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
-from kafka_zk.broker.controller.reporter import ControllerReporter, few
-from kafka_zk.broker.controller.state_changes import StateChanges
-from kafka_zk.broker.controller.store import ControllerStore
+from kafka_zk.broker.controller.reign_tools import ReignTools
+from kafka_zk.broker.controller.reporter import few
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.znodes import admin
@@ -22,20 +19,8 @@ ElectionOutcome = int | ApiError
 class LeaderElections:
     """``imbalance_percentage``: so many of a broker's preferred partitions may be led by others."""
 
-    def __init__(
-        self,
-        context: Context,
-        store: ControllerStore,
-        changes: StateChanges,
-        reporter: ControllerReporter,
-        turns: Turns,
-        imbalance_percentage: int,
-    ) -> None:
-        self._context = context
-        self._store = store
-        self._changes = changes
-        self._reporter = reporter
-        self._turns = turns
+    def __init__(self, tools: ReignTools, imbalance_percentage: int) -> None:
+        self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._imbalance_percentage = imbalance_percentage
 
     async def elect(self, tps: Collection[TopicPartition], *, unclean: bool) -> dict[TopicPartition, ElectionOutcome]:

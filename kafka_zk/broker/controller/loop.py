@@ -21,27 +21,24 @@ Tests: tests/kafka_zk/broker/controller/test_loop.py.
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from random import Random
 from typing import Any, NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger, LogLevel
 
-from kafka_zk.base.clock import Clock
 from kafka_zk.base.events import EventSource, Observe, harmless, ignore
-from kafka_zk.base.randomness import SYSTEM_RANDOM
 from kafka_zk.base.turns import Turns
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import events
 from kafka_zk.broker.controller.active import ActiveController, Work
-from kafka_zk.broker.controller.channels import Connect
 from kafka_zk.broker.controller.config import ControllerConfig
 from kafka_zk.broker.controller.context import Context
+from kafka_zk.broker.controller.environment import Environment
 from kafka_zk.broker.controller.operations import ControlledShutdown, ControllerOperation
 from kafka_zk.broker.controller.reporter import ControllerReporter
 from kafka_zk.broker.controller.turns import EVENT_COST
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.client.client import RegistryClient, SessionState
+from kafka_zk.registry.client.client import SessionState
 from kafka_zk.registry.client.errors import (
     ConnectionLoss,
     ControlledByKRaft,
@@ -81,8 +78,6 @@ class Controller:
     """See the module's text. ``start`` it when the broker is registered.
 
     Args:
-        client: its session must hold the broker's registration.
-        connect: opens a connection to a broker (``KafkaConnection``), negotiated versions included.
         observe: called with every event of ``controller.events`` and ``registry.client.events``. Its errors are logged.
         known_epoch: the greatest controller epoch that this broker has heard of.
         on_kraft: told when a KRaft controller has taken ``/controller``; the broker should stop.
@@ -90,17 +85,14 @@ class Controller:
 
     def __init__(
         self,
-        broker_id: int,
-        client: RegistryClient,
-        clock: Clock,
+        environment: Environment,
         config: ControllerConfig,
-        connect: Connect,
         observe: Observe = ignore,
         known_epoch: Callable[[], int] = lambda: 0,
-        random: Random = SYSTEM_RANDOM,
         on_kraft: Callable[[ControlledByKRaft], None] = lambda _: None,
     ) -> None:
-        self.broker_id = broker_id
+        self._environment = environment
+        self.broker_id, client, clock, _, _ = environment
         self.controller_id = -1
         """The broker that ``/controller`` names, -1 when there is none or it is not known."""
         self.is_kraft = False
@@ -108,11 +100,9 @@ class Controller:
         self._client = client
         self._clock = clock
         self._config = config
-        self._connect = connect
         self._known_epoch = known_epoch
-        self._random = random
         self._on_kraft = on_kraft
-        self._actor = f"controller-{broker_id}"
+        self._actor = f"controller-{self.broker_id}"
         source = EventSource(self._actor, harmless(observe), clock.wall_ms)
         self._reporter = ControllerReporter(source)
         self._registry = ControllerRegistry(client, source, clock.wall_ms)
@@ -382,16 +372,7 @@ class Controller:
             (self._put_once if once else self._put)(_Event(name, work, reign))
 
         reign = ActiveController(
-            self.broker_id,
-            elected,
-            self._client,
-            self._clock,
-            self._registry,
-            self._config,
-            self._connect,
-            put,
-            self._reporter,
-            self._random,
+            self._environment, elected, self._registry, self._config, put, self._reporter
         )
         return reign
 

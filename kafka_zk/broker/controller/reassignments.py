@@ -2,18 +2,16 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from kafka_zk.base.turns import Turns
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import reassignment, topic_deletion
-from kafka_zk.broker.controller.context import Context, Replica, ReplicaAssignment
+from kafka_zk.broker.controller.context import Replica, ReplicaAssignment
 from kafka_zk.broker.controller.control_requests import by_topic, portions
 from kafka_zk.broker.controller.deletions import Deletions
 from kafka_zk.broker.controller.effects import Send, SendLeaderAndIsr, SendUpdateMetadata
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
-from kafka_zk.broker.controller.reporter import ControllerReporter, few
-from kafka_zk.broker.controller.state_changes import StateChanges
+from kafka_zk.broker.controller.reign_tools import ReignTools
+from kafka_zk.broker.controller.reporter import few
 from kafka_zk.broker.controller.states import ReplicaState
-from kafka_zk.broker.controller.store import ControllerStore
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.client.client import Delete, Operation, SetData
@@ -27,21 +25,9 @@ Assignments = Mapping[TopicPartition, ReplicaAssignment]
 class Reassignments:
     """Call ``go_on`` with everything that may let a move go on; it does what can be done now."""
 
-    def __init__(
-        self,
-        context: Context,
-        store: ControllerStore,
-        changes: StateChanges,
-        deletions: Deletions,
-        reporter: ControllerReporter,
-        turns: Turns,
-    ) -> None:
-        self._context = context
-        self._store = store
-        self._changes = changes
+    def __init__(self, tools: ReignTools, deletions: Deletions) -> None:
+        self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._deletions = deletions
-        self._reporter = reporter
-        self._turns = turns
 
     # -- events --
 

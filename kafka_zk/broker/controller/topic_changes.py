@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
-from kafka_zk.base.turns import Turns
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.controller.context import Context, ReplicaAssignment, assignments_of
+from kafka_zk.broker.controller.context import ReplicaAssignment, assignments_of
 from kafka_zk.broker.controller.control_requests import whole_topics
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
-from kafka_zk.broker.controller.reporter import ControllerReporter, few
-from kafka_zk.broker.controller.state_changes import StateChanges
+from kafka_zk.broker.controller.reign_tools import ReignTools
+from kafka_zk.broker.controller.reporter import few
 from kafka_zk.broker.controller.states import PartitionState, ReplicaState
-from kafka_zk.broker.controller.store import ControllerStore, StoredTopic
+from kafka_zk.broker.controller.store import StoredTopic
 from kafka_zk.broker.controller.turns import PARTITION_COST
 from kafka_zk.protocol import uuids
 from kafka_zk.registry.client.client import Operation, SetData
@@ -27,21 +26,9 @@ from kafka_zk.registry.znodes.topics import TopicAssignment
 class TopicChanges:
     """Keeps the context's topics equal to ZooKeeper's and makes new partitions."""
 
-    def __init__(
-        self,
-        context: Context,
-        store: ControllerStore,
-        changes: StateChanges,
-        reporter: ControllerReporter,
-        random: Random,
-        turns: Turns,
-    ) -> None:
-        self._context = context
-        self._store = store
-        self._changes = changes
-        self._reporter = reporter
+    def __init__(self, tools: ReignTools, random: Random) -> None:
+        self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._random = random
-        self._turns = turns
 
     async def load(self) -> None:
         """At failover: all topics, their assignments, ids and leadership."""
@@ -103,18 +90,19 @@ class TopicChanges:
         while wanted:
             stored = await self._store.topics(wanted)
             missing = {t: e for t, e in stored.items() if e.assignment.topic_id is None and e.assignment.partitions}
-            found.update({topic: entry for topic, entry in stored.items() if topic not in missing})
-            wanted = await self._write_ids(missing, found)
+            with_ids, wanted = await self._with_new_ids(missing)
+            found |= {topic: entry for topic, entry in stored.items() if topic not in missing} | with_ids
         return {topic: found[topic] for topic in names if topic in found}
 
-    async def _write_ids(self, stored: Mapping[str, StoredTopic], found: dict[str, StoredTopic]) -> list[str]:
-        """Give these topics ids and add them to ``found``. Returns those that someone else changed meanwhile."""
+    async def _with_new_ids(self, stored: Mapping[str, StoredTopic]) -> tuple[dict[str, StoredTopic], list[str]]:
+        """Write ids to these topics. Returns the topics with ids, and those that someone else changed meanwhile."""
         ids = {topic: self._context.topic_ids.get(topic) or self._new_id() for topic in stored}
         operations: list[Operation] = [
             SetData(znodes.topic_path(topic), znodes.with_topic_id(topic, entry.data, ids[topic]), entry.zk_version)
             for topic, entry in stored.items()
         ]
-        again = []
+        found: dict[str, StoredTopic] = {}
+        again: list[str] = []
         for (topic, entry), outcome in zip(stored.items(), await self._store.write(operations), strict=True):
             if isinstance(outcome, BadVersion):
                 again.append(topic)
@@ -125,7 +113,7 @@ class TopicChanges:
             elif not isinstance(outcome, NoNode):
                 assignment = replace(entry.assignment, topic_id=ids[topic])
                 found[topic] = StoredTopic(assignment, entry.zk_version + 1)
-        return again
+        return found, again
 
     def _new_id(self) -> str:
         return uuids.to_text(uuids.random_topic_id(self._random))

@@ -31,10 +31,10 @@ _SESSION_STATES = {
 class BrokerCollector(Collector):
     """Metrics of one broker; made when it has started. ``watchdog``: of the process that it runs in, if it has one."""
 
-    def __init__(self, broker: Any, client: Any, stats: RequestStats, watchdog: Watchdog | None = None) -> None:
-        self._services = broker.services
-        self._log_cleaner = broker.log_cleaner
-        self._replica_fetchers = broker.replica_fetchers
+    def __init__(self, parts: Any, client: Any, stats: RequestStats, watchdog: Watchdog | None = None) -> None:
+        self._services = parts.services
+        self._log_cleaner = parts.log_cleaner
+        self._replica_fetchers = parts.replica_fetchers
         self._watchdog = watchdog
         self._client = client
         self._stats = stats

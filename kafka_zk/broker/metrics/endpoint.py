@@ -43,19 +43,19 @@ class _Metrics(Resource):
 
 def listen(
     reactor: Any,
-    broker: Any,
+    parts: Any,
     client: Any,
     stats: RequestStats,
     port: int,
     host: str,
     watchdog: Watchdog | None = None,
 ) -> int:
-    """Serve the metrics of a started broker on ``host`` ("" for all addresses); returns the port.
+    """Serve the metrics of a started broker with these ``parts`` on ``host`` ("" for all addresses); returns the port.
 
     Raises: twisted's CannotListenError.
     """
     registry = CollectorRegistry()
-    registry.register(BrokerCollector(broker, client, stats, watchdog))
+    registry.register(BrokerCollector(parts, client, stats, watchdog))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)

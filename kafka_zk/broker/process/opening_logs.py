@@ -88,6 +88,15 @@ def tell_finding(finding: Finding) -> None:
     )
 
 
+def tell_of_full_producers(limit: int) -> None:
+    """The log manager remembers ``limit`` producers."""
+    _log.error(
+        "{limit} producers are remembered, no more are allowed: batches of new ones are refused until some have not"
+        " written for producer.id.expiration.ms",
+        limit=limit,
+    )
+
+
 def _tell_progress(progress: StartProgress) -> None:
     _log.info(
         "opening logs",

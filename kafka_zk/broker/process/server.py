@@ -5,6 +5,7 @@ import resource
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.metrics.watchdog import Watchdog
 from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.opening_logs import StartAbandoned
 from kafka_zk.broker.process.signals import ending_signals
 from kafka_zk.network.reactor import install
@@ -111,17 +113,15 @@ class _Process:
                 self._session_pipe.follow(client)
             await client.start()
             stats = None if self._metrics_address is None else RequestStats()
-            start_helper = partial(helper_holding, self._session_pipe)
-            self._broker = Broker(
-                self._reactor, config, client, self._fatal, stats, self._observe, start_helper=start_helper
-            )
+            machine = replace(Machine.of(self._reactor), start_helper=partial(helper_holding, self._session_pipe))
+            self._broker = Broker(machine, config, client, self._fatal, stats, self._observe)
             await self._broker.start()
             client.recognise(CLUSTER_ID, partial(cluster_id.complaint, self._broker.services.cluster_id))
             if stats is not None and self._metrics_address is not None:
                 from kafka_zk.broker.metrics import endpoint
 
                 host, port = self._metrics_address
-                endpoint.listen(self._reactor, self._broker, client, stats, port, host, self._watchdog)
+                endpoint.listen(self._reactor, self._broker.parts, client, stats, port, host, self._watchdog)
                 _log.info("metrics are served", host=host or "all interfaces", port=port)
         except (InvalidBrokerConfig, RegistryError, StorageError, OSError, CannotListenError) as error:
             if not self._stopping:  # else it is what the stop made of the start

@@ -2,12 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from kafka_zk.base.clock import AtEndOfTurn, Clock
-from kafka_zk.base.events import EventSource
-from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.base.clock import end_of_turn
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.handlers.transactions.write_txn_markers import write
 from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.process.foundation import Foundation
 from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.broker.replica.transaction_markers import TransactionMarker
 from kafka_zk.broker.transaction.config import TransactionConfig
@@ -17,36 +16,41 @@ from kafka_zk.broker.transaction.marker_channels import FindMissing, TxnMarker, 
 from kafka_zk.broker.transaction.marker_client import MarkerClient
 from kafka_zk.broker.transaction.producer_ids import ProducerIdManager
 from kafka_zk.network.client import KafkaConnection
+from kafka_zk.registry import producer_ids
+from kafka_zk.registry.client.session import until_answered
 
 
 class BrokerTransactions:
-    """``connect`` to a host and port, versions negotiated; ``allocate_block`` takes producer ids for this broker;
-    ``find_missing`` finds those of some topics that are not in ZooKeeper."""
+    """``connect`` to a host and port, versions negotiated; ``find_missing`` finds those of some topics that are not in
+    ZooKeeper."""
 
     def __init__(
         self,
-        config: KafkaConfig,
-        clock: Clock,
+        base: Foundation,
         replicas: ReplicaManager,
         metadata: MetadataCache,
         connect: Callable[[str, int], Awaitable[KafkaConnection]],
-        allocate_block: Callable[[], Awaitable[range]],
         find_missing: FindMissing,
-        events: EventSource,
-        at_end_of_turn: AtEndOfTurn,
     ) -> None:
-        self._config = config
+        self._config = config = base.config
         self._client = MarkerClient(metadata, config.inter_broker_listener, connect)
+
+        async def allocate_block() -> range:
+            """A block may be lost with a connection; there are enough."""
+            return await until_answered(
+                base.client, lambda: producer_ids.allocate_block(base.client, base.broker_id)
+            )
+
         self.coordinator = TransactionCoordinator(
             TransactionConfig.of(config),
-            clock,
+            base.machine.clock,
             replicas,
             metadata,
             ProducerIdManager(allocate_block),
             self._write_markers,
             find_missing,
-            TransactionReporter(events).tell,
-            at_end_of_turn,
+            TransactionReporter(base.events).tell,
+            end_of_turn(base.machine.reactor),
         )
         self._broker_id = replicas.broker_id
         self._services: Services | None = None

@@ -5,7 +5,7 @@ decided after the request's timeout has timed out. Source: DelayedProduce.scala@
 Tests: tests/kafka_zk/broker/replica/test_delayed_produce.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from kafka_zk.base.types import LogAppendInfo, TopicPartition
@@ -85,6 +85,18 @@ class DelayedProduce:
             for place in places:
                 self.results[place] = ApiError(ErrorCode.REQUEST_TIMED_OUT)
         self._undecided.clear()
+
+    def outcomes(self, partitions: Mapping[TopicPartition, Partition]) -> list[AppendResult]:
+        """What became of each batch, when it is decided. What a log directory took before it failed under another
+        append of the request may be lost, too."""
+        outcomes: list[AppendResult] = []
+        for tp, result in zip(self.tps, self.results, strict=True):
+            assert not isinstance(result, Unreplicated), "not decided"
+            partition = partitions.get(tp)
+            if not isinstance(result, Exception) and partition is not None and partition.refusal is not None:
+                result = ApiError(partition.refusal)
+            outcomes.append(result)
+        return outcomes
 
 
 class ReplicationWait(Wait):

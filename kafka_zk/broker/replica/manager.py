@@ -27,17 +27,17 @@ from kafka_zk.broker.replica.follower_waits import FOLLOWER_FETCHES, FollowerWai
 from kafka_zk.broker.replica.isr_updates import IsrUpdates, LogStart
 from kafka_zk.broker.replica.partition import LeaderAndIsrPartitionState, Partition, Role
 from kafka_zk.broker.replica.partition_changes import PartitionChanges
+from kafka_zk.broker.replica.partition_logs import PartitionLogs, is_same_topic
 from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.broker.replica.record_checks import RecordChecks
 from kafka_zk.broker.replica.remote_replicas import InSyncRule
 from kafka_zk.broker.replica.replication_quota import ReplicationQuotas
+from kafka_zk.broker.replica.role_listeners import RoleListeners
 from kafka_zk.broker.replica.topic_ids import TopicIds
 from kafka_zk.broker.replica.transaction_verification import TransactionVerification
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.storage.files.config_table import LONG_MAX
-from kafka_zk.storage.files.errors import InvalidConfig
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.verification_state import NOT_ALLOWED, UNVERIFIED, Guards, VerificationStateEntry
@@ -50,14 +50,6 @@ from kafka_zk.storage.segments.segment import FileSlice
 from kafka_zk.storage.segments.transaction_index import AbortedTransaction
 
 _log = Logger()
-
-
-def _tell_of_full(limit: int) -> None:
-    _log.error(
-        "{limit} producers are remembered, no more are allowed: batches of new ones are refused until some have not"
-        " written for producer.id.expiration.ms",
-        limit=limit,
-    )
 
 
 REPLICA_LAG_TIME_MAX_MS = 30_000
@@ -108,9 +100,7 @@ class ReplicaManager:
     ) -> None:
         self.broker_id = broker_id
         self.logs = logs
-        logs.producer_ids.on_full = _tell_of_full
         self.controller_epoch = -1
-        self._last_config: tuple[dict[str, str], LogConfig, LogConfig] = ({}, logs.default_config, logs.default_config)
         self.partitions: dict[TopicPartition, Partition] = {}
         self.topic_ids = TopicIds()
         self._clock = clock
@@ -130,10 +120,9 @@ class ReplicaManager:
         self.follower_waits = FollowerWaits(self.isr_updates.now_ms, purgatory.check)
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
         self.quotas = ReplicationQuotas()
+        self._partition_logs = PartitionLogs(logs, self.quotas, broker_id)
         self.replication_bytes_out = 0  # answers to followers' fetches
-        self.role_listeners: list[Callable[[Partition], None]] = []
-        """Told, in this order, of every replica whose role or leader epoch is another one now, or whose topic has got
-        an id."""
+        self.role_listeners = RoleListeners()
         self.verification: TransactionVerification | None = None
         """Asks the coordinators of transactions; nobody is asked without it."""
         self.marker_listeners: list[MarkersWritten] = []
@@ -199,13 +188,13 @@ class ReplicaManager:
             return begun
         results = [result if isinstance(result, _APPENDED) else await result for result in begun]
         delayed = DelayedProduce([tp for tp, _ in batches], results)
-        return self._unless_lost(delayed) if delayed.is_decided else delayed
+        return delayed.outcomes(self.partitions) if delayed.is_decided else delayed
 
     async def replicated(self, delayed: DelayedProduce, timeout_ms: int) -> list[AppendResult]:
         """What became of each append when the high watermark has passed all, or after ``timeout_ms``."""
         await self.purgatory.wait(delayed.tps, lambda: delayed.is_decided, timeout_ms, delayed.decide, delayed.wait)
         delayed.time_out()
-        return self._unless_lost(delayed)
+        return delayed.outcomes(self.partitions)
 
     def append_own(
         self,
@@ -228,8 +217,9 @@ class ReplicaManager:
         """What became of an append for which ``appended`` gave that, once it is on all in-sync replicas."""
         result = begun if isinstance(begun, Unreplicated) else await begun
         delayed = DelayedProduce([tp], [result])
-        [committed] = self._unless_lost(delayed) if delayed.is_decided else await self.replicated(delayed, timeout_ms)
-        return committed
+        if delayed.is_decided:
+            return delayed.outcomes(self.partitions)[0]
+        return (await self.replicated(delayed, timeout_ms))[0]
 
     def _append(
         self,
@@ -316,17 +306,6 @@ class ReplicaManager:
             except APPEND_ERRORS as error:
                 return error.with_traceback(None)  # as in ``append_records``
 
-    def _unless_lost(self, done: DelayedProduce) -> list[AppendResult]:
-        """What a log directory took before it failed under another append of the request may be lost, too."""
-        results: list[AppendResult] = []
-        for tp, result in zip(done.tps, done.results, strict=True):
-            assert not isinstance(result, Unreplicated), "not decided"
-            partition = self.partitions.get(tp)
-            if not isinstance(result, Exception) and partition is not None and partition.refusal is not None:
-                result = ApiError(partition.refusal)
-            results.append(result)
-        return results
-
     def read(
         self,
         tp: TopicPartition,
@@ -376,7 +355,7 @@ class ReplicaManager:
             partition = self.partitions[tp]
             partition.change_role(Role.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR)
             partition.log = None
-            self._tell_listeners(partition)
+            self.role_listeners.tell(partition)
             self._wake(tp)
 
     # -- the controller's decisions -----------------------------------------------------------------------------------
@@ -409,7 +388,7 @@ class ReplicaManager:
         partition = self.partitions.get(tp) or Partition(self.broker_id, tp, self.in_sync_rule)
         if partition.role is Role.OFFLINE:  # its log is not to be begun anew
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if partition.log is not None and not _same_topic(partition.log.topic_id, wanted.topic_id):
+        if partition.log is not None and not is_same_topic(partition.log.topic_id, wanted.topic_id):
             before = _standing(partition)
             partition.become(ErrorCode.INCONSISTENT_TOPIC_ID)  # whoever writes now means the other topic
             self._tell_if_changed(partition, before, "LeaderAndIsr")
@@ -425,7 +404,7 @@ class ReplicaManager:
         partition.take_state(wanted.state)
         self.topic_ids.give(partition, wanted.topic_id)
         self.partitions[tp] = partition
-        refusal = self._open_log(partition, wanted.topic_properties, is_new=wanted.state.is_new)
+        refusal = self._partition_logs.open(partition, wanted.topic_properties, is_new=wanted.state.is_new)
         if refusal is None and partition.is_leader:
             self._flushes.before_leading(partition)
         partition.become(refusal, self.isr_updates.now_ms())
@@ -442,20 +421,20 @@ class ReplicaManager:
         before = _standing(partition)
         self._reopen(partition, wanted.topic_properties, "LeaderAndIsr")
         if not has_id and _standing(partition) == before:
-            self._tell_listeners(partition)  # a follower fetches by the id from now on
+            self.role_listeners.tell(partition)  # a follower fetches by the id from now on
         return partition.refusal or (ErrorCode.STALE_CONTROLLER_EPOCH if has_id else ErrorCode.NONE)
 
     def _reopen(self, partition: Partition, topic_properties: Mapping[str, str] | None, cause: str) -> None:
         """Apply the topic's configuration; the decisions of the controller stay as they are."""
         before = _standing(partition)
-        partition.become(self._open_log(partition, topic_properties), self.isr_updates.now_ms())
+        partition.become(self._partition_logs.open(partition, topic_properties), self.isr_updates.now_ms())
         self._tell_if_changed(partition, before, cause)
         self._wake(partition.tp)
 
     def _tell_if_changed(self, partition: Partition, before: _Standing, cause: str) -> None:
         if _standing(partition) != before:
             self._events.emit(RoleChanged, partition.tp, *_standing(partition), cause=cause)
-            self._tell_listeners(partition)
+            self.role_listeners.tell(partition)
 
     def _wake(self, tp: TopicPartition) -> None:
         """Whoever waits for anything of a partition looks again, followers' fetches once for all that change in a
@@ -470,81 +449,6 @@ class ReplicaManager:
         if isinstance(key, TopicPartition):
             self.changes.note(key)
         self.purgatory.check(key)
-
-    def _tell_listeners(self, partition: Partition) -> None:
-        """Whatever a listener does with it, the others are told, and the roles of other partitions change."""
-        for role_changed in self.role_listeners:
-            try:
-                role_changed(partition)
-            except Exception:
-                _log.failure("not everybody heard of the role of {tp}", tp=partition.tp)
-
-    def _open_log(
-        self, partition: Partition, topic_properties: Mapping[str, str] | None, *, is_new: bool = False
-    ) -> ErrorCode | None:
-        """Make sure that the log exists and follows the configuration; returns why the partition cannot be served."""
-        refusal, config = self._usable_config(partition, topic_properties)
-        if refusal is not None:
-            return refusal
-        self.quotas.apply(partition.tp, self.broker_id, config)
-        try:
-            refusal = self._find_log(partition, config, is_new)
-            if partition.log is not None and partition.is_leader:
-                partition.log.leader_epochs.begin(partition.leader_epoch, partition.log.log_end_offset)
-        except OSError as error:
-            _log.error("cannot open the log of {tp}: {error}", tp=partition.tp, error=error)
-            if partition.log is not None:
-                self.logs.fail_directory(partition.log, error)
-            partition.log = None
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        return refusal
-
-    def _find_log(self, partition: Partition, config: LogConfig, is_new: bool) -> ErrorCode | None:
-        tp = partition.tp
-        if partition.log is not None:
-            if partition.log.topic_id is None and partition.topic_id != uuids.ZERO:
-                partition.log.set_topic_id(uuids.to_text(partition.topic_id))
-            partition.log.update_config(config)
-            return None
-        if not is_new and self.logs.get(tp) is None and self.logs.has_failed_directory:
-            _log.error("the log of {tp} may lie in a log directory that failed", tp=tp)
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        topic_id = None if partition.topic_id == uuids.ZERO else uuids.to_text(partition.topic_id)
-        log = self.logs.get_or_create(tp, config, topic_id)
-        if not _same_topic(log.topic_id, partition.topic_id):
-            _log.error(
-                "the log of {tp} belongs to topic id {found}, not {topic_id}",
-                tp=tp,
-                found=log.topic_id,
-                topic_id=topic_id,
-            )
-            return ErrorCode.INCONSISTENT_TOPIC_ID
-        log.update_config(config)
-        partition.log = log
-        return None
-
-    def _usable_config(
-        self, partition: Partition, properties: Mapping[str, str] | None
-    ) -> tuple[ErrorCode | None, LogConfig]:
-        """Values that are not allowed or not known leave an open log at the configuration before, as in Kafka."""
-        if properties is not None:
-            try:
-                return None, self._log_config(properties)
-            except InvalidConfig as error:
-                path = entity_path("topics", partition.tp.topic)
-                _log.error("{path} is not allowed: {error}", path=path, error=error)
-        if partition.log is None:
-            return ErrorCode.INVALID_CONFIG, self.logs.default_config
-        return None, partition.log.config
-
-    def _log_config(self, properties: Mapping[str, str]) -> LogConfig:
-        """One object for all partitions that come one after the other and are configured alike."""
-        defaults = self.logs.default_config
-        known_properties, known_defaults, config = self._last_config
-        if properties != known_properties or defaults is not known_defaults:
-            config = LogConfig.from_properties(properties, defaults)
-            self._last_config = (dict(properties), defaults, config)
-        return config
 
     def stop_replica(self, tp: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
         """Carry out StopReplica for one partition; ``leader_epoch`` -1 and -2 (topic deletion) always count."""
@@ -567,7 +471,7 @@ class ReplicaManager:
             self.topic_ids.forget(partition)
             self.quotas.forget(tp)
             self._events.emit(ReplicaStopped, tp, delete, cause="StopReplica")
-            self._tell_listeners(partition)
+            self.role_listeners.tell(partition)
         self._wake(tp)
         return ErrorCode.NONE
 
@@ -594,7 +498,3 @@ class ReplicaManager:
 
 def _standing(partition: Partition) -> _Standing:
     return partition.role, partition.leader_epoch, partition.refusal
-
-
-def _same_topic(known: str | None, wanted: uuid.UUID) -> bool:
-    return known is None or wanted == uuids.ZERO or known == uuids.to_text(wanted)

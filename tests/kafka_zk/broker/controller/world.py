@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.control_requests import VERSIONS
+from kafka_zk.broker.controller.environment import Environment
 from kafka_zk.broker.controller.events import ControllerEvent
 from kafka_zk.broker.controller.loop import Controller, ControllerConfig
 from kafka_zk.broker.handlers.table import MESSAGE_HANDLERS
@@ -64,11 +65,8 @@ class Broker:
         self.refusals: dict[TopicPartition, ErrorCode] = {}  # what to answer for a partition
         self.versions = dict(OUR_VERSIONS)
         self.controller = Controller(
-            broker_id,
-            self.client,
-            cluster.scheduler.clock,
+            Environment(broker_id, self.client, cluster.scheduler.clock, cluster.connect),
             config,
-            cluster.connect,
             self.events.append,
             lambda: self.controller_epoch,
             on_kraft=self.taken_over.append,

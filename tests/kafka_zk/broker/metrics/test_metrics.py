@@ -54,7 +54,7 @@ def scrape(target: Target, port: int) -> dict[str, Any]:
 
 def test_a_scrape_of_a_broker_under_load_shows_what_it_did(target: Target) -> None:
     assert target.stats is not None
-    port = endpoint.listen(target.reactor, target.broker, target.broker._client, target.stats, 0, "127.0.0.1")
+    port = endpoint.listen(target.reactor, target.broker.parts, target.broker._client, target.stats, 0, "127.0.0.1")
     neighbour = Neighbour(target)
     for _ in range(50):
         neighbour.works()

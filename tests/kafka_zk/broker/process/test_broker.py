@@ -1,5 +1,6 @@
 """The broker when one of its parts fails."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,11 @@ from twisted.internet.task import Clock
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.metadata.cache import MetadataCache
 from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.opening_logs import StartAbandoned
+from kafka_zk.broker.process.peers import Peers
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.isr import LOG_DIR_EVENTS
 from tests.registry.world import World
@@ -23,7 +27,7 @@ def make_broker(clock: Any, client: Any, folder: Path, **properties: str) -> Any
     config, _ = KafkaConfig.from_properties(
         {"zookeeper.connect": "none:1", "broker.id": "3", "log.dirs": str(folder), **keys}
     )
-    broker: Any = Broker(clock, config, client, pytest.fail)
+    broker: Any = Broker(Machine.of(clock), config, client, pytest.fail)
     broker.broker_id = 3
     return broker
 
@@ -65,7 +69,10 @@ def test_the_reactor_has_its_turns_while_a_slow_disk_syncs(tmp_path: Path) -> No
             yield []
 
     broker = make_broker(clock, Client(), tmp_path)
-    broker._run_in_thread = lambda work: syncing.append(Deferred()) or syncing[-1]
+    broker._machine = replace(
+        broker._machine,
+        run_in_thread=lambda work: syncing.append(Deferred()) or syncing[-1],  # type: ignore[func-returns-value]
+    )
     broker._logs = Logs()
     ended: Deferred[None] = ensureDeferred(broker.stop())
     clock.advance(10)
@@ -83,7 +90,9 @@ def test_the_controller_is_told_of_a_failed_log_directory(tmp_path: Path) -> Non
     lost: list[TopicPartition] = []
     broker = make_broker(world.clock, failing, tmp_path)
     broker._logs = SimpleNamespace(live_directories=[tmp_path])
-    broker.services = SimpleNamespace(replicas=SimpleNamespace(directory_failed=lost.extend))
+    broker._parts = SimpleNamespace(
+        services=SimpleNamespace(replicas=SimpleNamespace(directory_failed=lost.extend))
+    )
     broker._directory_failed(tmp_path / "gone", OSError("the disk is gone"), [TopicPartition("t", 0)])
     failing.disconnect()
     world.scheduler.run_for(1000)
@@ -103,19 +112,20 @@ def test_a_start_waits_for_a_connection_that_breaks(
     client.lose_request(after, applied=applied)
     broker = make_broker(world.clock, client, tmp_path)
 
-    async def open_logs() -> None:
+    async def open_logs(*_: object) -> None:
         raise StartAbandoned
 
-    monkeypatch.setattr(broker, "_open_logs", open_logs)
+    monkeypatch.setattr(broker, "_open", open_logs)
     with pytest.raises(StartAbandoned):
         world.scheduler.run(broker.start())
     assert broker.broker_id == 3
 
 
-def test_controller_socket_timeout_ms_is_for_answers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_controller_socket_timeout_ms_is_for_answers_too() -> None:
     """A broker that hangs holds up what it is to be told as long as is configured, in Kafka as here."""
-    broker = make_broker(Clock(), None, tmp_path, controller_socket_timeout_ms="5000")
+    config, _ = KafkaConfig.from_properties({"zookeeper.connect": "none:1", "controller.socket.timeout.ms": "5000"})
     given: list[dict[str, Any]] = []
-    monkeypatch.setattr(broker, "_connect_to", lambda *_, **options: given.append(options) or succeed(None))
-    ensureDeferred(broker._connect(BrokerInfo.of(4, [EndPoint("PLAINTEXT", "PLAINTEXT", "there", 9092)])))
+    machine: Any = SimpleNamespace(reactor=None, connect=lambda *_, **options: given.append(options) or succeed(None))
+    peers = Peers(machine, config, 3, MetadataCache())
+    ensureDeferred(peers.connect_as_controller(BrokerInfo.of(4, [EndPoint("PLAINTEXT", "PLAINTEXT", "there", 9092)])))
     assert [(options["timeout_s"], options["request_timeout_s"]) for options in given] == [(5.0, 5.0)]

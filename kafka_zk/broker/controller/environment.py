@@ -1,0 +1,20 @@
+"""What a controller has of the broker that it runs in."""
+
+from random import Random
+from typing import NamedTuple
+
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.randomness import SYSTEM_RANDOM
+from kafka_zk.broker.controller.channels import Connect
+from kafka_zk.registry.client.client import RegistryClient
+
+
+class Environment(NamedTuple):
+    """``client``: its session must hold the broker's registration. ``connect``: opens a connection to a broker
+    (``KafkaConnection``), negotiated versions included."""
+
+    broker_id: int
+    client: RegistryClient
+    clock: Clock
+    connect: Connect
+    random: Random = SYSTEM_RANDOM

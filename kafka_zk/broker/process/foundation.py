@@ -1,0 +1,35 @@
+"""What a broker has before its parts are built: who it is, its configuration, its logs and its machine."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kafka_zk.base.events import EventSource, Observe
+from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.process.machine import Machine
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.errors import ControlledByKRaft
+from kafka_zk.registry.config import ConfigRegistry
+from kafka_zk.storage.manager.log_manager import LogManager
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    """See the module's docstring.
+
+    ``broker_epoch``: see ``Services``. ``config``: at the start. ``logs``: open. ``observe``: called with every event,
+    those of ``events`` included. ``on_kraft``: see ``Controller``.
+    """
+
+    broker_id: int
+    cluster_id: str
+    broker_epoch: Callable[[], int]
+    config: KafkaConfig
+    dynamic_config: DynamicBrokerConfig
+    configs: ConfigRegistry
+    logs: LogManager
+    client: RegistryClient
+    machine: Machine
+    events: EventSource
+    observe: Observe
+    on_kraft: Callable[[ControlledByKRaft], None]

@@ -1,0 +1,298 @@
+"""The parts of a broker: built together when its logs are open, closed together in Kafka's order.
+
+Source: KafkaServer.startup and shutdown@3.9.
+"""
+
+from collections.abc import Callable, Collection
+from functools import partial
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from kafka_zk.base.clock import end_of_turn
+from kafka_zk.base.turns import in_slices
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.config.inter_broker_protocol import alter_partition_version, control_versions
+from kafka_zk.broker.controller.environment import Environment
+from kafka_zk.broker.controller.loop import Controller, ControllerConfig
+from kafka_zk.broker.group.config import CoordinatorConfig
+from kafka_zk.broker.group.coordinator import GroupCoordinator
+from kafka_zk.broker.group.offsets_topic import OffsetsTopic
+from kafka_zk.broker.group.reporter import GroupReporter
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.process.controlled_shutdown import ClusterView, ControlledShutdown
+from kafka_zk.broker.process.controller_channel import ControllerChannel
+from kafka_zk.broker.process.foundation import Foundation
+from kafka_zk.broker.process.live_config import HIDDEN_CONFIG_INTERVAL_MS, LiveConfig
+from kafka_zk.broker.process.peers import Peers
+from kafka_zk.broker.process.transaction_verifications import verify_transactions
+from kafka_zk.broker.process.transactions import BrokerTransactions
+from kafka_zk.broker.replica.alter_partition_manager import AlterPartitionManager
+from kafka_zk.broker.replica.batch_helpers import BatchHelpers
+from kafka_zk.broker.replica.fetch_session import FetchSessions
+from kafka_zk.broker.replica.log_cleaner import LogCleaner, LogCleanerSettings
+from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.replica.purgatory import Purgatory
+from kafka_zk.broker.replica.remote_replicas import InSyncRule
+from kafka_zk.broker.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
+from kafka_zk.broker.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
+from kafka_zk.broker.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS, ZkAlterPartitionManager
+from kafka_zk.broker.security.authorizer import NoAuthorizer
+from kafka_zk.broker.transaction.state_topic import TransactionStateTopic
+from kafka_zk.network.memory_pool import MemoryPool
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.client.client import SessionState
+from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.controller_epoch import ControllerEpochs
+from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.topics import TopicRegistry
+
+_log = Logger()
+
+HIGH_WATERMARK_CHECKPOINT_MS = 5_000  # replica.high.watermark.checkpoint.interval.ms
+DELETION_INTERVAL_MS = 5_000
+"""Files go soon after ``file.delete.delay.ms``, as in Kafka: gigabytes that go together cost others their disk."""
+CHANGE_PURGE_INTERVAL_MS = 15 * 60 * 1000
+
+
+class BrokerParts:
+    """See the module's docstring.
+
+    Attributes:
+        memory: what all requests may hold.
+        services: what handlers use.
+        peers: connections to other brokers.
+        controller, replica_fetchers, log_cleaner: those that ``start`` or metrics need.
+    """
+
+    def __init__(self, base: Foundation) -> None:
+        config, machine = base.config, base.machine
+        clock = machine.clock
+        self._base = base
+        self.memory = MemoryPool(config.queued_max_request_bytes)
+        metadata = MetadataCache()
+        self.peers = Peers(machine, config, base.broker_id, metadata)
+        self._fetch_purgatory = Purgatory(clock, end_of_turn(machine.reactor))
+        helpers = BatchHelpers(clock, machine.run_in_thread)
+        replicas = ReplicaManager(
+            base.broker_id, base.logs, clock, self._fetch_purgatory, machine.run_in_thread, helpers, metadata,
+            base.events,
+        )  # fmt: skip
+        self.controller = self._new_controller(replicas)
+        self._lead_followers(replicas, metadata)
+        topics = TopicRegistry(base.client)
+        coordinator = GroupCoordinator(
+            CoordinatorConfig.of(config), clock, replicas, metadata, machine.random, GroupReporter(base.events).tell
+        )
+        self.replica_fetchers = self._new_fetchers(replicas)
+        self._alter_log_dirs = ReplicaAlterLogDirsManager(
+            clock,
+            replicas,
+            machine.run_in_thread,
+            lambda: self.services.config.replica_alter_log_dirs_io_max_bytes_per_second,
+        )
+        replicas.role_listeners += [
+            self.replica_fetchers.role_changed, coordinator.role_changed, self._alter_log_dirs.role_changed
+        ]  # fmt: skip
+        replicas.marker_listeners.append(coordinator.transactional_commits.markers_written)
+        self._transactions = BrokerTransactions(base, replicas, metadata, self.peers.connect_to, topics.missing)
+        self.log_cleaner = LogCleaner(
+            clock, machine.run_in_thread, machine.when_readable, base.logs, LogCleanerSettings.of(config),
+            replicas.standing_of, machine.start_helper,
+        )  # fmt: skip
+        self.services = self._new_services(replicas, metadata, topics, coordinator, helpers)
+        self._transactions.serve(self.services)
+        self._verifications = verify_transactions(self.services, self.peers.connect_to_broker)
+
+    def _new_controller(self, replicas: ReplicaManager) -> Controller:
+        base, config = self._base, self._base.config
+        return Controller(
+            Environment(
+                base.broker_id,
+                base.client,
+                base.machine.clock,
+                self.peers.connect_as_controller,
+                base.machine.random,
+            ),
+            ControllerConfig(
+                config.inter_broker_listener,
+                config.delete_topic_enable,
+                config.topic_defaults.unclean_leader_election_enable,
+                config.auto_leader_rebalance_enable,
+                config.leader_imbalance_check_interval_seconds,
+                config.leader_imbalance_per_broker_percentage,
+                control_versions(config.inter_broker_protocol_version),
+            ),
+            base.observe,
+            known_epoch=lambda: replicas.controller_epoch,
+            on_kraft=base.on_kraft,
+        )
+
+    def _lead_followers(self, replicas: ReplicaManager, metadata: MetadataCache) -> None:
+        """What this broker does as the leader of followers: it goes by their lag, and asks for changes of the ISR."""
+        base, config = self._base, self._base.config
+        replicas.in_sync_rule = InSyncRule(config.replica_lag_time_max_ms, metadata.is_alive)
+        replicas.quotas.configure(config)
+        self._controller_channel = ControllerChannel(
+            lambda: self.controller.controller_id,
+            metadata,
+            config.inter_broker_listener,
+            lambda host, port: Deferred.fromCoroutine(self.peers.connect_to(host, port)),
+        )
+        self.controller.on_controller_change(lambda controller_id: self._controller_channel.controller_changed())
+        version = alter_partition_version(config.inter_broker_protocol_version)
+        self._alter_partitions: AlterPartitionManager | ZkAlterPartitionManager
+        if version is None:
+            self._alter_partitions = ZkAlterPartitionManager(base.broker_id, base.client, base.machine.clock)
+        else:
+            self._alter_partitions = AlterPartitionManager(
+                base.broker_id, base.broker_epoch, base.machine.clock, self._controller_channel.connected, version
+            )
+        replicas.isr_updates.alter_partitions = self._alter_partitions
+
+    def _new_fetchers(self, replicas: ReplicaManager) -> ReplicaFetcherManager:
+        base = self._base
+        return ReplicaFetcherManager(
+            base.broker_id,
+            base.broker_epoch,
+            base.machine.clock,
+            ReplicaFetcherSettings.of(base.config),
+            self.peers.connect_as_follower,
+            self._fetch_purgatory.check,
+            base.logs.fail_directory,
+            replicas.role_changes,
+            base.machine.run_in_thread,
+            replicas.quotas.follower,
+        )
+
+    def _new_services(
+        self,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        topics: TopicRegistry,
+        coordinator: GroupCoordinator,
+        helpers: BatchHelpers,
+    ) -> Services:
+        base, config, random = self._base, self._base.config, self._base.machine.random
+        return Services(
+            broker_id=base.broker_id,
+            cluster_id=base.cluster_id,
+            config=config,
+            clock=base.machine.clock,
+            authorizer=NoAuthorizer(config.broker_listeners),
+            metadata=metadata,
+            replicas=replicas,
+            fetch_purgatory=self._fetch_purgatory,
+            fetch_sessions=FetchSessions(
+                config.max_incremental_fetch_session_cache_slots,
+                lambda: random.randrange(1, 2**31),
+                self.memory,
+                lambda topic, partition: metadata.knows(topic, partition) or replicas.hosts(topic, partition),
+                config.replica_lag_time_max_ms,
+            ),
+            metadata_purgatory=Purgatory(base.machine.clock),
+            controller=self.controller,
+            topics=topics,
+            configs=base.configs,
+            broker_epoch=base.broker_epoch,
+            controller_epochs=ControllerEpochs(base.client),
+            dynamic_config=base.dynamic_config,
+            group_offsets=lambda group: OffsetRegistry(base.client, group),
+            batch_helpers=helpers,
+            coordinator=coordinator,
+            offsets_topic=OffsetsTopic(config, metadata, topics, random),
+            transactions=self._transactions.coordinator,
+            transaction_state_topic=TransactionStateTopic(config, metadata, topics, random),
+            alter_log_dirs=self._alter_log_dirs,
+            random=random,
+        )
+
+    # -- while it runs ------------------------------------------------------------------------------------------------
+
+    def periodic_work(self, live_config: LiveConfig) -> list[tuple[int, Callable[[], object]]]:
+        """What is done again and again: after how many ms, and what."""
+        config, logs, clock = self._base.config, self._base.logs, self._base.machine.clock
+        now, in_steps = clock.wall_ms, partial(in_slices, clock)
+        isr_updates, partitions = self.services.replicas.isr_updates, self.services.replicas.partitions
+        work: list[tuple[int, Callable[[], object]]] = [
+            (config.log_retention_check_interval_ms, lambda: in_steps(logs.cleanup_steps(now()))),
+            (config.producer_id_expiration_check_interval_ms, lambda: in_steps(logs.expire_producers_steps(now()))),
+            (min(config.log_retention_check_interval_ms, DELETION_INTERVAL_MS), lambda: logs.delete_due(now())),
+            (config.log_flush_offset_checkpoint_interval_ms, logs.checkpoint),
+            (config.log_flush_offset_checkpoint_interval_ms, lambda: in_steps(logs.write_topic_ids_steps())),
+            (HIGH_WATERMARK_CHECKPOINT_MS, logs.checkpoint_high_watermarks),
+            (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
+            (HIDDEN_CONFIG_INTERVAL_MS, live_config.read_hidden),
+            (
+                max(1, config.replica_lag_time_max_ms // 2),
+                lambda: in_steps(isr_updates.shrink(list(partitions.values()))),
+            ),
+            (config.offsets_retention_check_interval_ms, self.services.coordinator.offsets.remove_expired),
+            *self._transactions.periodic_work,
+            (1000, lambda: in_steps(logs.large_snapshots.steps())),
+            (min(config.log_flush_scheduler_interval_ms, 1000), lambda: logs.flush_dirty(now())),
+        ]
+        if isinstance(self._alter_partitions, ZkAlterPartitionManager):
+            work.append((CHECK_INTERVAL_MS, self._alter_partitions.propagate))
+        return work
+
+    async def _purge_changes(self) -> None:
+        """Notes of configuration changes that every broker has seen by now."""
+        try:
+            await self._base.configs.purge_changes(self._base.machine.clock.wall_ms())
+        except RegistryError as error:
+            _log.info("old configuration changes stay for now: {error}", error=error)
+
+    # -- stop ---------------------------------------------------------------------------------------------------------
+
+    async def hand_over(self) -> None:
+        """Have the leaderships moved away, while everything still serves; see ``controlled_shutdown``.
+
+        Without a session, or under KRaft, there is nobody to ask: the controller hears of it by that.
+        """
+        base, config = self._base, self._base.config
+        if base.client.state is SessionState.CONNECTED and not self.controller.is_kraft:
+            self.replica_fetchers.leave()
+            await ControlledShutdown(
+                base.machine.clock,
+                base.broker_id,
+                self._ask_for_shutdown,
+                self._cluster_view,
+                config.controlled_shutdown_max_retries,
+                config.controlled_shutdown_retry_backoff_ms,
+            ).run()
+
+    def _cluster_view(self) -> ClusterView:
+        return ClusterView(self.controller.controller_id, frozenset(self.services.metadata.brokers))
+
+    async def _ask_for_shutdown(self, controller_id: int) -> Collection[TopicPartition]:
+        broker_id, broker_epoch = self._base.broker_id, self._base.broker_epoch()
+        if controller_id == broker_id:
+            return await self.controller.handle_controlled_shutdown(broker_id, broker_epoch)
+        connection = await self.peers.connect_to_broker(controller_id)
+        try:
+            answer = await connection.request(
+                ApiKey.CONTROLLED_SHUTDOWN, broker_id=broker_id, broker_epoch=broker_epoch
+            )
+        finally:
+            connection.disconnect()
+        if answer.error_code:
+            raise ApiError(ErrorCode.of(answer.error_code))
+        return [TopicPartition(left.topic_name, left.partition_index) for left in answer.remaining_partitions]
+
+    async def close(self) -> None:
+        """Nothing of them goes on; the listeners and the logs are closed after them."""
+        self._alter_partitions.close()
+        self._controller_channel.close()
+        await self.controller.shutdown()
+        await self.replica_fetchers.stop()
+        self.log_cleaner.stop()
+        self._alter_log_dirs.stop()
+        self.services.coordinator.close()
+        self._transactions.close()
+        self._fetch_purgatory.abandon_all()
+        self.services.metadata_purgatory.abandon_all()
+        self._verifications.close()
+        self.services.batch_helpers.close()

@@ -1,0 +1,57 @@
+"""A broker's connections to the other brokers of its cluster, over the inter-broker listener."""
+
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.metadata.cache import BrokerEndPoint, MetadataCache
+from kafka_zk.broker.process.machine import Machine
+from kafka_zk.network.client import KafkaConnection
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.znodes.brokers import BrokerInfo
+
+
+class Peers:
+    """Opens connections; who asked for one closes it."""
+
+    def __init__(self, machine: Machine, config: KafkaConfig, broker_id: int, metadata: MetadataCache) -> None:
+        self._machine = machine
+        self._config = config
+        self._broker_id = broker_id
+        self._metadata = metadata
+
+    async def connect_as_controller(self, info: BrokerInfo) -> KafkaConnection:
+        """To a broker as its registration names it."""
+        endpoint = info.endpoint(self._config.inter_broker_listener) or info.endpoints[0]
+        return await self.connect_to(endpoint.host, endpoint.port)
+
+    async def connect_to(self, host: str, port: int) -> KafkaConnection:
+        timeout_s = self._config.controller_socket_timeout_ms / 1000
+        return await self._machine.connect(
+            self._machine.reactor,
+            host,
+            port,
+            client_id=str(self._broker_id),
+            timeout_s=timeout_s,
+            request_timeout_s=timeout_s,
+        )
+
+    async def connect_to_broker(self, broker_id: int) -> KafkaConnection:
+        """Raises: ApiError(BROKER_NOT_AVAILABLE) if its address is not known."""
+        return await self.connect_to(*self._address_of(broker_id))
+
+    async def connect_as_follower(self, leader_id: int) -> KafkaConnection:
+        """Without negotiation: the versions follow from ``inter.broker.protocol.version``. Raises as above."""
+        host, port = self._address_of(leader_id)
+        return await self._machine.connect(
+            self._machine.reactor,
+            host,
+            port,
+            client_id=f"broker-{self._broker_id}-fetcher-0",
+            request_timeout_s=self._config.replica_socket_timeout_ms / 1000,
+            negotiate=False,
+        )
+
+    def _address_of(self, broker_id: int) -> BrokerEndPoint:
+        known = self._metadata.brokers.get(broker_id)
+        endpoint = None if known is None else known.endpoints.get(self._config.inter_broker_listener)
+        if endpoint is None:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"the address of broker {broker_id} is not known")
+        return endpoint
