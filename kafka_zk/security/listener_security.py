@@ -7,7 +7,7 @@ believes that it is protected. Values only: nothing here loads OpenSSL unless a 
 Source: BrokerSecurityConfigs, SaslConfigs, SslConfigs, JaasContext, ChannelBuilders.java@3.9.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafka_zk.security import jaas
@@ -170,12 +170,12 @@ def _sasl(keys: _ListenerKeys) -> ListenerSasl:
     return ListenerSasl(mechanisms, users)
 
 
-def ignored_client_auth(properties: Mapping[str, str], listeners: Collection[tuple[str, str]]) -> list[str]:
+def ignored_client_auth(properties: Mapping[str, str], listeners: Mapping[str, str]) -> list[str]:
     """The SASL_SSL listeners to which an ``ssl.client.auth`` without a prefix does not apply."""
     if properties.get("ssl.client.auth", "none").strip().lower() == "none":
         return []
     return [
         name
-        for name, protocol in listeners
+        for name, protocol in listeners.items()
         if protocol == "SASL_SSL" and not _ListenerKeys(properties, name).is_own("ssl.client.auth")
     ]
