@@ -23,7 +23,7 @@ from twisted.python.failure import Failure
 from kafka_zk.base.client_gone import ClientGone
 from kafka_zk.base.turns import ClientWait
 from kafka_zk.network.connection_input import BETWEEN_BROKERS, ConnectionInput
-from kafka_zk.network.connection_output import ConnectionOutput, FrameReceiver, FrameWriter, hold_slices
+from kafka_zk.network.connection_output import ConnectionOutput, hold_slices
 from kafka_zk.network.connection_settings import ConnectionSettings, HandshakeStep
 from kafka_zk.network.connection_states import (
     AUTHENTICATED,
@@ -41,7 +41,6 @@ from kafka_zk.network.connection_states import (
     Phase,
     Slot,
 )
-from kafka_zk.network.copying_writer import CopyingFrameWriter
 from kafka_zk.network.in_flight import InFlight, InFlightRequest, Outcome, Response
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.api_versions import unsupported_version_response
@@ -102,13 +101,8 @@ class BrokerConnection(TwistedProtocol):
             self._memory,
         )
         self._input.connect(transport)
-        writer: FrameWriter
-        if isinstance(transport, FrameReceiver):
-            writer = transport
-            transport.receive_into(self._decoder, self.received, settings.memory)
-        else:
-            writer = CopyingFrameWriter(transport)
-        self._output.writer = writer
+        transport.receive_into(self._decoder, self.received, settings.memory)
+        self._output.writer = transport
 
     @property
     def is_busy(self) -> bool:

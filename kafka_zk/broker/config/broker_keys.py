@@ -277,11 +277,11 @@ class BrokerKeys:
     reserved_broker_max_id = INT("1000", "Largest configured broker.id; generated ones are larger.", low=0, use=READ)
     sasl_enabled_mechanisms = LIST(
         "GSSAPI", "SASL mechanisms that clients may use; PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are built.",
-        use=ACCEPTED, update=PER_BROKER,
+        use=ACCEPTED, update=PER_BROKER, needs="SASL",
     )
     sasl_jaas_config = PASSWORD(
         None, "Under listener.name.<listener>.<mechanism>.: the login module that says who may log in.",
-        use=ACCEPTED, update=PER_BROKER,
+        use=ACCEPTED, update=PER_BROKER, needs="SASL",
     )
     sasl_mechanism_inter_broker_protocol = STRING(
         "GSSAPI", "The SASL mechanism with which brokers log in to each other.",
@@ -309,7 +309,7 @@ class BrokerKeys:
     )
     ssl_client_auth = STRING(
         "none", "Whether clients show a certificate: none, requested or required.",
-        use=ACCEPTED, update=PER_BROKER,
+        use=ACCEPTED, update=PER_BROKER, needs="SSL",
     )
     ssl_enabled_protocols = LIST("TLSv1.2,TLSv1.3", "TLS versions.", use=ACCEPTED, update=PER_BROKER)
     ssl_endpoint_identification_algorithm = STRING(

@@ -15,9 +15,6 @@ from kafka_zk.broker.config.broker_keys import ALL_KEYS
 
 LISTENER_PREFIX = "listener.name."
 
-_NEEDS = {"ssl.client.auth": "SSL", "sasl.enabled.mechanisms": "SASL", "sasl.jaas.config": "SASL"}
-"""What a listener's protocol must have, or the key would protect nothing."""
-
 
 def unbuilt_security(properties: Mapping[str, str], listeners: Mapping[str, str]) -> list[str]:
     """A sentence for each key that asks for security that is not built, or that no listener in use can give.
@@ -49,22 +46,19 @@ def _sentence(key: str, value: str, listeners: Mapping[str, str]) -> str | None:
 def _without_effect(key: str, value: str, listeners: Mapping[str, str]) -> str | None:
     """A key that asks for authentication where no listener authenticates: Kafka ignores it, and clients come in."""
     under_listener = key_of_listener(key, listeners)
-    if under_listener is None and key not in _NEEDS:
-        return None
     name = key if under_listener is None else under_listener
-    name = name if name in _NEEDS else _without_mechanism(name)
-    row, needed = ALL_KEYS.get(name), _NEEDS.get(name)
-    if row is None or needed is None or not value or value.upper() == (row.default or "").upper():
+    row = ALL_KEYS.get(name) or ALL_KEYS.get(_without_mechanism(name))
+    if row is None or row.needs is None or not value or value.upper() == (row.default or "").upper():
         return None
     concerned = [
         protocol
         for listener, protocol in listeners.items()
         if under_listener is None or key.lower().startswith(f"{LISTENER_PREFIX}{listener.lower()}.")
     ]
-    if any(needed in protocol.split("_") for protocol in concerned):
+    if any(row.needs in protocol.split("_") for protocol in concerned):
         return None
     shown = key if row.is_sensitive else f"{key}={value}"
-    return f"{shown}: no listener has {needed} for it and all would be open; remove the key if that is what you want"
+    return f"{shown}: no listener has {row.needs} for it and all would be open; remove the key if that is what you want"
 
 
 def key_of_listener(key: str, listeners: Collection[str]) -> str | None:
