@@ -15,7 +15,15 @@ from twisted.python.failure import Failure
 from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.registry.client.client import Create, RegistryClient, SessionState, ZnodeStat
-from kafka_zk.registry.client.errors import ConnectionLoss, InvalidZnode, NoAuth, NodeExists, NoNode, SessionLost
+from kafka_zk.registry.client.errors import (
+    BadVersion,
+    ConnectionLoss,
+    InvalidZnode,
+    NoAuth,
+    NodeExists,
+    NoNode,
+    SessionLost,
+)
 from kafka_zk.registry.client.pipeline import create_with_parents, outcomes, read_all, readable
 from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.client.watches import ChildrenWatcher
@@ -110,6 +118,39 @@ class ConfigRegistry:
         """Replace the entity's config and notify all brokers, over connection losses. Raises SessionLost."""
         await until_answered(self._client, lambda: self.set_entity(entity_type, entity_name, config_values))
         await until_answered(self._client, lambda: self.notify(entity_type, entity_name))
+
+    async def update_entity(
+        self, entity_type: str, entity_name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+    ) -> None:
+        """Replace the entity's config by what ``change`` makes of it, and notify all brokers, over connection losses.
+
+        The write is conditional, and ``change`` is called again if another writer was faster: no change is lost.
+        Raises: SessionLost, NoAuth, InvalidZnode if the present config cannot be understood, what ``change`` raises.
+        """
+        await until_answered(self._client, lambda: self._update(entity_type, entity_name, change))
+        await until_answered(self._client, lambda: self.notify(entity_type, entity_name))
+
+    async def _update(
+        self, entity_type: str, entity_name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+    ) -> None:
+        path = znodes.entity_path(entity_type, entity_name)
+        while True:
+            try:
+                data, stat = await self._client.get(path)
+            except NoNode:
+                data, stat = None, None
+            present = znodes.decode(path, data)
+            if present.faults:
+                raise InvalidZnode(f"{path}: it cannot be understood, so it is not changed: {present.faults[0]}")
+            changed = znodes.encode(change(present.values))
+            try:
+                if stat is None:
+                    await create_with_parents(self._client, Create(path, changed))
+                else:
+                    await self._client.set(path, changed, stat.version)
+                return
+            except (NodeExists, NoNode, BadVersion):
+                continue  # another writer was faster
 
     async def delete_entity(self, entity_type: str, entity_name: str) -> None:
         """Remove the entity's znode; it is no error if there is none."""

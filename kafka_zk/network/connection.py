@@ -23,8 +23,8 @@ from twisted.python.failure import Failure
 from kafka_zk.base.client_gone import ClientGone
 from kafka_zk.base.turns import ClientWait
 from kafka_zk.network.connection_input import BETWEEN_BROKERS, ConnectionInput
-from kafka_zk.network.connection_output import ConnectionOutput, FrameReceiver, FrameWriter, hold_slices
-from kafka_zk.network.connection_settings import ConnectionSettings
+from kafka_zk.network.connection_output import ConnectionOutput, hold_slices
+from kafka_zk.network.connection_settings import ConnectionSettings, HandshakeStep
 from kafka_zk.network.connection_states import (
     AUTHENTICATED,
     BEGIN,
@@ -41,7 +41,6 @@ from kafka_zk.network.connection_states import (
     Phase,
     Slot,
 )
-from kafka_zk.network.copying_writer import CopyingFrameWriter
 from kafka_zk.network.in_flight import InFlight, InFlightRequest, Outcome, Response
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.api_versions import unsupported_version_response
@@ -55,6 +54,7 @@ REQUESTS_PER_TURN = 64
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")  # as a frame begins
 _HANDSHAKING, _IDLE, _READING, _READY = Phase.HANDSHAKING, Slot.IDLE, Input.READING, Output.READY
+_BARE = RequestHeader(-1, 0, 0, None)  # of a frame that is no request
 _log = Logger()  # not a class's: its events would hold on to the connection
 
 
@@ -78,6 +78,7 @@ class BrokerConnection(TwistedProtocol):
         if settings.handshake is not None:
             self._phase = Phase.HANDSHAKING
             self._handshake = settings.handshake()
+            self._decoder.max_frame_size_bytes = self._handshake.max_frame_size_bytes
         self._slot = Slot.IDLE
         self._awaited: object = None  # what the handler in the slot waits for
         self._in_flight = InFlight()  # requests before that one, and their answers
@@ -100,13 +101,8 @@ class BrokerConnection(TwistedProtocol):
             self._memory,
         )
         self._input.connect(transport)
-        writer: FrameWriter
-        if isinstance(transport, FrameReceiver):
-            writer = transport
-            transport.receive_into(self._decoder, self.received, settings.memory)
-        else:
-            writer = CopyingFrameWriter(transport)
-        self._output.writer = writer
+        transport.receive_into(self._decoder, self.received, settings.memory)
+        self._output.writer = transport
 
     @property
     def is_busy(self) -> bool:
@@ -256,6 +252,10 @@ class BrokerConnection(TwistedProtocol):
 
     def _handle(self, frame: memoryview) -> None:
         """Answer the request in ``frame``, at once or later."""
+        if self._phase is _HANDSHAKING and self._handshake.takes_bare_frames:
+            self._slot = BEGIN[self._slot]
+            self._step(self._shake_hands(self._handshake.bare_frame(self.context, frame)), _BARE)
+            return
         try:
             header, position = parse_request_header(frame)
             lowest, highest = self._versions.get(header.api_key, (0, -1))
@@ -263,7 +263,8 @@ class BrokerConnection(TwistedProtocol):
                 if header.api_key in BETWEEN_BROKERS or self._memory.of_broker:
                     self._input.uses_reserve(header.api_key)
                 if self._phase is _HANDSHAKING:
-                    coroutine = self._shake_hands(header, frame[position:])
+                    handshake = self._handshake.request(self.context, header, frame[position:])
+                    coroutine = self._shake_hands(handshake)
                 else:
                     coroutine = self._dispatch(self.context, header, frame[position:])
             elif header.api_key == _API_VERSIONS:
@@ -284,12 +285,25 @@ class BrokerConnection(TwistedProtocol):
                 self._input.hand_over_frames()
         self._step(coroutine, header)
 
-    async def _shake_hands(self, header: RequestHeader, body: memoryview) -> Response:
-        response, context = await self._handshake.request(self.context, header, body)
+    async def _shake_hands(self, handshake: Coroutine[Any, Any, HandshakeStep]) -> Response:
+        response, context, is_refused = await handshake
         if context is not None:
             self.context = context
             self._phase = AUTHENTICATED[self._phase]
+            self._decoder.max_frame_size_bytes = self._settings.max_request_size_bytes
+        if is_refused:
+            self._settings.clock.callLater(0, self.close)  # after the response
         return response
+
+    def tls_established(self, certificate: bytes | None) -> None:
+        """The peer has proved that this certificate (DER) is its own; None if it has none, or need not have one."""
+        if self._settings.principal_of is None:
+            return
+        principal = self._settings.principal_of(certificate)
+        if principal is None:
+            self._refuse(ProtocolError("no rule of ssl.principal.mapping.rules fits the certificate of the peer"))
+        else:
+            self.context = self.context._replace(principal=principal)
 
     def _step(
         self,

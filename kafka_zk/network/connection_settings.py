@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kafka_zk.base.clock import Timers
 from kafka_zk.network.foreign_peers import ForeignPeers
@@ -19,13 +19,33 @@ ResponseHook = Callable[[RequestContext, RequestHeader, Response], int]
 """Sees every answer before it is sent and may change the list (throttle time); returns how many ms to mute the peer."""
 
 
+class HandshakeStep(NamedTuple):
+    """The answer to one request of a handshake. ``context``: the handshake is over, and this is the context of all
+    requests to come. ``is_refused``: the connection ends after the answer."""
+
+    response: Response
+    context: RequestContext | None = None
+    is_refused: bool = False
+
+
 class Handshake(Protocol):
-    """What happens on a connection before its requests count, for example SASL. One object per connection."""
+    """What happens on a connection before its requests count, for example SASL. One object per connection.
+
+    Attributes:
+        takes_bare_frames: whether the next frame is no request (SaslHandshake version 0).
+        max_frame_size_bytes: of the frames before the handshake is over.
+    """
+
+    takes_bare_frames: bool
+    max_frame_size_bytes: int
 
     def request(
         self, context: RequestContext, header: RequestHeader, body: memoryview
-    ) -> Coroutine[Any, Any, tuple[Response, RequestContext | None]]:
-        """Answer one request; a context beside the answer ends the handshake. Raises ProtocolError to refuse."""
+    ) -> Coroutine[Any, Any, HandshakeStep]:
+        """Answer one request. Raises ProtocolError to end the connection without an answer."""
+
+    def bare_frame(self, context: RequestContext, frame: memoryview) -> Coroutine[Any, Any, HandshakeStep]:
+        """Answer one frame that is no request. Raises ProtocolError."""
 
 
 @dataclass(slots=True)
@@ -39,6 +59,8 @@ class ConnectionSettings:
             ApiVersions.
         max_request_size_bytes: socket.request.max.bytes.
         handshake: makes the handshake of a new connection; None for none.
+        principal_of: over TLS, who the owner of a certificate is (None: the peer has none); None refuses the
+            connection. None if a certificate says nothing.
         on_response: see ``ResponseHook``.
         read_ahead: see ``ReadAhead``; None sends slices as they are.
         memory: what all requests of the broker may hold.
@@ -53,6 +75,7 @@ class ConnectionSettings:
     max_request_size_bytes: int = 104857600
     principal: str = "User:ANONYMOUS"
     handshake: Callable[[], Handshake] | None = None
+    principal_of: Callable[[bytes | None], str | None] | None = None
     on_response: ResponseHook | None = None
     read_ahead: ReadAhead | None = None
     memory: MemoryPool = UNBOUNDED

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from twisted.internet import tcp
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
@@ -36,10 +35,7 @@ SLOW_BYTES_PER_S = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ListenerSettings:
-    """``host`` "" is every address; ``port`` 0 is a free one. Buffer sizes in bytes, -1 leaves them to the system.
-
-    ``tls``: wraps the protocol factory into one that speaks TLS (Twisted's TLSMemoryBIOFactory); None for no TLS.
-    """
+    """``host`` "" is every address; ``port`` 0 is a free one. Buffer sizes in bytes, -1 leaves them to the system."""
 
     host: str
     port: int
@@ -47,7 +43,6 @@ class ListenerSettings:
     send_buffer_size_bytes: int = -1
     receive_buffer_size_bytes: int = -1
     max_idle_ms: int = 600000
-    tls: Callable[[Any], Any] | None = None
     inter_broker: bool = False  # not held back by max.connections
 
 
@@ -70,12 +65,6 @@ class Port(Protocol):
 
 OpenPort = Callable[[int, Any, int, str, Any], Port]
 """(port, protocol factory, backlog, host, reactor) -> a port that does not listen yet."""
-
-
-class _PlainPort(FramePort):
-    """For TLS: Twisted's own transport below its TLS protocol."""
-
-    transport = tcp.Server  # type: ignore[assignment]
 
 
 class _ConnectionFactory(Factory):
@@ -135,12 +124,8 @@ class Listener:
     def bind(self) -> int:
         """Bind and listen, without accepting; returns the port. Raises twisted's CannotListenError."""
         factory: Any = _ConnectionFactory(self._build)
-        open_port = self._open_port
         settings = self._settings
-        if settings.tls is not None:
-            factory = settings.tls(factory)
-            open_port = _PlainPort
-        port = open_port(settings.port, factory, settings.backlog, settings.host, self._reactor)
+        port = self._open_port(settings.port, factory, settings.backlog, settings.host, self._reactor)
         if not settings.inter_broker:
             port.accept_limit = self._accept_limit
         port.startListening()
@@ -259,17 +244,10 @@ class _ListenerConnection(BrokerConnection):
         super().connectionMade()
 
 
-def _socket_below(transport: Any) -> Any:
-    """The socket that carries ``transport``: the handle of TLS is not one."""
-    while not isinstance(handle := transport.getHandle(), socket.socket):
-        transport = transport.transport
-    return handle
-
-
 def _set_buffer_sizes(transport: Any, settings: ListenerSettings) -> None:
     for option, size_bytes in (
         (socket.SO_SNDBUF, settings.send_buffer_size_bytes),
         (socket.SO_RCVBUF, settings.receive_buffer_size_bytes),
     ):
         if size_bytes != -1:
-            _socket_below(transport).setsockopt(socket.SOL_SOCKET, option, size_bytes)
+            transport.getHandle().setsockopt(socket.SOL_SOCKET, option, size_bytes)

@@ -1,12 +1,12 @@
-"""A client's transport over TLS: ``FrameTransport``'s queue, encrypted by OpenSSL in memory.
+"""Transports over TLS, for clients and for listeners: ``FrameTransport``'s queue, encrypted by OpenSSL in memory.
 
 ``ssl.SSLObject`` between two memory BIOs is the fastest of the ways that Python has, since one system call moves many
 records. Part of the queue is encrypted at a time; it leaves the queue when the socket has taken all of its ciphertext,
 so that the queue's size stays the measure of what is to be sent. The protocol is connected before the handshake; what
-it sends waits for it. A handshake that fails ends the connection with ``SslAuthenticationFailed``. Nobody pauses the
-reading of a client's connection, so nothing waits decrypted.
+it sends waits for it. A handshake that fails ends the connection with ``SslAuthenticationFailed``. What was received
+while the protocol pauses stays encrypted, at most ``_RECEIVE_BYTES`` of it, and is decrypted when it resumes.
 
-Imported when a client wants TLS: it loads OpenSSL. Tests: tests/kafka_zk/network/test_tls_transport.py.
+Imported when something wants TLS: it loads OpenSSL. Tests: tests/kafka_zk/network/test_tls_transport.py.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 
 from twisted.internet import main, tcp
 from twisted.internet.error import ConnectionLost
+from twisted.python.failure import Failure
 
 from kafka_zk.network.transport import (
     MAX_RUN,
@@ -56,25 +57,32 @@ class ClosedEarly(ConnectionLost):
         return self._sentence
 
 
-class TlsFrameClient(FrameTransport, tcp.Client):
-    """A connection that a ``TlsConnector`` opened; see the module's docstring."""
+class TlsFrameTransport(FrameTransport):
+    """Mixin for Twisted's TCP transports; see the module's docstring."""
 
-    def __init__(self, settings: TlsSettings, host: str, *args: Any) -> None:
+    def _set_up_tls(self, context: ssl.SSLContext, *, server_hostname: str | None = None) -> None:
+        """Called once, before anything is received or sent; a client names the host that it connects to."""
         self._queue = deque()
-        self._settings = settings
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = client_context(settings).wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._tls = context.wrap_bio(
+            self._incoming, self._outgoing, server_side=server_hostname is None, server_hostname=server_hostname
+        )
         self._handshaking = True
+        self._is_paused = False
         self._has_received = False  # anything but the handshake
         self._ciphertext = memoryview(b"")  # what the socket has yet to take
         self._encrypted_bytes = 0  # of the queue's head, whose ciphertext that is
-        tcp.Client.__init__(self, *args)
 
-    def _connectDone(self) -> None:
-        super()._connectDone()  # type: ignore[no-untyped-call]
-        if self.connected and not self._aborting:
-            self._shake_hands()
-            self.startWriting()
+    def _failure(self, error: BaseException) -> Exception:
+        """What ends the connection after an error of TLS."""
+        raise NotImplementedError
+
+    def _closed_early(self) -> Exception:
+        """What ends a connection that the peer closed before it sent anything but the handshake."""
+        return self._failure(ssl.SSLEOFError()) if self._handshaking else main.CONNECTION_LOST
+
+    def _handshake_done(self) -> None:
+        """TLS has agreed with the peer."""
 
     # --- the handshake ---
 
@@ -90,13 +98,10 @@ class TlsFrameClient(FrameTransport, tcp.Client):
             return self._failure(error)
         else:
             self._handshaking = False
+            self._handshake_done()
         self._take_control()
         self.startWriting()
         return None
-
-    def _failure(self, error: BaseException) -> Exception:
-        peer: Any = self.connector
-        return handshake_failure(error, f"{peer.host}:{peer.port}", self._settings)
 
     def _take_control(self) -> None:
         """What OpenSSL wants to send by itself: steps of the handshake, new keys, alerts."""
@@ -213,6 +218,23 @@ class TlsFrameClient(FrameTransport, tcp.Client):
 
     # --- receiving ---
 
+    def pauseProducing(self) -> None:
+        self._is_paused = True
+        super().pauseProducing()  # type: ignore[no-untyped-call]
+
+    def resumeProducing(self) -> None:
+        """What was received meanwhile is decrypted in the next turn."""
+        self._is_paused = False
+        super().resumeProducing()  # type: ignore[no-untyped-call]
+        if self._incoming.pending or self._tls.pending():
+            self.reactor.callLater(0, self._deliver_rest)
+
+    def _deliver_rest(self) -> None:
+        if self.connected and not self._aborting and not self._is_paused:
+            reason = self._receive()
+            if reason is not None:
+                self.connectionLost(Failure(reason))
+
     def doRead(self) -> Any:
         try:
             data = self.socket.recv(_RECEIVE_BYTES)
@@ -223,6 +245,10 @@ class TlsFrameClient(FrameTransport, tcp.Client):
         if not data:
             return self._lost()
         self._incoming.write(data)
+        return self._receive()
+
+    def _receive(self) -> Any:
+        """Go on with what has been received; returns the exception that ends the connection, else None."""
         if self._handshaking:
             error = self._shake_hands()
             if error is not None or self._handshaking:
@@ -239,17 +265,16 @@ class TlsFrameClient(FrameTransport, tcp.Client):
                 self.startWriting()
 
     def _lost(self) -> Exception:
-        if self._has_received:
-            return main.CONNECTION_LOST
-        return ClosedEarly(closed_early(self._settings, in_handshake=self._handshaking))
+        return main.CONNECTION_LOST if self._has_received else self._closed_early()
 
     def _deliver(self) -> Any:
         """Decrypt all that is there, the rest of a big frame to where it belongs."""
         buffer = _plain_buffer(self.reactor)
-        while self.connected and not self._aborting:
+        while self.connected and not self._aborting and not self._is_paused:
             decoder = self._decoder
             target = self._rest_of_big_frame(decoder) if decoder is not None else None
-            count = self._decrypt(buffer if target is None else target)
+            room = buffer if decoder is None else buffer[: self._pool.receive_bytes or None]
+            count = self._decrypt(room if target is None else target)
             if count == 0:
                 return None
             self._has_received = True
@@ -275,6 +300,28 @@ class TlsFrameClient(FrameTransport, tcp.Client):
             if not filled:  # or it is met again, after what came before it
                 raise
         return filled
+
+
+class TlsFrameClient(TlsFrameTransport, tcp.Client):
+    """A connection that a ``TlsConnector`` opened."""
+
+    def __init__(self, settings: TlsSettings, host: str, *args: Any) -> None:
+        self._settings = settings
+        self._set_up_tls(client_context(settings), server_hostname=host)
+        tcp.Client.__init__(self, *args)
+
+    def _connectDone(self) -> None:
+        super()._connectDone()  # type: ignore[no-untyped-call]
+        if self.connected and not self._aborting:
+            self._shake_hands()
+            self.startWriting()
+
+    def _failure(self, error: BaseException) -> Exception:
+        peer: Any = self.connector
+        return handshake_failure(error, f"{peer.host}:{peer.port}", self._settings)
+
+    def _closed_early(self) -> Exception:
+        return ClosedEarly(closed_early(self._settings, in_handshake=self._handshaking))
 
 
 class TlsConnector(FrameConnector):

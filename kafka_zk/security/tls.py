@@ -20,6 +20,8 @@ from kafka_zk.security.tls_settings import Identity, TlsSettings
 VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
 """Java's names of the versions that are used, and Python's."""
 
+_CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
 _UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: no issuer found, another one of its name, or self-signed
 _NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 _EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
@@ -43,6 +45,28 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
         context.load_default_certs()
     if settings.identity is not None:
         load_identity(context, settings.identity)
+    return context
+
+
+@lru_cache(maxsize=16)
+def server_context(settings: TlsSettings, client_auth: str) -> ssl.SSLContext:
+    """The context of a listener's connections. ``client_auth``: ``none``, ``requested`` or ``required``.
+
+    A certificate that is only requested must still be valid, as in Kafka. Renegotiation is refused, and one session
+    ticket is issued, which is all that a client that comes back needs. Raises: InvalidSecurity.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.num_tickets = 1
+    _set_versions(context, settings)
+    assert settings.identity is not None, "a listener has a key"
+    load_identity(context, settings.identity)
+    context.verify_mode = _CLIENT_AUTH[client_auth]
+    if client_auth != "none":
+        if settings.authorities is None:
+            context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        else:
+            context.load_verify_locations(cadata=settings.authorities)
     return context
 
 

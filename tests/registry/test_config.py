@@ -7,6 +7,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import LogLevel, capturedLogs
 
 from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.config import ConfigRegistry
 from tests.registry.world import World
 
@@ -186,3 +187,32 @@ def test_old_notifications_are_purged(world: World) -> None:
     world.scheduler.run(registry.notify("topics", "new"))
     assert world.scheduler.run(registry.purge_changes(int(world.scheduler.now_ms))) == 1
     assert world.zookeeper.tree.children("/config/changes")[0] == ["config_change_0000000001"]
+
+
+def test_two_updates_of_an_entity_both_take_effect(world: World) -> None:
+    """The write is conditional: the slower one is made again on what the faster one has written."""
+    registries = [ConfigRegistry(client) for client in world.clients[:2]]
+
+    async def story() -> None:
+        updates = [
+            ensureDeferred(registry.update_entity("users", "u", lambda present, key=key: {**present, key: "1"}))
+            for key, registry in zip("ab", registries, strict=True)
+        ]
+        for update in updates:
+            await update
+        assert await registries[0].entity("users", "u") == {"a": "1", "b": "1"}
+
+    world.scheduler.run(story())
+
+
+def test_what_cannot_be_understood_is_not_overwritten(world: World) -> None:
+    registry = ConfigRegistry(world.clients[0])
+
+    async def story() -> None:
+        await registry.set_entity("users", "u", {})
+        await world.clients[0].set("/config/users/u", b"?")
+        with pytest.raises(InvalidZnode, match="/config/users/u"):
+            await registry.update_entity("users", "u", lambda present: {**present, "a": "1"})
+        assert (await world.clients[0].get("/config/users/u"))[0] == b"?"
+
+    world.scheduler.run(story())

@@ -55,6 +55,9 @@ class Facts(TypedDict, total=False):
     fallback: str
     """The key whose value counts where this one is not set."""
 
+    needs: str
+    """``SASL`` or ``SSL``: what the protocol of a listener must have, or the key protects nothing."""
+
     unbuilt: str
     """Why this broker cannot give the security that any value but Kafka's default asks for (``unbuilt_security``)."""
 
@@ -88,6 +91,7 @@ class BrokerKey(Generic[R]):
         self.is_listed = facts.get("is_listed", True)
         self.in_units = facts.get("in_units")
         self.fallback = facts.get("fallback")
+        self.needs = facts.get("needs")
         self.unbuilt = facts.get("unbuilt")
         self.topic_key = topic_key  # the topic key whose default this is
         self._convert = convert

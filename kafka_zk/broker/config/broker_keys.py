@@ -35,10 +35,9 @@ READ, ACCEPTED = Use.READ, Use.ACCEPTED
 READ_ONLY, PER_BROKER, PER_LISTENER, CLUSTER_WIDE = Update
 
 _UNBUILT = {
-    "no-authentication": "cannot authenticate clients",
+    "no-reauthentication": "cannot end sessions that do not authenticate again",
     "no-authorizer": "has no authorizer",
     "no-java": "cannot run Java classes",
-    "plaintext-only": "speaks PLAINTEXT with other brokers",
 }
 
 
@@ -69,6 +68,10 @@ class BrokerKeys:
     compression_lz4_level = topic_default("compression.lz4.level")
     compression_type = topic_default("compression.type")
     compression_zstd_level = topic_default("compression.zstd.level")
+    connection_failed_authentication_delay_ms = INT(
+        "100", "How long a refused login is held back before its connection ends.",
+        low=0, use=READ,
+    )
     connections_max_idle_ms = LONG("600000", "A connection without a request for this long is closed.", low=1, use=READ)
     control_plane_listener_name = STRING(
         None, "Listener through which controllers of Apache Kafka come; ours use inter.broker.listener.name.", use=READ
@@ -272,6 +275,22 @@ class BrokerKeys:
     replication_quota_window_size_seconds = INT("1", "How long each of these samples is.", low=1, use=READ)
     request_timeout_ms = INT("30000", "How long the broker waits for the answer to its own requests.", low=1, use=READ)
     reserved_broker_max_id = INT("1000", "Largest configured broker.id; generated ones are larger.", low=0, use=READ)
+    sasl_enabled_mechanisms = LIST(
+        "GSSAPI", "SASL mechanisms that clients may use; PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are built.",
+        use=ACCEPTED, update=PER_BROKER, needs="SASL",
+    )
+    sasl_jaas_config = PASSWORD(
+        None, "Under listener.name.<listener>.<mechanism>.: the login module that says who may log in.",
+        use=ACCEPTED, update=PER_BROKER, needs="SASL",
+    )
+    sasl_mechanism_inter_broker_protocol = STRING(
+        "GSSAPI", "The SASL mechanism with which brokers log in to each other.",
+        use=ACCEPTED, update=PER_BROKER,
+    )
+    security_inter_broker_protocol = STRING(
+        "PLAINTEXT", "The listener through which brokers reach each other, by its name; or inter.broker.listener.name.",
+        use=READ,
+    )
     socket_listen_backlog_size = INT("50", "Connections that may wait to be accepted.", low=1, use=READ)
     socket_receive_buffer_bytes = INT(
         "102400", "Receive buffer of a connection; -1, the default here: the system adapts it.", here="-1", low=-1,
@@ -284,6 +303,51 @@ class BrokerKeys:
         "102400", "Send buffer of a connection; -1, the default here: the system adapts it.", here="-1", low=-1,
         use=READ,
     )
+    ssl_cipher_suites = LIST(
+        "", "Cipher suites by Java's names; empty for OpenSSL's choice.",
+        use=ACCEPTED, update=PER_BROKER,
+    )
+    ssl_client_auth = STRING(
+        "none", "Whether clients show a certificate: none, requested or required.",
+        use=ACCEPTED, update=PER_BROKER, needs="SSL",
+    )
+    ssl_enabled_protocols = LIST("TLSv1.2,TLSv1.3", "TLS versions.", use=ACCEPTED, update=PER_BROKER)
+    ssl_endpoint_identification_algorithm = STRING(
+        "https", "Between brokers: empty for no check that a certificate is for the host.",
+        use=ACCEPTED, update=PER_BROKER,
+    )
+    ssl_key_password = PASSWORD(
+        None, "Password of the private key, if it is encrypted.",
+        use=ACCEPTED, update=PER_LISTENER,
+    )
+    ssl_keystore_certificate_chain = PASSWORD(
+        None, "Certificates in PEM, with ssl.keystore.key.",
+        use=ACCEPTED, update=PER_LISTENER,
+    )
+    ssl_keystore_key = PASSWORD(None, "Private key in PEM.", use=ACCEPTED, update=PER_LISTENER)
+    ssl_keystore_location = STRING(
+        None, "File with the key and the certificates of the listener: PEM, PKCS12 or JKS.",
+        use=ACCEPTED, update=PER_LISTENER,
+    )
+    ssl_keystore_password = PASSWORD(
+        None, "Password of ssl.keystore.location (PKCS12, JKS).",
+        use=ACCEPTED, update=PER_LISTENER,
+    )
+    ssl_keystore_type = STRING("JKS", "Type of ssl.keystore.location.", use=ACCEPTED, update=PER_LISTENER)
+    ssl_principal_mapping_rules = STRING(
+        "DEFAULT", "From the subject of a client's certificate to its user.",
+        use=ACCEPTED,
+    )
+    ssl_truststore_certificates = PASSWORD(
+        None, "Authorities in PEM that sign certificates of clients and brokers.",
+        use=ACCEPTED, update=PER_LISTENER,
+    )
+    ssl_truststore_location = STRING(
+        None, "File with these authorities: PEM, PKCS12 or JKS.",
+        use=ACCEPTED, update=PER_LISTENER,
+    )
+    ssl_truststore_password = PASSWORD(None, "Password of ssl.truststore.location.", use=ACCEPTED, update=PER_LISTENER)
+    ssl_truststore_type = STRING("JKS", "Type of ssl.truststore.location.", use=ACCEPTED, update=PER_LISTENER)
     transaction_abort_timed_out_transaction_cleanup_interval_ms = INT(
         "10000", "How often it is looked for transactions that have timed out.", low=1, use=READ,
     )

@@ -59,7 +59,7 @@ class DynamicBrokerConfig:
 
     def refuse_unbuilt_security(self, own: Mapping[str, str], default: Mapping[str, str]) -> None:
         """For a broker that starts. Raises InvalidBrokerConfig if ZooKeeper asks for security that is not built."""
-        listeners = KafkaConfig.from_properties(self.static)[0].listener_names
+        listeners = KafkaConfig.from_properties(self.static)[0].listener_protocols
         for sentence in unbuilt_security({**default, **own}, listeners):
             raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {sentence}")
 
@@ -127,7 +127,7 @@ def _check_keys(properties: Mapping[str, str], *, per_broker: bool) -> None:
         [key for key, row in rows.items() if row.update is Update.PER_LISTENER],
         "HashSet",
     )
-    for sentence in unbuilt_security(properties, ()):
+    for sentence in unbuilt_security(properties, {}):
         raise ApiError(ErrorCode.INVALID_REQUEST, sentence)
     refuse(
         "Cannot update these configs dynamically",

@@ -8,7 +8,7 @@ Source: KafkaConfig.scala and ServerLogConfigs.java@3.9.
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -16,18 +16,19 @@ from kafka_zk.base.integers import NATURAL_INT32, PORTS_TO_LISTEN_ON, decimal_in
 from kafka_zk.broker.config.broker_key import BrokerKey, Use, items
 from kafka_zk.broker.config.broker_keys import ALL_KEYS, TOPIC_DEFAULTS, UNITS_MS, BrokerKeys, synonyms
 from kafka_zk.broker.config.inter_broker_protocol import follower_versions
-from kafka_zk.broker.config.unbuilt_security import is_of_unused_listener, unbuilt_security
+from kafka_zk.broker.config.unbuilt_security import is_of_unused_listener, key_of_listener, unbuilt_security
 from kafka_zk.broker.config.values import BadValue
 from kafka_zk.registry.client import connect_string
 from kafka_zk.registry.client import security_keys as zookeeper_security
 from kafka_zk.registry.client.errors import InvalidConnectString, InvalidSecurity
 from kafka_zk.registry.client.security import Security
+from kafka_zk.security.client_security import PROTOCOLS
+from kafka_zk.security.listener_security import ignored_client_auth
 from kafka_zk.storage.files.errors import InvalidConfig
 from kafka_zk.storage.files.log_config import LogConfig
 
 R = TypeVar("R")
 
-SECURITY_PROTOCOLS = ("PLAINTEXT",)
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
@@ -81,7 +82,8 @@ class KafkaConfig(BrokerKeys):
         merged = {**properties, **(overrides or {})}
         known = [name for name in merged if name in ALL_KEYS and ALL_KEYS[name].use is not Use.IGNORED]
         config = cls(merged)
-        return config, [config._warning(key) for key in merged if key not in known]
+        unknown = [key for key in merged if key not in known and not _is_of_listener(key, config.listener_names)]
+        return config, [*map(config._warning, unknown), *config._security_warnings()]
 
     def read(self, row: BrokerKey[R]) -> R:
         """The value of any key. Raises: InvalidBrokerConfig."""
@@ -114,11 +116,19 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def inter_broker_listener(self) -> str:
+        """By its name, or that of ``security.inter.broker.protocol``; the first listener where both are silent."""
+        if self.inter_broker_listener_name is None and "security.inter.broker.protocol" in self.properties:
+            return self.security_inter_broker_protocol.upper()
         return self.inter_broker_listener_name or self.listener_list[0].name
 
     @property
     def listener_names(self) -> frozenset[str]:
         return frozenset(listener.name for listener in self.listener_list)
+
+    @property
+    def listener_protocols(self) -> dict[str, str]:
+        """The security protocols of the listeners by their names."""
+        return {listener.name: listener.security_protocol for listener in self.listener_list}
 
     @property
     def broker_listeners(self) -> list[str]:
@@ -131,16 +141,34 @@ class KafkaConfig(BrokerKeys):
         return dict(map(parse_connections_override, self.max_connections_per_ip_overrides))
 
     def _protocols(self) -> dict[str, str]:
-        protocols = {protocol: protocol for protocol in SECURITY_PROTOCOLS}
+        protocols = {protocol: protocol for protocol in PROTOCOLS}
         for entry in self.listener_security_protocol_map:
             name, _, protocol = entry.rpartition(":")
             protocols[name.strip().upper()] = protocol.strip().upper()
         return protocols
 
+    def _security_warnings(self) -> list[str]:
+        warnings = [
+            f"ssl.client.auth: without effect on {name}, which is SASL_SSL; its own key is "
+            f"listener.name.{name.lower()}.ssl.client.auth"
+            for name in ignored_client_auth(self.properties, self.listener_protocols)
+        ]
+        if "sasl.jaas.config" in self.properties:
+            warnings.append("sasl.jaas.config: ignored; set listener.name.<listener>.<mechanism>.sasl.jaas.config")
+        return warnings
+
     def _warning(self, key: str) -> str:
         if is_of_unused_listener(key, self.listener_names):
             return f"{key}: ignored, the broker has no such listener"
         return f"{key}: unknown configuration key, ignored{_hint(key)}"
+
+
+def _is_of_listener(key: str, listeners: Collection[str]) -> bool:
+    """Whether it is a key of TLS or SASL under the prefix of a listener in use, which ``listener_security`` reads."""
+    under_listener = key_of_listener(key, listeners)
+    if under_listener is None:
+        return False
+    return any(name in ALL_KEYS for name in (under_listener, under_listener.partition(".")[2]))
 
 
 def parse_connections_override(entry: str) -> tuple[str, int]:
@@ -161,10 +189,10 @@ def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, s
         if not separator or not colon or number is None:
             raise InvalidBrokerConfig(f"{key}={text}: allowed is NAME://host:port, for example PLAINTEXT://127.0.0.1:9092")
         protocol = protocols.get(name.upper())
-        if protocol not in SECURITY_PROTOCOLS:
+        if protocol not in PROTOCOLS:
             raise InvalidBrokerConfig(
                 f"{key}={text}: no usable security protocol for {name}; allowed in listener.security.protocol.map: "
-                f"{', '.join(SECURITY_PROTOCOLS)}"
+                f"{', '.join(PROTOCOLS)}"
             )
         listeners.append(Listener(name.upper(), protocol, host.strip("[]"), number))
     names = [listener.name for listener in listeners]
@@ -264,7 +292,7 @@ def _check_whole(config: KafkaConfig) -> None:
     if not config.log_directories:
         raise InvalidBrokerConfig("log.dirs: missing; allowed is a comma-separated list of folders")
     _check_listeners(config)
-    for sentence in unbuilt_security(config.properties, config.listener_names):
+    for sentence in unbuilt_security(config.properties, config.listener_protocols):
         raise InvalidBrokerConfig(sentence)
     try:
         follower_versions(config.inter_broker_protocol_version)
@@ -291,7 +319,11 @@ def _check_listeners(config: KafkaConfig) -> None:
             raise InvalidBrokerConfig(
                 f"advertised.listeners: {listener.name} is not among listeners ({', '.join(sorted(names))})"
             )
-    if config.inter_broker_listener not in names:
+    is_named_twice = config.inter_broker_listener_name and "security.inter.broker.protocol" in config.properties
+    if is_named_twice:
         raise InvalidBrokerConfig(
-            f"inter.broker.listener.name={config.inter_broker_listener}: allowed is one of {sorted(names)}"
+            "inter.broker.listener.name and security.inter.broker.protocol: allowed is one of them, not both"
         )
+    if config.inter_broker_listener not in names:
+        key = "inter.broker.listener.name" if config.inter_broker_listener_name else "security.inter.broker.protocol"
+        raise InvalidBrokerConfig(f"{key}={config.inter_broker_listener}: allowed is one of {sorted(names)}")

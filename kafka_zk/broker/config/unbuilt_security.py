@@ -16,11 +16,11 @@ from kafka_zk.broker.config.broker_keys import ALL_KEYS
 LISTENER_PREFIX = "listener.name."
 
 
-def unbuilt_security(properties: Mapping[str, str], listeners: Collection[str]) -> list[str]:
-    """A sentence for each key that asks for security that is not built.
+def unbuilt_security(properties: Mapping[str, str], listeners: Mapping[str, str]) -> list[str]:
+    """A sentence for each key that asks for security that is not built, or that no listener in use can give.
 
     Args:
-        listeners: the names of the listeners in use, whatever their case.
+        listeners: the security protocols of the listeners in use by their names, whatever their case.
     """
     sentences = (_sentence(key, value.strip(), listeners) for key, value in properties.items())
     return [sentence for sentence in sentences if sentence]
@@ -28,11 +28,14 @@ def unbuilt_security(properties: Mapping[str, str], listeners: Collection[str]) 
 
 def is_of_unused_listener(key: str, listeners: Collection[str]) -> bool:
     """Whether a key has the prefix of a listener, and of none in use."""
-    return key.startswith(LISTENER_PREFIX) and _under_listener(key, listeners) is None
+    return key.startswith(LISTENER_PREFIX) and key_of_listener(key, listeners) is None
 
 
-def _sentence(key: str, value: str, listeners: Collection[str]) -> str | None:
-    under_listener = _under_listener(key, listeners)
+def _sentence(key: str, value: str, listeners: Mapping[str, str]) -> str | None:
+    under_listener = key_of_listener(key, listeners)
+    open_sentence = _without_effect(key, value, listeners)
+    if open_sentence is not None:
+        return open_sentence
     row = _row(key) if under_listener is None else _row(under_listener) or _row(_without_mechanism(under_listener))
     if row is None or not value or value.upper() == (row.default or "").upper():
         return None
@@ -40,7 +43,25 @@ def _sentence(key: str, value: str, listeners: Collection[str]) -> str | None:
     return f"{shown}: this broker {row.unbuilt} and would be open; remove the key if that is what you want"
 
 
-def _under_listener(key: str, listeners: Collection[str]) -> str | None:
+def _without_effect(key: str, value: str, listeners: Mapping[str, str]) -> str | None:
+    """A key that asks for authentication where no listener authenticates: Kafka ignores it, and clients come in."""
+    under_listener = key_of_listener(key, listeners)
+    name = key if under_listener is None else under_listener
+    row = ALL_KEYS.get(name) or ALL_KEYS.get(_without_mechanism(name))
+    if row is None or row.needs is None or not value or value.upper() == (row.default or "").upper():
+        return None
+    concerned = [
+        protocol
+        for listener, protocol in listeners.items()
+        if under_listener is None or key.lower().startswith(f"{LISTENER_PREFIX}{listener.lower()}.")
+    ]
+    if any(row.needs in protocol.split("_") for protocol in concerned):
+        return None
+    shown = key if row.is_sensitive else f"{key}={value}"
+    return f"{shown}: no listener has {row.needs} for it and all would be open; remove the key if that is what you want"
+
+
+def key_of_listener(key: str, listeners: Collection[str]) -> str | None:
     """What follows the prefix of a listener in use; None if there is none."""
     prefixes = (f"{LISTENER_PREFIX}{name.lower()}." for name in listeners)
     return next((key[len(prefix) :] for prefix in prefixes if key.lower().startswith(prefix)), None)

@@ -35,6 +35,8 @@ from kafka_zk.broker.process.opening_logs import (
     usable_configs,
 )
 from kafka_zk.broker.process.parts import BrokerParts
+from kafka_zk.broker.process.security import BrokerSecurity
+from kafka_zk.broker.security.scram_credentials import ScramCredentials
 from kafka_zk.network.listener import Listener
 from kafka_zk.network.periodic import Periodic
 from kafka_zk.registry import isr
@@ -43,6 +45,7 @@ from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.events import observe_session
 from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.cluster_secret import cluster_secret
 from kafka_zk.registry.config import ConfigChangeWatcher, ConfigRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
@@ -123,10 +126,12 @@ class Broker:
         self._config = config
         logs = self._logs = self._new_logs(cluster_id)
         await self._open(logs, configs)
+        security = BrokerSecurity.of(config)
+        credentials = await self._read_credentials(security, configs)
         parts = self._parts = BrokerParts(
             Foundation(
                 self.broker_id, cluster_id, lambda: self.broker_epoch, config, self._dynamic_config, configs, logs,
-                client, machine, events, self._observe, lambda kraft: self._on_fatal(str(kraft)),
+                client, machine, events, self._observe, lambda kraft: self._on_fatal(str(kraft)), security, credentials,
             )
         )  # fmt: skip
         counts = (parts.services.coordinator.partition_count, parts.services.transactions.partition_count)
@@ -146,6 +151,15 @@ class Broker:
         self._periodic = [Periodic(machine.clock, interval_ms, task) for interval_ms, task in work]
         parts.log_cleaner.start()
         _log.info("started", broker_id=self.broker_id, epoch=self.broker_epoch)
+
+    async def _read_credentials(self, security: BrokerSecurity, configs: ConfigRegistry) -> ScramCredentials:
+        """Nothing is read, and no secret is made, where no listener needs them."""
+        if not security.needs_credentials:
+            return ScramCredentials(b"")
+        secret = await until_answered(self._client, lambda: cluster_secret(self._client, self._machine.random))
+        credentials = ScramCredentials(secret)
+        await credentials.load(configs)
+        return credentials
 
     def _new_logs(self, cluster_id: str) -> LogManager:
         config = self._config
@@ -175,7 +189,7 @@ class Broker:
         for listener in new_listeners(self._machine, parts, quotas, self._stats):
             listener.bind()
             self._listeners.append(listener)
-        return LiveConfig(parts.services, quotas, parts.log_cleaner, self._register)
+        return LiveConfig(parts.services, quotas, parts.log_cleaner, self._register, parts.credentials)
 
     # -- registration -------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ from kafka_zk.base.events import EventSource, Observe
 from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.process.machine import Machine
+from kafka_zk.broker.process.security import BrokerSecurity
+from kafka_zk.broker.security.scram_credentials import ScramCredentials
 from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.errors import ControlledByKRaft
 from kafka_zk.registry.config import ConfigRegistry
@@ -18,7 +20,7 @@ class Foundation:
     """See the module's docstring.
 
     ``broker_epoch``: see ``Services``. ``config``: at the start. ``logs``: open. ``observe``: called with every event,
-    those of ``events`` included. ``on_kraft``: see ``Controller``.
+    those of ``events`` included. ``on_kraft``: see ``Controller``. ``credentials``: of the users of SCRAM, loaded.
     """
 
     broker_id: int
@@ -33,3 +35,5 @@ class Foundation:
     events: EventSource
     observe: Observe
     on_kraft: Callable[[ControlledByKRaft], None]
+    security: BrokerSecurity
+    credentials: ScramCredentials

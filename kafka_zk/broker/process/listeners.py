@@ -1,16 +1,25 @@
-"""A broker's listeners, not bound yet, and the limits that they share."""
+"""A broker's listeners, not bound yet: how each is secured, and the limits that they share."""
 
 import resource
+from collections.abc import Callable
+from functools import partial
 
 from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.config.kafka_config import Listener as WantedListener
 from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.parts import BrokerParts
+from kafka_zk.broker.security.sasl_handshake import SaslHandshake
 from kafka_zk.network.connection_quotas import ConnectionQuotas, descriptors_for_connections
-from kafka_zk.network.connection_settings import ConnectionSettings, Dispatch
-from kafka_zk.network.listener import Listener, ListenerSettings
+from kafka_zk.network.connection_settings import ConnectionSettings, Dispatch, Handshake
+from kafka_zk.network.foreign_peers import ForeignPeers
+from kafka_zk.network.listener import Listener, ListenerSettings, OpenPort
 from kafka_zk.network.read_ahead import ReadAhead
+from kafka_zk.security.distinguished_name import subject
+from kafka_zk.security.listener_security import ListenerSasl, ListenerSecurity, ListenerTls
+from kafka_zk.security.sasl_server import SaslServer
+from kafka_zk.security.scram import NONCE_BITS, nonce_text
 
 
 def connection_quotas(parts: BrokerParts) -> ConnectionQuotas:
@@ -33,34 +42,75 @@ def new_listeners(
     dispatch: Dispatch = Dispatcher(parts.services).dispatch
     if stats is not None:
         dispatch = stats.measure(dispatch)
-    return [
-        Listener(
-            machine.reactor,
-            ListenerSettings(
-                host=wanted.host,
-                port=wanted.port,
-                backlog=config.socket_listen_backlog_size,
-                send_buffer_size_bytes=config.socket_send_buffer_bytes,
-                receive_buffer_size_bytes=config.socket_receive_buffer_bytes,
-                max_idle_ms=config.connections_max_idle_ms,
-                inter_broker=_is_between_brokers(config, wanted.name),
-            ),
-            ConnectionSettings(
-                clock=machine.clock,
-                listener_name=wanted.name,
-                dispatch=dispatch,
-                security_protocol=wanted.security_protocol,
-                versions=OFFERED_VERSIONS,
-                max_request_size_bytes=config.socket_request_max_bytes,
-                read_ahead=ReadAhead(machine.run_in_thread),
-                memory=parts.memory,
-                between_brokers=_is_between_brokers(config, wanted.name),
-            ),
-            quotas,
-            machine.open_port,
-        )
-        for wanted in config.listener_list
-    ]
+    return [_new_listener(machine, parts, quotas, dispatch, wanted) for wanted in config.listener_list]
+
+
+def _new_listener(
+    machine: Machine, parts: BrokerParts, quotas: ConnectionQuotas, dispatch: Dispatch, wanted: WantedListener
+) -> Listener:
+    config, security = parts.services.config, parts.security.listeners[wanted.name]
+    foreign_peers = ForeignPeers()
+    return Listener(
+        machine.reactor,
+        ListenerSettings(
+            host=wanted.host,
+            port=wanted.port,
+            backlog=config.socket_listen_backlog_size,
+            send_buffer_size_bytes=config.socket_send_buffer_bytes,
+            receive_buffer_size_bytes=config.socket_receive_buffer_bytes,
+            max_idle_ms=config.connections_max_idle_ms,
+            inter_broker=_is_between_brokers(config, wanted.name),
+        ),
+        ConnectionSettings(
+            clock=machine.clock,
+            listener_name=wanted.name,
+            dispatch=dispatch,
+            security_protocol=wanted.security_protocol,
+            versions=OFFERED_VERSIONS,
+            max_request_size_bytes=config.socket_request_max_bytes,
+            handshake=None if security.sasl is None else _logins(machine, parts, dispatch, security.sasl),
+            principal_of=_principals(security),
+            read_ahead=ReadAhead(machine.run_in_thread),
+            memory=parts.memory,
+            between_brokers=_is_between_brokers(config, wanted.name),
+            foreign_peers=foreign_peers,
+        ),
+        quotas,
+        machine.open_port if security.tls is None else _tls_port(security.tls, foreign_peers),
+    )
+
+
+def _tls_port(tls: ListenerTls, foreign_peers: ForeignPeers) -> OpenPort:
+    from kafka_zk.network.tls_port import TlsPort  # only now: it loads OpenSSL
+    from kafka_zk.security.tls import server_context
+
+    return partial(TlsPort, server_context(tls.settings, tls.client_auth), foreign_peers)
+
+
+def _principals(security: ListenerSecurity) -> Callable[[bytes | None], str | None] | None:
+    """Who a client is by its certificate; with SASL the login says who it is."""
+    tls = security.tls
+    if tls is None or security.sasl is not None:
+        return None
+    mapper = tls.mapper
+
+    def principal_of(certificate: bytes | None) -> str | None:
+        user = "ANONYMOUS" if certificate is None else mapper.user(subject(certificate))
+        return None if user is None else f"User:{user}"
+
+    return principal_of
+
+
+def _logins(machine: Machine, parts: BrokerParts, dispatch: Dispatch, sasl: ListenerSasl) -> Callable[[], Handshake]:
+    delay_s = parts.services.config.connection_failed_authentication_delay_ms / 1000
+
+    def nonce() -> str:
+        return nonce_text(machine.random.getrandbits(NONCE_BITS))
+
+    def handshake() -> SaslHandshake:
+        return SaslHandshake(SaslServer(sasl, parts.credentials.find, nonce), machine.clock, dispatch, delay_s)
+
+    return handshake
 
 
 def _is_between_brokers(config: KafkaConfig, listener: str) -> bool:

@@ -13,6 +13,7 @@ from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.replica.log_cleaner import LogCleaner, LogCleanerSettings
+from kafka_zk.broker.security.scram_credentials import ScramCredentials
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.registry.client.errors import NoAuth, RegistryError
 from kafka_zk.registry.config import ConfigRegistry
@@ -54,17 +55,21 @@ class LiveConfig:
         quotas: ConnectionQuotas,
         log_cleaner: LogCleaner,
         register: Callable[[], Awaitable[None]],
+        credentials: ScramCredentials,
     ) -> None:
         self._services = services
         self._log_cleaner = log_cleaner
         self._quotas = quotas
         self._register = register
+        self._credentials = credentials
 
     async def changed(self, entity_type: str, entity_name: str) -> None:
         """Apply the present configuration of an entity that was announced."""
         try:
             if entity_type == "topics":
                 await self._reload_topics([entity_name])
+            elif entity_type == "users":
+                await self._credentials.reload(self._services.configs, [entity_name])
             elif entity_type == "brokers" and entity_name in (DEFAULT_ENTITY, str(self._services.broker_id)):
                 await self._reload_broker()
         except RegistryError as error:

@@ -62,6 +62,7 @@ class BrokerParts:
 
     Attributes:
         memory: what all requests may hold.
+        security, credentials: of listeners and of the users who log in there.
         services: what handlers use.
         peers: connections to other brokers.
         controller, replica_fetchers, log_cleaner: those that ``start`` or metrics need.
@@ -71,9 +72,10 @@ class BrokerParts:
         config, machine = base.config, base.machine
         clock = machine.clock
         self._base = base
+        self.security, self.credentials = base.security, base.credentials
         self.memory = MemoryPool(config.queued_max_request_bytes)
         metadata = MetadataCache()
-        self.peers = Peers(machine, config, base.broker_id, metadata)
+        self.peers = Peers(machine, config, base.broker_id, metadata, base.security.between_brokers)
         self._fetch_purgatory = Purgatory(clock, end_of_turn(machine.reactor))
         replicas = ReplicaManager(
             base.broker_id, base.logs, clock, self._fetch_purgatory, machine.run_in_thread, metadata, base.events

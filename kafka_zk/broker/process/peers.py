@@ -6,16 +6,25 @@ from kafka_zk.broker.process.machine import Machine
 from kafka_zk.network.client import KafkaConnection
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes.brokers import BrokerInfo
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 
 class Peers:
     """Opens connections; who asked for one closes it."""
 
-    def __init__(self, machine: Machine, config: KafkaConfig, broker_id: int, metadata: MetadataCache) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        config: KafkaConfig,
+        broker_id: int,
+        metadata: MetadataCache,
+        security: ClientSecurity = NO_SECURITY,
+    ) -> None:
         self._machine = machine
         self._config = config
         self._broker_id = broker_id
         self._metadata = metadata
+        self._security = security
 
     async def connect_as_controller(self, info: BrokerInfo) -> KafkaConnection:
         """To a broker as its registration names it."""
@@ -31,6 +40,7 @@ class Peers:
             client_id=str(self._broker_id),
             timeout_s=timeout_s,
             request_timeout_s=timeout_s,
+            security=self._security,
         )
 
     async def connect_to_broker(self, broker_id: int) -> KafkaConnection:
@@ -38,7 +48,7 @@ class Peers:
         return await self.connect_to(*self._address_of(broker_id))
 
     async def connect_as_follower(self, leader_id: int) -> KafkaConnection:
-        """Without negotiation: the versions follow from ``inter.broker.protocol.version``. Raises as above."""
+        """The versions follow from ``inter.broker.protocol.version``; only a login negotiates. Raises as above."""
         host, port = self._address_of(leader_id)
         return await self._machine.connect(
             self._machine.reactor,
@@ -46,7 +56,8 @@ class Peers:
             port,
             client_id=f"broker-{self._broker_id}-fetcher-0",
             request_timeout_s=self._config.replica_socket_timeout_ms / 1000,
-            negotiate=False,
+            negotiate=self._security.sasl is not None,
+            security=self._security,
         )
 
     def _address_of(self, broker_id: int) -> BrokerEndPoint:

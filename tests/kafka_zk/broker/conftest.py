@@ -35,6 +35,7 @@ from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.broker.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
 from kafka_zk.broker.replica.transaction_markers import TransactionMarker
 from kafka_zk.broker.security.authorizer import NoAuthorizer
+from kafka_zk.broker.security.scram_credentials import ScramCredentials
 from kafka_zk.broker.transaction.config import TransactionConfig
 from kafka_zk.broker.transaction.coordinator import CoordinatorHost, TransactionCoordinator
 from kafka_zk.broker.transaction.marker_channels import TxnMarker, Written
@@ -79,10 +80,11 @@ class FakeConfigs:
     def __init__(self) -> None:
         self.topics: dict[str, dict[str, str]] = {}
         self.brokers: dict[str, dict[str, str]] = {}
+        self.users: dict[str, dict[str, str]] = {}
         self.hidden: set[tuple[str, str]] = set()
 
     async def entities(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
-        stored = self.topics if entity_type == "topics" else self.brokers
+        stored = getattr(self, entity_type)
         return {name: stored.get(name, {}) for name in names if (entity_type, name) not in self.hidden}
 
     async def entities_until_answered(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
@@ -92,7 +94,15 @@ class FakeConfigs:
         return (await self.entities(entity_type, [name]))[name]
 
     async def change_entity(self, entity_type: str, name: str, properties: dict[str, str]) -> None:
-        (self.topics if entity_type == "topics" else self.brokers)[name] = dict(properties)
+        getattr(self, entity_type)[name] = dict(properties)
+
+    async def entity_names(self, entity_type: str) -> list[str]:
+        return sorted(getattr(self, entity_type))
+
+    async def update_entity(
+        self, entity_type: str, name: str, change: Callable[[dict[str, str]], dict[str, str]]
+    ) -> None:
+        await self.change_entity(entity_type, name, change(getattr(self, entity_type).get(name, {})))
 
 
 class FakeControllerEpochs:
@@ -355,7 +365,7 @@ def live_config(
     replicas = broker.services.replicas
     off = LogCleanerSettings(is_enabled=False)
     cleaner = LogCleaner(broker.clock, replicas.run_in_thread, lambda descriptor: Deferred(), replicas.logs, off)
-    return LiveConfig(broker.services, quotas, cleaner, register)
+    return LiveConfig(broker.services, quotas, cleaner, register, ScramCredentials(b""))
 
 
 def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, **builder: Any) -> bytes:

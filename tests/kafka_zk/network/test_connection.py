@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from kafka_zk.network.connection import REQUESTS_PER_TURN
+from kafka_zk.network.connection_settings import HandshakeStep
 from kafka_zk.network.in_flight import Response
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.protocol.errors import ProtocolError
@@ -264,12 +265,16 @@ def test_a_handshake_comes_before_dispatch_and_gives_the_principal(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
     class PasswordHandshake:
-        async def request(
-            self, context: RequestContext, header: RequestHeader, body: memoryview
-        ) -> tuple[Response, RequestContext | None]:
+        takes_bare_frames = False
+        max_frame_size_bytes = 100
+
+        async def request(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
             if bytes(body) == b"password":
-                return [b"welcome"], context._replace(principal="User:alice")
+                return HandshakeStep([b"welcome"], context._replace(principal="User:alice"))
             raise ProtocolError("wrong password")
+
+        async def bare_frame(self, context: RequestContext, frame: memoryview) -> HandshakeStep:
+            raise AssertionError("it takes none")
 
     server = make_server(handshake=PasswordHandshake)
     peer = server.connect()

@@ -1,63 +1,132 @@
-"""DescribeUserScramCredentials and AlterUserScramCredentials (KIP-554) of a broker without SCRAM.
+"""DescribeUserScramCredentials and AlterUserScramCredentials (KIP-554): the users of SCRAM, kept in ``/config/users``.
 
-No user has a credential, and a change is refused: decision 0005.
-Source: KafkaApis.handleDescribeUserScramCredentialsRequest, ZkAdminManager.describeUserScramCredentials@3.9.
+A client sends the salted password; the broker derives what it keeps. Only the controller changes credentials, with
+conditional writes, so that two tools that change the same user both take effect.
+
+Source: KafkaApis.handleDescribeUserScramCredentialsRequest, ZkAdminManager.describeUserScramCredentials and
+alterUserScramCredentials@3.9.
 """
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kafka_zk.broker.handlers.error_map import EXPECTED, error_code, error_message
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.security.authorizer import CLUSTER, Operation
+from kafka_zk.broker.security.scram_credentials import credentials
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-
-_NOT_BUILT = "This broker does not support SASL/SCRAM; no credential was changed."
+from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize, sanitize
+from kafka_zk.security import scram
 
 DescribeResponse = codec.response(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
 DescribedUser = DescribeResponse.DescribeUserScramCredentialsResult
 AlterResponse = codec.response(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
 AlteredUser = AlterResponse.AlterUserScramCredentialsResult
 
+_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""Source: ScramMechanism.java@3.9."""
+
+_NUMBERS = {name: number for number, name in _MECHANISMS.items()}
+
 
 async def describe(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Nothing if the request asks for all users, RESOURCE_NOT_FOUND for each user that it names."""
+    """All users that have a credential if the request names none, else those that it names."""
     if not services.authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
         return DescribeResponse(
-            throttle_time_ms=0,
-            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            error_message="Cluster authorization failed.",
-            results=[],
+            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message="Cluster authorization failed."
         )
     asked = Counter(user.name for user in request.users or ())
-    results = []
-    for name, times in asked.items():
-        error = _error(name, times)
-        results.append(
-            DescribedUser(user=name, error_code=error.code, error_message=error.message, credential_infos=[])
-        )
-    return DescribeResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message="", results=results)
+    encoded = [sanitize(name) for name in asked if name] or await services.configs.entity_names("users")
+    wanted = [name for name in encoded if name != DEFAULT_ENTITY]
+    stored = await services.configs.entities_until_answered("users", wanted)
+    found = {desanitize(name): credentials(name, stored.get(name, {})) for name in wanted}
+    if asked:
+        results = [_described(name, asked[name], found.get(name, {})) for name in asked]
+    else:
+        results = [_described(name, 1, found[name]) for name in sorted(found) if found[name]]
+    return DescribeResponse(error_message="", results=results)
 
 
-def _error(name: str, times: int) -> ApiError:
+def _described(name: str, times: int, found: Mapping[str, scram.ScramCredential]) -> Any:
+    error = _describe_error(name, times, found)
+    if error is not None:
+        return DescribedUser(user=name, error_code=error.code, error_message=error.message)
+    infos = [
+        DescribedUser.CredentialInfo(mechanism=_NUMBERS[mechanism], iterations=credential.iterations)
+        for mechanism, credential in sorted(found.items())
+    ]
+    return DescribedUser(user=name, error_message="", credential_infos=infos)
+
+
+def _describe_error(name: str, times: int, found: Mapping[str, scram.ScramCredential]) -> ApiError | None:
     if not name:
         return ApiError(ErrorCode.RESOURCE_NOT_FOUND, "Username must not be empty")
     if times > 1:
         message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
         return ApiError(ErrorCode.DUPLICATE_RESOURCE, message)
-    message = f"Attempt to describe a user credential that does not exist: {name}"
-    return ApiError(ErrorCode.RESOURCE_NOT_FOUND, message)
+    if not found:
+        message = f"Attempt to describe a user credential that does not exist: {name}"
+        return ApiError(ErrorCode.RESOURCE_NOT_FOUND, message)
+    return None
 
 
 async def alter(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """INVALID_REQUEST for each user that the request names."""
-    error = ApiError(ErrorCode.INVALID_REQUEST, _NOT_BUILT)
-    if not services.authorizer.authorize(context, Operation.ALTER, CLUSTER):
-        error = ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    names = {each.name for each in (*request.deletions, *request.upsertions)}
-    return AlterResponse(
-        throttle_time_ms=0,
-        results=[AlteredUser(user=name, error_code=error.code, error_message=error.message) for name in sorted(names)],
-    )
+    """A result for each user: all of a user's changes are made, or none."""
+    names = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+    return AlterResponse(results=[await _altered(services, context, request, name) for name in names])
+
+
+async def _altered(services: Services, context: RequestContext, request: Any, name: str) -> Any:
+    deletions = [each for each in request.deletions if each.name == name]
+    upsertions = [each for each in request.upsertions if each.name == name]
+    try:
+        if not services.controller.is_active:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+        if not services.authorizer.authorize(context, Operation.ALTER, CLUSTER):
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        _check(name, deletions, upsertions)
+
+        def change(present: Mapping[str, str]) -> dict[str, str]:
+            return _changed(present, [_MECHANISMS[each.mechanism] for each in deletions], upsertions)
+
+        await services.configs.update_entity("users", sanitize(name), change)
+    except EXPECTED as error:
+        return AlteredUser(user=name, error_code=error_code(error), error_message=error_message(error))
+    return AlteredUser(user=name, error_message=None)
+
+
+def _check(name: str, deletions: Iterable[Any], upsertions: Iterable[Any]) -> None:
+    """Raises: ApiError."""
+    changes = [*deletions, *upsertions]
+    if not name:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if any(change.mechanism not in _MECHANISMS for change in changes):
+        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    for upsertion in upsertions:
+        if upsertion.iterations < scram.MIN_ITERATIONS:
+            raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+        if upsertion.iterations > scram.MAX_ITERATIONS:
+            raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    if max(Counter(change.mechanism for change in changes).values()) > 1:
+        raise ApiError(
+            ErrorCode.DUPLICATE_RESOURCE,
+            "A user credential cannot be altered twice in the same request",
+        )
+
+
+def _changed(present: Mapping[str, str], deleted: Iterable[str], upsertions: Iterable[Any]) -> dict[str, str]:
+    """The user's configuration after the changes. Raises: ApiError."""
+    changed = dict(present)
+    for mechanism in deleted:
+        if changed.pop(mechanism, None) is None:
+            message = "Attempt to delete a user credential that does not exist"
+            raise ApiError(ErrorCode.RESOURCE_NOT_FOUND, message)
+    for each in upsertions:
+        mechanism = _MECHANISMS[each.mechanism]
+        credential = scram.credential(mechanism, bytes(each.salted_password), bytes(each.salt), each.iterations)
+        changed[mechanism] = scram.encode_credential(credential)
+    return changed

@@ -65,7 +65,7 @@ def test_an_unknown_key_is_a_warning_that_names_it() -> None:
         ("num.partitions", "0"),
         ("auto.create.topics.enable", "yes"),
         ("listeners", "PLAINTEXT:9092"),
-        ("listeners", "SASL_SSL://:9092"),
+        ("listeners", "OUTSIDE://:9092"),
         ("listeners", "PLAINTEXT://:1,PLAINTEXT://:2"),
         ("advertised.listeners", "EXTERNAL://h:1"),
         ("inter.broker.listener.name", "INTERNAL"),

@@ -14,7 +14,7 @@ MINIMAL = {
 ASKING = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:admin",
-    "security.inter.broker.protocol": "SASL_SSL",
+    "connections.max.reauth.ms": "3600000",
     "ssl.client.auth": "required",
     "sasl.enabled.mechanisms": "SCRAM-SHA-256",
     "listener.name.internal.ssl.client.auth": "requested",
@@ -36,14 +36,10 @@ ASKING = {
 ASKING_NOTHING = {
     "authorizer.class.name": "",
     "super.users": " ",
-    "security.inter.broker.protocol": "plaintext",
-    "ssl.client.auth": "none",
-    "sasl.enabled.mechanisms": "GSSAPI",
     "principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     "listener.name.outside.ssl.client.auth": "required",
     "listener.name.outside.scram-sha-256.sasl.jaas.config": "ScramLoginModule required;",
     "listener.name.outside.principal.builder.class": "org.example.Principals",
-    "ssl.keystore.location": "/etc/kafka/keystore.jks",
 }
 
 
@@ -64,11 +60,38 @@ def test_defaults_and_keys_of_unused_listeners_only_warn(key: str) -> None:
     assert [warning.partition(":")[0] for warning in warnings] == [key]
 
 
-@pytest.mark.parametrize("entry", ["plaintext:SASL_SSL", " PLAINTEXT : ssl ", "Plaintext:SASL_PLAINTEXT"])
-def test_a_listener_that_the_map_secures_is_not_opened(entry: str) -> None:
+@pytest.mark.parametrize("key", ["ssl.keystore.location", "ssl.client.auth", "sasl.enabled.mechanisms"])
+def test_keys_of_listeners_with_security_are_used(key: str) -> None:
+    """Neither refused nor named in a warning."""
+    secured = {"listeners": "SASL_SSL://:9092", "inter.broker.listener.name": "SASL_SSL"}
+    values = {"ssl.keystore.location": "/k.pem", "ssl.client.auth": "none", "sasl.enabled.mechanisms": "PLAIN"}
+    config, warnings = KafkaConfig.from_properties({**MINIMAL, **secured, key: values[key]})
+    assert warnings == [] and config.listener_protocols == {"SASL_SSL": "SASL_SSL"}
+
+
+def test_an_unprefixed_login_module_and_client_auth_are_said_to_be_ignored() -> None:
+    """As in Kafka: they would protect nothing."""
+    keys = {"listeners": "SASL_SSL://:9092,SSL://:9093", "inter.broker.listener.name": "SSL",
+            "sasl.jaas.config": "X required;", "ssl.client.auth": "required"}  # fmt: skip
+    _, warnings = KafkaConfig.from_properties({**MINIMAL, **keys})
+    assert [warning.partition(":")[0] for warning in warnings] == ["ssl.client.auth", "sasl.jaas.config"]
+
+
+@pytest.mark.parametrize("entry", ["plaintext:SASL_SSL", " PLAINTEXT : sasl_ssl ", "Plaintext:Sasl_Ssl"])
+def test_the_map_decides_on_the_protocol(entry: str) -> None:
     """Kafka compares names and protocols without regard to case and spaces."""
-    with pytest.raises(InvalidBrokerConfig, match="no usable security protocol for PLAINTEXT"):
-        KafkaConfig.from_properties({**MINIMAL, "listener.security.protocol.map": f"{entry},INTERNAL:PLAINTEXT"})
+    config, _ = KafkaConfig.from_properties(
+        {**MINIMAL, "listener.security.protocol.map": f"{entry},INTERNAL:PLAINTEXT"}
+    )
+    assert config.listener_protocols == {"PLAINTEXT": "SASL_SSL", "INTERNAL": "PLAINTEXT"}
+
+
+def test_the_protocol_between_brokers_names_a_listener() -> None:
+    keys = {"listeners": "PLAINTEXT://:9092,SSL://:9093", "security.inter.broker.protocol": "SSL"}
+    assert KafkaConfig.from_properties({**MINIMAL, **keys})[0].inter_broker_listener == "SSL"
+    for wrong in ({"security.inter.broker.protocol": "SASL_SSL"}, {"inter.broker.listener.name": "PLAINTEXT"}):
+        with pytest.raises(InvalidBrokerConfig, match=r"inter\.broker"):
+            KafkaConfig.from_properties({**MINIMAL, **keys, **wrong})
 
 
 def test_the_map_is_read_without_regard_to_case() -> None:

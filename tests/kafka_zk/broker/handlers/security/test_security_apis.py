@@ -62,7 +62,6 @@ def test_acls_are_refused_without_an_authorizer(broker: Harness) -> None:
         (ApiKey.DESCRIBE_CLIENT_QUOTAS, Operation.DESCRIBE_CONFIGS, lambda cls: cls(components=[], strict=False)),
         (ApiKey.ALTER_CLIENT_QUOTAS, Operation.ALTER_CONFIGS, lambda cls: _quota_change(cls)),
         (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, Operation.DESCRIBE, lambda cls: cls(users=None)),
-        (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, Operation.ALTER, lambda cls: _credential_change(cls)),
     ],
 )
 def test_a_permission_of_the_cluster_is_needed(
@@ -116,15 +115,6 @@ def _quota_change(cls: Any) -> Any:
     )
 
 
-def _credential_change(cls: Any) -> Any:
-    return cls(
-        deletions=[cls.ScramCredentialDeletion(name="b", mechanism=1)],
-        upsertions=[
-            cls.ScramCredentialUpsertion(name="a", mechanism=1, iterations=4096, salt=b"s", salted_password=b"p")
-        ],
-    )
-
-
 def test_there_are_no_quotas_and_none_can_be_set(broker: Harness) -> None:
     """Not even validated: a success would promise an effect."""
     describe = codec.request(ApiKey.DESCRIBE_CLIENT_QUOTAS)
@@ -134,21 +124,6 @@ def test_there_are_no_quotas_and_none_can_be_set(broker: Harness) -> None:
     (entry,) = altered.entries
     assert (entry.error_code, entry.entity[0].entity_name) == (ErrorCode.INVALID_REQUEST, "a")
     assert entry.error_message == "This broker does not support client quotas; nothing was changed."
-
-
-def test_there_are_no_scram_credentials_and_none_can_be_set(broker: Harness) -> None:
-    describe = codec.request(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
-    described = broker.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, describe(users=None))
-    assert (described.error_code, described.results) == (0, [])
-    altered = broker.ask(
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        0,
-        _credential_change(codec.request(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)),
-    )
-    assert [(each.user, each.error_code) for each in altered.results] == [
-        ("a", ErrorCode.INVALID_REQUEST),
-        ("b", ErrorCode.INVALID_REQUEST),
-    ]
 
 
 def _metadata(version: int, **asked: bool) -> Any:

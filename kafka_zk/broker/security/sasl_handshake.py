@@ -1,0 +1,118 @@
+"""The login of one connection at a listener with SASL: requests to the pure core (``sasl_server``), and its answers.
+
+Kafka holds a refusal back (``connection.failed.authentication.delay.ms``), so that passwords cannot be tried fast, and
+then closes the connection. Source: SaslServerAuthenticator.java, Processor.scala@3.9.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from kafka_zk.base.clock import Timers
+from kafka_zk.network.connection_settings import Dispatch, Handshake, HandshakeStep
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode, ProtocolError
+from kafka_zk.protocol.fetch import Part
+from kafka_zk.protocol.primitives import Buffer
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.security.sasl_server import SaslReply, SaslServer, SaslState, UnexpectedRequest
+
+HandshakeResponse = codec.response(ApiKey.SASL_HANDSHAKE)
+AuthenticateResponse = codec.response(ApiKey.SASL_AUTHENTICATE)
+
+MAX_MESSAGE_BYTES = 524_288
+"""``sasl.server.max.receive.size``, which is not read: no mechanism of ours needs more."""
+
+_BARE_TOKENS_UNTIL = 0  # SaslHandshake: then messages come without a request around them
+_log = Logger()
+
+T = TypeVar("T")
+
+
+class SaslHandshake(Handshake):
+    """Args:
+    dispatch: answers ApiVersions.
+    failed_delay_s: how long a refusal is held back.
+    """
+
+    def __init__(self, server: SaslServer, clock: Timers, dispatch: Dispatch, failed_delay_s: float) -> None:
+        self._server = server
+        self._clock = clock
+        self._dispatch = dispatch
+        self._failed_delay_s = failed_delay_s
+        self.takes_bare_frames = False
+        self.max_frame_size_bytes = MAX_MESSAGE_BYTES
+
+    def request(
+        self, context: RequestContext, header: RequestHeader, body: memoryview
+    ) -> Coroutine[Any, Any, HandshakeStep]:
+        if header.api_key == ApiKey.API_VERSIONS:
+            return self._api_versions(context, header, body)
+        if header.api_key == ApiKey.SASL_HANDSHAKE:
+            return self._handshake(context, header, body)
+        if header.api_key == ApiKey.SASL_AUTHENTICATE:
+            return self._authenticate(context, header, body)
+        raise ProtocolError(f"API {header.api_key} before the login")
+
+    async def bare_frame(self, context: RequestContext, frame: memoryview) -> HandshakeStep:
+        reply = self._reply(context, frame)
+        if reply.failure is not None:
+            await self._hold_back(context, reply.failure)
+            return HandshakeStep(None, is_refused=True)  # such a client cannot be told why
+        return self._next(context, [reply.challenge])
+
+    async def _api_versions(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
+        self._expected(self._server.api_versions)
+        response = await self._dispatch(context, header, body)
+        assert response is not None, "ApiVersions is always answered"
+        return HandshakeStep(response)
+
+    async def _handshake(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
+        wanted = codec.decode_request(header.api_key, header.api_version, body).mechanism
+        is_enabled = self._expected(lambda: self._server.handshake(wanted))
+        code = ErrorCode.NONE if is_enabled else ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        answer = HandshakeResponse(error_code=code, mechanisms=list(self._server.mechanisms))
+        if not is_enabled:
+            await self._hold_back(context, f"the client asks for the mechanism {wanted[:40]!r}, which is not enabled")
+        self.takes_bare_frames = is_enabled and header.api_version <= _BARE_TOKENS_UNTIL
+        return HandshakeStep([_encoded(header, answer)], is_refused=not is_enabled)
+
+    async def _authenticate(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
+        message = codec.decode_request(header.api_key, header.api_version, body).auth_bytes
+        reply = self._reply(context, message)
+        if reply.failure is not None:
+            await self._hold_back(context, reply.failure)
+            answer = AuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=reply.failure
+            )
+            return HandshakeStep([_encoded(header, answer)], is_refused=True)
+        answer = AuthenticateResponse(error_message="", auth_bytes=reply.challenge)
+        return self._next(context, [_encoded(header, answer)])
+
+    def _reply(self, context: RequestContext, message: Buffer) -> SaslReply:
+        return self._expected(lambda: self._server.authenticate(bytes(message)))
+
+    def _next(self, context: RequestContext, response: list[Part]) -> HandshakeStep:
+        if self._server.state is not SaslState.DONE:
+            return HandshakeStep(response)
+        return HandshakeStep(response, context._replace(principal=f"User:{self._server.user}"))
+
+    @staticmethod
+    def _expected(step: Callable[[], T]) -> T:
+        try:
+            return step()
+        except UnexpectedRequest as error:
+            raise ProtocolError(str(error)) from None
+
+    async def _hold_back(self, context: RequestContext, failure: str) -> None:
+        _log.info("Failed authentication with {peer}: {reason}", peer=context.peer_host, reason=failure)
+        waited: Deferred[None] = Deferred()
+        self._clock.callLater(self._failed_delay_s, waited.callback, None)
+        await waited
+
+
+def _encoded(header: RequestHeader, answer: Any) -> Part:
+    return codec.encode_response(header.api_key, header.api_version, header.correlation_id, answer)

@@ -1,0 +1,50 @@
+"""The SCRAM credentials of all users, as ``/config/users`` has them.
+
+They are in memory, since a login must not wait for ZooKeeper, and follow the change notifications. A user whose znode
+cannot be read or understood has no credential. Source: ScramCredentialUtils.java, UserConfigHandler@3.9.
+"""
+
+from collections.abc import Mapping
+
+from twisted.logger import Logger
+
+from kafka_zk.registry.config import ConfigRegistry
+from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize
+from kafka_zk.security.scram import MECHANISMS, ScramCredential, decode_credential, invented_credential
+
+_log = Logger()
+
+
+class ScramCredentials:
+    """``secret``: the cluster's, from which credentials of users that do not exist are invented."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self._by_user: dict[str, dict[str, ScramCredential]] = {}
+
+    def find(self, mechanism: str, user: str) -> ScramCredential:
+        """The user's credential, or an invented one, so that names cannot be probed."""
+        found = self._by_user.get(user, {}).get(mechanism)
+        return invented_credential(mechanism, user, self._secret) if found is None else found
+
+    async def load(self, configs: ConfigRegistry) -> None:
+        """Read all users. Raises: SessionLost."""
+        await self.reload(configs, await configs.entity_names("users"))
+
+    async def reload(self, configs: ConfigRegistry, names: list[str]) -> None:
+        """Read users again, by their encoded names. Raises: SessionLost."""
+        wanted = [name for name in names if name != DEFAULT_ENTITY and "/" not in name]
+        stored = await configs.entities_until_answered("users", wanted)
+        for name in wanted:
+            self._by_user[desanitize(name)] = credentials(name, stored.get(name, {}))
+
+
+def credentials(name: str, properties: Mapping[str, str]) -> dict[str, ScramCredential]:
+    """The credentials in a user's configuration by mechanism; one that cannot be understood is left out."""
+    found = {}
+    for mechanism in MECHANISMS.keys() & properties.keys():
+        try:
+            found[mechanism] = decode_credential(properties[mechanism])
+        except ValueError as error:
+            _log.error("/config/users/{name}: {mechanism}: {error}", name=name, mechanism=mechanism, error=str(error))
+    return found

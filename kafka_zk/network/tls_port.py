@@ -1,0 +1,130 @@
+"""A listener's port over TLS: handshakes that are bounded in number and in time, and whose certificate the peer has.
+
+A storm of handshakes must not delay other clients, and a handshake that never ends must not keep a connection: in one
+turn of the reactor a few steps of handshakes run, the others wait for the next, and a handshake that is not over after
+``HANDSHAKE_TIMEOUT_S`` ends. Imported when a listener has TLS: it loads OpenSSL.
+"""
+
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from twisted.internet import tcp
+from twisted.internet.error import ConnectionLost
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from kafka_zk.network.foreign_peers import ForeignPeers
+from kafka_zk.network.tls_transport import TlsFrameTransport
+from kafka_zk.network.transport import FramePort
+from kafka_zk.security.tls import reason
+
+HANDSHAKE_TIMEOUT_S = 10.0
+HANDSHAKE_STEPS_PER_TURN = 8
+"""A step with RSA takes half a millisecond."""
+
+_log = Logger()
+
+
+class Authenticates(Protocol):
+    """A protocol above TLS."""
+
+    def tls_established(self, certificate: bytes | None) -> None:
+        """The handshake is over. ``certificate``: the peer's, as DER."""
+
+
+class HandshakeTurns:
+    """Lets a few steps of handshakes run in each turn of the reactor, the others in the order in which they came."""
+
+    def __init__(self, reactor: Any, steps_per_turn: int = HANDSHAKE_STEPS_PER_TURN) -> None:
+        self._reactor = reactor
+        self._steps_per_turn = steps_per_turn
+        self._left = steps_per_turn
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_due = False
+
+    def run(self, step: Callable[[], None]) -> None:
+        """Run ``step`` now or in a later turn."""
+        self._waiting.append(step)
+        if not self._is_due:
+            self._is_due = True
+            self._reactor.callLater(0, self._next_turn)
+        self._run_waiting()
+
+    def _next_turn(self) -> None:
+        self._is_due = False
+        self._left = self._steps_per_turn
+        self._run_waiting()
+        if self._waiting or self._left < self._steps_per_turn:
+            self._is_due = True
+            self._reactor.callLater(0, self._next_turn)
+
+    def _run_waiting(self) -> None:
+        while self._waiting and self._left:
+            self._left -= 1
+            self._waiting.popleft()()
+
+
+class TlsFrameServer(TlsFrameTransport, tcp.Server):
+    """A connection that a ``TlsPort`` accepted."""
+
+    def __init__(self, sock: Any, protocol: Any, client: Any, server: "TlsPort", *args: Any) -> None:
+        self._port = server
+        self._set_up_tls(server.context)
+        tcp.Server.__init__(self, sock, protocol, client, server, *args)
+        self._is_stepping = False
+        self._timeout = server.reactor.callLater(HANDSHAKE_TIMEOUT_S, self._take_too_long)
+
+    def _receive(self) -> Any:
+        if not self._handshaking:
+            return super()._receive()
+        if not self._is_stepping:
+            self._is_stepping = True
+            self._port.turns.run(self._step)
+        return None
+
+    def _step(self) -> None:
+        self._is_stepping = False
+        if self.connected and not self._aborting:
+            ended = super()._receive()
+            if ended is not None:
+                self.connectionLost(Failure(ended))
+
+    def _handshake_done(self) -> None:
+        self._timeout.cancel()
+        self.protocol.tls_established(self._tls.getpeercert(True))
+
+    def _take_too_long(self) -> None:
+        self._failure(TimeoutError(f"it takes longer than {HANDSHAKE_TIMEOUT_S:.0f} s"))
+        self.abortConnection()
+
+    def _failure(self, error: BaseException) -> Exception:
+        said = _sentence(error)
+        host = self.getPeer().host
+        if self._port.foreign_peers.is_first(host):
+            _log.info("{host}: TLS has failed: {said} (said once for each address)", host=host, said=said)
+        return ConnectionLost(said)
+
+    def connectionLost(self, reason: Any) -> None:
+        if self._timeout.active():
+            self._timeout.cancel()
+        super().connectionLost(reason)
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, ssl.SSLEOFError):
+        return "the peer closed the connection during the handshake"
+    return reason(error)
+
+
+class TlsPort(FramePort):
+    """A ``FramePort`` whose connections speak TLS; ``context`` may be replaced for those to come."""
+
+    transport = TlsFrameServer  # type: ignore[assignment]
+
+    def __init__(self, context: ssl.SSLContext, foreign_peers: ForeignPeers, *args: Any) -> None:
+        super().__init__(*args)
+        self.context = context
+        self.foreign_peers = foreign_peers
+        self.turns = HandshakeTurns(self.reactor)

@@ -1,0 +1,116 @@
+"""The users of SCRAM through a broker: what is kept, and each refusal of Kafka's."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_zk.broker.security.authorizer import Operation
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.security import scram
+from tests.kafka_zk.broker.handlers.conftest import Harness
+from tests.kafka_zk.broker.handlers.test_security_apis import Without
+
+DESCRIBE, ALTER = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS
+Describe, Alter = codec.request(DESCRIBE), codec.request(ALTER)
+SHA_256, SHA_512 = 1, 2
+
+
+@pytest.fixture
+def broker(harness: Callable[..., Harness]) -> Harness:
+    return harness()
+
+
+def described(broker: Harness, *users: str) -> list[tuple[str, int, list[tuple[int, int]]]]:
+    answer = broker.ask(DESCRIBE, 0, Describe(users=[Describe.UserName(name=user) for user in users] or None))
+    assert answer.error_code == ErrorCode.NONE
+    return [
+        (each.user, each.error_code, [(info.mechanism, info.iterations) for info in each.credential_infos])
+        for each in answer.results
+    ]
+
+
+def upsertion(user: str, mechanism: int = SHA_256, iterations: int = 4096, password: str = "pw") -> Any:
+    name = "SCRAM-SHA-512" if mechanism == SHA_512 else "SCRAM-SHA-256"
+    salted = scram.salted_password(name, password, b"salt", iterations)
+    return Alter.ScramCredentialUpsertion(
+        name=user, mechanism=mechanism, iterations=iterations, salt=b"salt", salted_password=salted
+    )
+
+
+def deletion(user: str, mechanism: int = SHA_256) -> Any:
+    return Alter.ScramCredentialDeletion(name=user, mechanism=mechanism)
+
+
+def altered(broker: Harness, *upsertions: Any, deletions: tuple[Any, ...] = ()) -> dict[str, int]:
+    answer = broker.ask(ALTER, 0, Alter(upsertions=list(upsertions), deletions=list(deletions)))
+    return {each.user: each.error_code for each in answer.results}
+
+
+def test_a_credential_is_kept_as_kafka_writes_it(broker: Harness) -> None:
+    assert altered(broker, upsertion("a@b", SHA_512, 8192)) == {"a@b": 0}
+    (text,) = broker.services.configs.users["a%40b"].values()
+    wanted = scram.credential(
+        "SCRAM-SHA-512", scram.salted_password("SCRAM-SHA-512", "pw", b"salt", 8192), b"salt", 8192
+    )
+    assert scram.decode_credential(text) == wanted
+    assert described(broker) == [("a@b", 0, [(SHA_512, 8192)])]
+
+
+def test_other_keys_of_the_user_and_other_mechanisms_stay(broker: Harness) -> None:
+    broker.services.configs.users["a"] = {"producer_byte_rate": "1"}
+    altered(broker, upsertion("a", SHA_256))
+    altered(broker, upsertion("a", SHA_512))
+    assert described(broker, "a") == [("a", 0, [(SHA_256, 4096), (SHA_512, 4096)])]
+    assert altered(broker, deletions=(deletion("a", SHA_256),)) == {"a": 0}
+    assert described(broker, "a") == [("a", 0, [(SHA_512, 4096)])]
+    assert broker.services.configs.users["a"]["producer_byte_rate"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("upsertions", "deletions", "code"),
+    [
+        ([upsertion("a", iterations=4095)], [], ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        ([upsertion("a", iterations=16385)], [], ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        ([upsertion("")], [], ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        ([upsertion("a", mechanism=3)], [], ErrorCode.UNSUPPORTED_SASL_MECHANISM),
+        ([upsertion("a"), upsertion("a")], [], ErrorCode.DUPLICATE_RESOURCE),
+        ([upsertion("a")], [deletion("a")], ErrorCode.DUPLICATE_RESOURCE),
+        ([], [deletion("a")], ErrorCode.RESOURCE_NOT_FOUND),
+    ],
+)
+def test_what_kafka_refuses_is_refused_and_others_are_not(
+    broker: Harness, upsertions: list[Any], deletions: list[Any], code: ErrorCode
+) -> None:
+    answers = altered(broker, *upsertions, upsertion("other"), deletions=tuple(deletions))
+    assert answers.pop("other") == ErrorCode.NONE
+    assert list(answers.values()) == [code]
+    assert described(broker) == [("other", 0, [(SHA_256, 4096)])]
+
+
+def test_only_the_controller_changes_credentials(broker: Harness) -> None:
+    broker.services.controller.is_active = False
+    assert altered(broker, upsertion("a")) == {"a": ErrorCode.NOT_CONTROLLER}
+
+
+def test_permissions_of_the_cluster_are_needed(broker: Harness) -> None:
+    broker.services.authorizer = Without(Operation.ALTER)
+    assert altered(broker, upsertion("a")) == {"a": ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+    broker.services.authorizer = Without(Operation.DESCRIBE)
+    assert broker.ask(DESCRIBE, 0, Describe(users=None)).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_describe_names_what_is_missing_or_named_twice(broker: Harness) -> None:
+    altered(broker, upsertion("a"))
+    assert described(broker, "a", "a", "none", "") == [
+        ("a", ErrorCode.DUPLICATE_RESOURCE, []),
+        ("none", ErrorCode.RESOURCE_NOT_FOUND, []),
+        ("", ErrorCode.RESOURCE_NOT_FOUND, []),
+    ]
+
+
+def test_a_credential_that_cannot_be_understood_is_none(broker: Harness) -> None:
+    broker.services.configs.users["a"] = {"SCRAM-SHA-256": "salt=?"}
+    assert described(broker) == []

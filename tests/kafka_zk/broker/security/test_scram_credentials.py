@@ -1,0 +1,51 @@
+"""The credentials of all users, as they are in ZooKeeper."""
+
+from kafka_zk.broker.security.scram_credentials import ScramCredentials
+from kafka_zk.registry.config import ConfigRegistry
+from kafka_zk.security import scram
+from tests.registry.world import World
+
+KNOWN = scram.credential("SCRAM-SHA-256", scram.salted_password("SCRAM-SHA-256", "pw", b"s", 4096), b"s", 4096)
+ENCODED = {"SCRAM-SHA-256": scram.encode_credential(KNOWN)}
+
+
+def test_users_are_loaded_and_follow_their_changes() -> None:
+    world = World()
+    configs, users = ConfigRegistry(world.clients[0]), ScramCredentials(b"secret")
+
+    async def story() -> None:
+        await configs.set_entity("users", "a%40b", ENCODED)
+        await configs.set_entity("users", "<default>", ENCODED)
+        await users.load(configs)
+        assert users.find("SCRAM-SHA-256", "a@b") == KNOWN
+        assert users.find("SCRAM-SHA-256", "<default>") != KNOWN, "a default is nobody's password"
+        await configs.set_entity("users", "c", ENCODED)
+        await users.reload(configs, ["c", "c/clients/x"])
+        assert users.find("SCRAM-SHA-256", "c") == KNOWN
+        await configs.set_entity("users", "c", {})
+        await users.reload(configs, ["c"])
+        assert users.find("SCRAM-SHA-256", "c") != KNOWN
+
+    world.scheduler.run(story())
+
+
+def test_an_unknown_user_has_the_same_credential_on_every_broker() -> None:
+    """It differs by cluster and mechanism, and shows a salt as real ones do."""
+    one, other = ScramCredentials(b"of a cluster"), ScramCredentials(b"of a cluster")
+    found = one.find("SCRAM-SHA-256", "nobody")
+    assert found == other.find("SCRAM-SHA-256", "nobody")
+    assert found != ScramCredentials(b"of another").find("SCRAM-SHA-256", "nobody")
+    assert found.salt != one.find("SCRAM-SHA-512", "nobody").salt
+
+
+def test_a_credential_that_cannot_be_understood_is_none() -> None:
+    world = World()
+    configs, users = ConfigRegistry(world.clients[0]), ScramCredentials(b"secret")
+
+    async def story() -> None:
+        await configs.set_entity("users", "a", {"SCRAM-SHA-256": "salt=?", "SCRAM-SHA-512": "x"})
+        await configs.set_entity("users", "b", ENCODED)
+        await users.load(configs)
+        assert users.find("SCRAM-SHA-256", "b") == KNOWN
+
+    world.scheduler.run(story())

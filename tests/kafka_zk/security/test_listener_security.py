@@ -1,0 +1,110 @@
+"""The keys of a listener's security: which count for it, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.security.errors import InvalidSecurity
+from kafka_zk.security.listener_security import ignored_client_auth, inter_broker_security, listener_security
+from tests.secure_broker import Files, make_files
+
+PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="b" password="p" user_a="secret";'
+SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="b" password="hidden";'
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return make_files(tmp_path_factory.mktemp("stores"))
+
+
+def tls_keys(files: Files) -> dict[str, str]:
+    return {
+        "ssl.keystore.location": str(files.client), "ssl.keystore.type": "PEM",
+        "ssl.truststore.location": str(files.authority), "ssl.truststore.type": "PEM",
+    }  # fmt: skip
+
+
+def test_a_plain_listener_has_no_security() -> None:
+    assert listener_security({}, "PLAINTEXT", "PLAINTEXT").tls is None
+    assert listener_security({}, "PLAINTEXT", "PLAINTEXT").sasl is None
+
+
+def test_the_users_of_plain_and_the_mechanisms_in_kafkas_order() -> None:
+    keys = {
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256,PLAIN",
+        "listener.name.outside.plain.sasl.jaas.config": PLAIN,
+        "listener.name.outside.scram-sha-256.sasl.jaas.config": SCRAM,
+    }
+    sasl = listener_security(keys, "OUTSIDE", "SASL_PLAINTEXT").sasl
+    assert sasl is not None and sasl.mechanisms == ("PLAIN", "SCRAM-SHA-256")
+    assert {user: password.value for user, password in sasl.plain_users.items()} == {"a": "secret"}
+    assert "secret" not in repr(sasl)
+
+
+def test_a_listeners_own_key_wins(files: Files) -> None:
+    keys = {**tls_keys(files), "ssl.client.auth": "none", "listener.name.in.ssl.client.auth": "required"}
+    tls = listener_security(keys, "IN", "SSL").tls
+    assert tls is not None and tls.client_auth == "required"
+
+
+def test_client_auth_applies_to_sasl_ssl_under_its_own_name_only(files: Files) -> None:
+    """As in Kafka, which warns."""
+    keys = {
+        **tls_keys(files), "ssl.client.auth": "required", "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.a.plain.sasl.jaas.config": PLAIN,
+    }  # fmt: skip
+    tls = listener_security(keys, "A", "SASL_SSL").tls
+    assert tls is not None and tls.client_auth == "none"
+    assert ignored_client_auth(keys, {"A": "SASL_SSL", "B": "SSL"}) == ["A"]
+    own = listener_security({**keys, "listener.name.a.ssl.client.auth": "required"}, "A", "SASL_SSL").tls
+    assert own is not None and own.client_auth == "required"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "keys", "sentence"),
+    [
+        ("SASL_PLAINTEXT", {}, "GSSAPI: this broker can enable PLAIN"),
+        ("SASL_PLAINTEXT", {"sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER"}, "can enable PLAIN"),
+        ("SASL_PLAINTEXT", {"sasl.enabled.mechanisms": "PLAIN", "sasl.jaas.config": PLAIN}, "is missing"),
+        (
+            "SASL_PLAINTEXT",
+            {"sasl.enabled.mechanisms": "PLAIN", "listener.name.l.plain.sasl.jaas.config": SCRAM},
+            "not the login module of PLAIN",
+        ),
+        (
+            "SASL_PLAINTEXT",
+            {"sasl.enabled.mechanisms": "PLAIN", "listener.name.l.plain.sasl.jaas.config": "hidden"},
+            "it ends where",
+        ),
+        ("SSL", {}, "ssl.keystore.location is missing"),
+    ],
+)
+def test_what_cannot_protect_a_listener_is_refused(protocol: str, keys: dict[str, str], sentence: str) -> None:
+    with pytest.raises(InvalidSecurity, match=sentence) as refused:
+        listener_security(keys, "L", protocol)
+    assert str(refused.value).startswith(f"listener L ({protocol}): ")
+    assert "hidden" not in str(refused.value) and "secret" not in str(refused.value)
+
+
+def test_client_auth_and_mapping_rules_are_checked(files: Files) -> None:
+    for key, value in (("ssl.client.auth", "maybe"), ("ssl.principal.mapping.rules", "RULE:(/x/")):
+        with pytest.raises(InvalidSecurity, match=key):
+            listener_security({**tls_keys(files), key: value}, "L", "SSL")
+
+
+def test_brokers_log_in_as_their_login_module_says(files: Files) -> None:
+    keys = {
+        **tls_keys(files), "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+        "listener.name.in.scram-sha-512.sasl.jaas.config": SCRAM,
+    }  # fmt: skip
+    security = inter_broker_security(keys, "IN", "SASL_SSL")
+    assert security.sasl is not None and security.tls is not None
+    assert (security.sasl.mechanism, security.sasl.username) == ("SCRAM-SHA-512", "b")
+    with pytest.raises(InvalidSecurity, match="is not enabled at this listener"):
+        inter_broker_security({**keys, "sasl.mechanism.inter.broker.protocol": "PLAIN"}, "IN", "SASL_SSL")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSecurity, match=r"none\.pem"):
+        listener_security({"ssl.keystore.location": str(tmp_path / "none.pem")}, "L", "SSL")

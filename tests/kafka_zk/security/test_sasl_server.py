@@ -1,0 +1,110 @@
+"""One client's login at a broker: the states, and both sides of each mechanism against each other."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_zk.security import scram
+from kafka_zk.security.listener_security import ListenerSasl
+from kafka_zk.security.password import Password
+from kafka_zk.security.plain import plain_client
+from kafka_zk.security.sasl_server import SaslServer, SaslState, UnexpectedRequest
+from kafka_zk.security.scram import ScramCredential
+
+SECRET = b"of the cluster"
+CREDENTIALS = {
+    (mechanism, "alice"): scram.credential(
+        mechanism, scram.salted_password(mechanism, "right", b"salt", 4096), b"salt", 4096
+    )
+    for mechanism in scram.MECHANISMS
+}
+HIDDEN = "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+
+
+def find(mechanism: str, user: str) -> ScramCredential:
+    return CREDENTIALS.get((mechanism, user)) or scram.invented_credential(mechanism, user, SECRET)
+
+
+def server(*mechanisms: str) -> SaslServer:
+    nonces: Iterator[str] = iter(["servernonce"])
+    return SaslServer(ListenerSasl(mechanisms, {"bob": Password("pw")}), find, lambda: next(nonces))
+
+
+def log_in(made: SaslServer, mechanism: str, user: str, password: str) -> str | None:
+    """Returns why it failed."""
+    assert made.handshake(mechanism)
+    if mechanism == "PLAIN":
+        client = plain_client(user, password)
+    else:
+        client = scram.scram_client(mechanism, user, password, "clientnonce")
+    message = next(client)
+    while True:
+        reply = made.authenticate(message)
+        if reply.failure is not None:
+            return reply.failure
+        try:
+            message = client.send(reply.challenge)
+        except StopIteration:
+            return None
+
+
+@pytest.mark.parametrize("mechanism", scram.MECHANISMS)
+def test_scram_proves_both_sides(mechanism: str) -> None:
+    made = server(mechanism)
+    assert log_in(made, mechanism, "alice", "right") is None
+    assert (made.state, made.user) == (SaslState.DONE, "alice")
+
+
+@pytest.mark.parametrize("mechanism", scram.MECHANISMS)
+@pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "right")])
+def test_a_wrong_password_and_an_unknown_user_look_the_same(mechanism: str, user: str, password: str) -> None:
+    """Both fail at the last step, with the same words."""
+    made = server(mechanism)
+    assert log_in(made, mechanism, user, password) == HIDDEN + mechanism
+    assert (made.state, made.user) == (SaslState.FAILED, None)
+
+
+def test_plain() -> None:
+    made = server("PLAIN")
+    assert log_in(made, "PLAIN", "bob", "pw") is None and made.user == "bob"
+    for user, password in (("bob", "wrong"), ("nobody", "pw")):
+        assert log_in(server("PLAIN"), "PLAIN", user, password) == "Authentication failed: Invalid username or password"
+
+
+def test_a_mechanism_that_is_not_enabled_ends_the_login() -> None:
+    made = server("SCRAM-SHA-256")
+    assert not made.handshake("PLAIN")
+    assert made.state is SaslState.FAILED
+
+
+def test_nothing_follows_a_failure() -> None:
+    made = server("PLAIN")
+    log_in(made, "PLAIN", "bob", "wrong")
+    for step in (made.api_versions, lambda: made.handshake("PLAIN"), lambda: made.authenticate(b"\0bob\0pw")):
+        with pytest.raises(UnexpectedRequest):
+            step()
+
+
+def test_requests_out_of_order_are_refused() -> None:
+    made = server("PLAIN")
+    with pytest.raises(UnexpectedRequest):
+        made.authenticate(b"\0bob\0pw")
+    made.api_versions()
+    with pytest.raises(UnexpectedRequest):
+        made.api_versions()
+    made.handshake("PLAIN")
+    with pytest.raises(UnexpectedRequest):
+        made.handshake("PLAIN")
+
+
+def test_a_token_is_refused_where_there_are_none() -> None:
+    made = server("SCRAM-SHA-256")
+    made.handshake("SCRAM-SHA-256")
+    assert made.authenticate(b"n,,n=alice,r=abc,tokenauth=true").failure == HIDDEN + "SCRAM-SHA-256"
+
+
+@pytest.mark.parametrize("message", [b"", b"\xff", b"n,,n=alice", b"y,,n=alice,r=x", b"n,,n=al=ice,r=x"])
+def test_a_malformed_message_is_a_failure_that_says_nothing(message: bytes) -> None:
+    made = server("SCRAM-SHA-256")
+    made.handshake("SCRAM-SHA-256")
+    assert made.authenticate(message).failure == HIDDEN + "SCRAM-SHA-256"
