@@ -18,12 +18,13 @@ from pathlib import Path
 from kazoo.client import KazooClient
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.embedded.process import tied
 from tests.peers import foreign_programs, wire_probe
 from tests.peers.clients.python_members import CLIENTS as PYTHON_CLIENTS
 from tests.peers.group_history import History, faults, read_offsets_topic
 from tests.peers.jars import REPOSITORY_ROOT
 from tests.peers.mixed_group import Writer
-from tests.peers.processes import tied, wait_until
+from tests.peers.processes import wait_until
 from tests.peers.targets import Target
 
 FIVE = (*PYTHON_CLIENTS, *foreign_programs.GO_PROGRAMS)

@@ -201,7 +201,8 @@ def _ask(port: int, api_key: ApiKey, version: int, values: Mapping[str, Any]) ->
         ).to_dict()
     except ConnectionResetError as error:
         return str(error)
-    return _comparable(answer)
+    compared: dict[str, Any] = _comparable(answer)
+    return compared
 
 
 def _comparable(answer: Any) -> Any:

@@ -6,6 +6,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,11 @@ from tests.kafka_zk.network.server import answer, frame, request
 
 BIG = 4 * 1024 * 1024
 Wrap = Callable[[Any], Any]
+
+
+def _shake_hands(peer: ssl.SSLSocket) -> bool:
+    peer.do_handshake()
+    return True
 
 
 class Copying:
@@ -49,7 +55,7 @@ class Copying:
         if self._context is None:
             return plain
         peer = self._context.wrap_socket(plain, do_handshake_on_connect=False)
-        self.reactor.until(lambda: self._step(lambda: peer.do_handshake() or True))
+        self.reactor.until(lambda: self._step(partial(_shake_hands, peer)))
         return peer
 
     def _step(self, action: Callable[[], Any]) -> Any:
@@ -123,7 +129,8 @@ def make_copying(
         server_context = DefaultOpenSSLContextFactory(key, pem)
 
         def tls(factory: Any) -> Any:
-            return TLSMemoryBIOFactory(server_context, False, factory, clock=reactor)
+            made: Any = TLSMemoryBIOFactory
+            return made(server_context, False, factory, clock=reactor)
 
         context = ssl.create_default_context(cafile=pem)
         context.check_hostname = False

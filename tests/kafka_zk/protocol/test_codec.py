@@ -4,6 +4,7 @@ import contextlib
 import random
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -59,7 +60,7 @@ def _value(field: Any, version: int, rnd: random.Random) -> Any:
 def _simple(type_name: str, rnd: random.Random) -> Any:
     if type_name in _RANGES:
         return rnd.randint(-(2 ** _RANGES[type_name]), 2 ** _RANGES[type_name] - 1)
-    return {
+    values: dict[str, Callable[[], Any]] = {
         "uint16": lambda: rnd.randint(0, 65535),
         "float64": rnd.random,
         "bool": lambda: rnd.random() < 0.5,
@@ -68,7 +69,8 @@ def _simple(type_name: str, rnd: random.Random) -> Any:
         "records": lambda: rnd.randbytes(rnd.choice((0, 1, 9, 300))),
         "uuid": lambda: uuid.UUID(int=rnd.getrandbits(128)),
         "bitfield": lambda: {rnd.randint(0, 30)},
-    }[type_name]()
+    }
+    return values[type_name]()
 
 
 def _message(table: Any, version: int, rnd: random.Random, cls: Any = None) -> Any:

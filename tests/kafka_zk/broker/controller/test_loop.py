@@ -149,6 +149,7 @@ def test_a_bounced_broker_is_told_everything_again(cluster: Cluster) -> None:
 
 def test_changed_endpoints_reach_all_brokers(cluster: Cluster) -> None:
     data, _ = cluster.zookeeper.tree.get("/brokers/ids/2")
+    assert data is not None
     cluster.set("/brokers/ids/2", data.replace(b"9002", b"9999"))
     cluster.settle()
     for broker in cluster.brokers:

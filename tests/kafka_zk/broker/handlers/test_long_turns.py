@@ -54,8 +54,9 @@ class WorkClock(Clock):
             sys.setprofile(None)
             self.longest_s = max(self.longest_s, self.rightNow - before_s)
 
-    def callLater(self, delay: float, callable: Callable[..., object], *args: object, **kw: object) -> Any:
-        return super().callLater(delay, self.turn, callable, *args)
+    def callLater(self, *call: Any, **keywords: Any) -> Any:
+        delay_s, *work = call
+        return super().callLater(delay_s, self.turn, *work, **keywords)
 
 
 @pytest.fixture
