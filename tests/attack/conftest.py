@@ -32,7 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    rows = sorted(config.stash.get(_rows, []), key=lambda row: row.attack[0])  # by section
+    nothing: list[Row] = []
+    found = config.stash.get(_rows, nothing)
+    rows = sorted(found, key=lambda row: row.attack[0])  # by section
     if not rows:
         return
     bounds = config.stash[_bounds]

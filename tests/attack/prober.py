@@ -20,6 +20,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
@@ -62,7 +63,7 @@ class Prober:
             on_ready()
             while not self._stop.is_set():
                 offset = self._wait_for(self._produce)
-                self._wait_for(lambda offset=offset: self._fetch(offset))
+                self._wait_for(partial(self._fetch, offset))
                 self._turns += 1
                 time.sleep(PAUSE_S)
 

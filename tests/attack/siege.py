@@ -72,7 +72,7 @@ class Siege:
         self._rows = rows
 
     def __call__(
-        self, name: str, attack: Callable[[], None], *, deadline_s: float = DEADLINE_S, waits: bool = True
+        self, name: str, attack: Callable[[], object], *, deadline_s: float = DEADLINE_S, waits: bool = True
     ) -> None:
         """Run ``attack``. What it asserts counts as a bound of its own.
 
@@ -139,7 +139,7 @@ class Siege:
 class _Runner(threading.Thread):
     """Runs the attack with less priority than the broker and the honest client."""
 
-    def __init__(self, attack: Callable[[], None]) -> None:
+    def __init__(self, attack: Callable[[], object]) -> None:
         super().__init__(daemon=True)
         self._attack = attack
         self.failure: BaseException | None = None

@@ -7,9 +7,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from kafka_zk.embedded.process import tied
 from tests.bench.workloads import QUIET_RATE, BenchFailed, Client, Kind, Outcome, Workload
 from tests.peers import jars, java, perf
-from tests.peers.processes import pinned, tied, wait_until
+from tests.peers.processes import pinned, wait_until
 from tests.peers.targets import Target
 
 _TIMEOUT_S = 600

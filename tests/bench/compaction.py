@@ -151,7 +151,7 @@ def report(cleanings: Sequence[Cleaned], besides: Sequence[Beside]) -> None:
     for beside in besides:
         values = beside[2:6]  # the latencies
         table.add_row(
-            beside.broker, str(beside.count), *(f"{value:.2f}" for value in values),
+            beside.broker, str(beside.sent), *(f"{value:.2f}" for value in values),
             f"{beside.cleaning_p99 / beside.idle_p99:.2f}", f"{beside.peak_bytes / MB:.0f}",
         )  # fmt: skip
     console.print(table)

@@ -63,7 +63,7 @@ class Beside(NamedTuple):
     """Latencies of single records to a broker while it cleans, and before and after that, in ms; memory in bytes."""
 
     broker: str
-    count: int
+    sent: int
     cleaning_p50: float
     cleaning_p99: float
     idle_p50: float

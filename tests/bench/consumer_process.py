@@ -123,9 +123,11 @@ def commit(
 
 def main(what: str, *arguments: str) -> None:
     if what == "read":
-        answer = read(*arguments[:5], int(arguments[5]))
+        client, bootstrap, zookeeper, topic, group, wanted = arguments
+        answer = read(client, bootstrap, zookeeper, topic, group, int(wanted))
     else:
-        answer = commit(*arguments[:5], int(arguments[5]), float(arguments[6]))
+        client, bootstrap, zookeeper, topic, group, partitions, seconds = arguments
+        answer = commit(client, bootstrap, zookeeper, topic, group, int(partitions), float(seconds))
     print(json.dumps(answer), flush=True)
 
 

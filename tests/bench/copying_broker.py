@@ -15,8 +15,9 @@ import_lean()
 
 from kafka_zk.broker.process import broker  # noqa: E402  (after import_lean, as in the command line)
 from kafka_zk.cli.main import main  # noqa: E402
+from kafka_zk.network.listener import ListenerSettings  # noqa: E402
 
 if __name__ == "__main__":
-    broker.ListenerSettings = partial(broker.ListenerSettings, tls=lambda factory: factory)  # type: ignore[assignment,misc]
+    vars(broker)["ListenerSettings"] = partial(ListenerSettings, tls=lambda factory: factory)
     sys.argv[1:1] = ["broker"]
     main()

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import click
 
 from kafka_zk.protocol.primitives import Buffer
-from kafka_zk.registry.brokers import BrokerInfo
 from kafka_zk.registry.client.client import Operation, WatchedEvent
+from kafka_zk.registry.znodes.brokers import BrokerInfo
 from kafka_zk.sim.zookeeper.znode_tree import Result, ZnodeTree
 from tests.bench.compare.judged import Samples, median
 from tests.bench.compare.systems import OURS
@@ -210,7 +210,7 @@ def played(change: str, partitions: int) -> Cost:
     CHANGES[change](cluster, partitions)
     cluster.settle(_SETTLED_MS)
     cpu_s = time.process_time() - begun_s
-    return Cost(*(now - then for now, then in zip(cluster.totals(), before, strict=True)), cpu_s * 1000)
+    return Cost._make([*(now - then for now, then in zip(cluster.totals(), before, strict=True)), cpu_s * 1000])
 
 
 # -- what is shown ----------------------------------------------------------------------------------------------------

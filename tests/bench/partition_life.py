@@ -16,6 +16,7 @@ from kafka_zk.testing.clients import blocking_client
 from tests.bench import measure
 from tests.bench.partition_wire import Wire
 from tests.peers import apache_kafka, targets
+from tests.peers.processes import ServerProcess
 from tests.peers.targets import Target
 
 _SAMPLE_COUNT = 20
@@ -191,7 +192,7 @@ class Life:
         return self._target
 
     @property
-    def _broker(self) -> targets.ServerProcess:
+    def _broker(self) -> ServerProcess:
         return self._only.brokers[0]
 
     def _start(self) -> None:

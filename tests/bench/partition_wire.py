@@ -148,7 +148,7 @@ def leaders_in(answer: bytes) -> dict[int, int]:
 
 
 def _after_text(answer: bytes, at: int) -> int:
-    (size,) = struct.unpack_from(">h", answer, at)
+    size: int = struct.unpack_from(">h", answer, at)[0]
     return at + 2 + max(0, size)
 
 

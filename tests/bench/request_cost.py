@@ -34,7 +34,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+from twisted.internet.defer import Deferred
 
 from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
@@ -57,6 +59,8 @@ from tests.bench.transactions.wire import TransactionalProducer, init_body
 from tests.kafka_zk.broker.conftest import Harness, batch, build_harness
 from tests.kafka_zk.network.harness import LocalReactor
 from tests.peers.processes import wait_until
+
+R = TypeVar("R")
 
 BASELINE = Path(__file__).with_name("request_cost.json")
 TOLERANCE = 0.10
@@ -85,10 +89,8 @@ class Cost(NamedTuple):
     peak_bytes: int
 
 
-class _Reactor(LocalReactor):
-    _due = ()
-    doPoll = BrokerReactor.doPoll
-    doIteration = BrokerReactor.doPoll
+class _Reactor(BrokerReactor, LocalReactor):
+    """A broker's, turned by hand."""
 
 
 class OneBroker:
@@ -286,7 +288,7 @@ def _heartbeat(member: Member) -> bytes:
     return _framed(ApiKey.HEARTBEAT, _HEARTBEAT_VERSION, body)
 
 
-def _no_thread(work: Callable[[], None]) -> Any:
+def _no_thread(work: Callable[[], R]) -> Deferred[R]:
     raise AssertionError("what was just written is in the page cache")
 
 

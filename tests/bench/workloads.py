@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MANY = 16
 #: Records per second of the producer whose latency is looked at: far from what the broker can take.
@@ -120,7 +120,7 @@ def _headline(workload: Workload) -> Workload:
     return Workload(**{**vars(workload), "headline": True})
 
 
-def _consumer(name: str, title: str, client: Client, source: str = "filled", **more: bool) -> Workload:
+def _consumer(name: str, title: str, client: Client, source: str = "filled", **more: Any) -> Workload:
     filled = SOURCES[source]
     return Workload(
         name, title, client, filled.record_size_bytes, filled.share, partitions=filled.partitions, source=source, **more

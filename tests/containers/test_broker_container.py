@@ -8,6 +8,7 @@ from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.testing.broker_container import ContainerCluster, KafkaZkContainer
+from kafka_zk.testing.variants import Variant
 from kafka_zk.testing.zookeeper_container import ZooKeeperContainer
 from tests.integration.brokers.acls import ALL, READ, znode_acls
 from tests.integration.processes import wait_for
@@ -29,7 +30,7 @@ def test_alone_it_brings_its_zookeeper_and_keeps_its_data(zookeeper_image: str, 
 
 @pytest.mark.parametrize("variant", ["sasl", "mtls"])
 def test_brokers_in_containers_are_let_in_and_protect_their_znodes(
-    variant: str, zookeeper_image: str, broker_image: str, tmp_path_factory: pytest.TempPathFactory
+    variant: Variant, zookeeper_image: str, broker_image: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Their key files are copied into the containers; zookeeper.set.acl holds for what they create."""
     with (

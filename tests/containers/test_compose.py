@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -101,9 +102,9 @@ def healthy(compose: Compose, service: str) -> bool:
 @pytest.mark.parametrize("up", [("compose.yml", {}), ("compose-ensemble.yml", {})], indirect=True, ids=lambda up: up[0])
 def test_three_brokers_come_up_healthy_and_serve(up: Compose) -> None:
     for port in PORTS:
-        wait_for(lambda port=port: knows(port, {0, 1, 2}), f"the broker at {port}", TIMEOUT_S)
+        wait_for(partial(knows, port, {0, 1, 2}), f"the broker at {port}", TIMEOUT_S)
     for number in range(3):
-        wait_for(lambda number=number: healthy(up, f"kafka-{number}"), f"health of kafka-{number}", TIMEOUT_S)
+        wait_for(partial(healthy, up, f"kafka-{number}"), f"health of kafka-{number}", TIMEOUT_S)
     create_topic(BROKERS, "composed", 3, {})
     round_trip(BROKERS, "composed")
     user = up.run("exec", "-T", "kafka-0", "id", "-un")
@@ -116,7 +117,7 @@ PEERS = {"KAFKA_3_9_IMAGE": jars.ORACLE_VERSION, "KAFKA_4_IMAGE": jars.NEWEST_VE
 @pytest.mark.parametrize("up", [("compose-peers.yml", PEERS)], indirect=True, ids=["compose-peers.yml"])
 def test_ours_answers_beside_apache_kafka_with_zookeeper_and_with_kraft(up: Compose) -> None:
     for port in (19092, 29092):
-        wait_for(lambda port=port: knows(port, {0}), f"the broker at {port}", TIMEOUT_S)
+        wait_for(partial(knows, port, {0}), f"the broker at {port}", TIMEOUT_S)
     wait_for(lambda: ask_broker("127.0.0.1", 29093), "the KRaft broker", TIMEOUT_S)
     for port in (19092, 29092, 29093):
         bootstrap = f"127.0.0.1:{port}"

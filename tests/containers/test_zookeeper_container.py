@@ -1,5 +1,6 @@
 """``ZooKeeperContainer``: versions, variants, restarts, and a probe that is not allowed."""
 
+from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -27,10 +28,12 @@ TIMEOUT_S = 120
 
 
 def client_of(
-    server: ZooKeeperContainer, session_timeout_ms: int = SESSION_TIMEOUT_MS, **changed: str
+    server: ZooKeeperContainer,
+    changed: Mapping[str, str] | None = None,
+    session_timeout_ms: int = SESSION_TIMEOUT_MS,
 ) -> KazooBlockingClient:
     """A client that is let in, but for changed keys."""
-    security = zookeeper_security({**server.client_properties, **changed})
+    security = zookeeper_security({**server.client_properties, **(changed or {})})
     return KazooBlockingClient(
         server.connect_string, session_timeout_ms, connection_timeout_ms=CONNECTION_TIMEOUT_MS, security=security
     )
@@ -65,8 +68,12 @@ def test_a_restart_keeps_data_port_and_sessions(zookeeper_image: str) -> None:
         states: list[SessionState] = []
         client.add_session_listener(states.append)
         server.restart()
-        connected = [SessionState.CONNECTED]
-        wait_for(lambda: client.process(50) or states[-1:] == connected, "the new connection", TIMEOUT_S)
+
+        def is_connected() -> bool:
+            client.process(50)
+            return states[-1:] == [SessionState.CONNECTED]
+
+        wait_for(is_connected, "the new connection", TIMEOUT_S)
         assert run_blocking(read(client, "/kept")) == b"data"
         assert (server.port, client.session_id) == (port, session_id)
 
@@ -127,11 +134,11 @@ def test_complaint_24_wrong_passwords(zookeeper_image: str, tmp_path: Path) -> N
     with ZooKeeperContainer(zookeeper_image, variant="sasl") as server:
         wrong = write_login(tmp_path / "wrong.conf", "Client", username=USER, password="wrong")
         with pytest.raises(AuthenticationFailed, match=f"refused user '{USER}'"):
-            client_of(server, **{JAAS_FILE: str(wrong)}).start()
+            client_of(server, {JAAS_FILE: str(wrong)}).start()
     with ZooKeeperContainer(zookeeper_image, variant="digest") as server:
         with client_of(server) as client:
             run_blocking(create(client, "/brokers"))
-        wrong_digest = client_of(server, **{DIGEST: f"{USER}:not-{PASSWORD}"})
+        wrong_digest = client_of(server, {DIGEST: f"{USER}:not-{PASSWORD}"})
         with wrong_digest as stranger, pytest.raises(NoAuth, match="/brokers/ids"):
             run_blocking(create(stranger, "/brokers/ids"))
 
@@ -142,11 +149,11 @@ def test_complaint_25_wrong_authority_and_wrong_host_name(zookeeper_image: str, 
             run_blocking(create(client, "/trusted"))
         other = CertificateAuthority().write_truststore(tmp_path / "other-ca.pem")
         with pytest.raises(AuthenticationFailed, match="not signed by an authority"):
-            client_of(server, **{SSL + "truststore.location": str(other)}).start()
+            client_of(server, {SSL + "truststore.location": str(other)}).start()
     with ZooKeeperContainer(zookeeper_image, security=tls_for("zookeeper.example", tmp_path)) as server:
         with pytest.raises(AuthenticationFailed, match="certificate is for another host"):
             client_of(server).start()
-        with client_of(server, **{SSL + "endpoint.identification.algorithm": ""}) as client:
+        with client_of(server, {SSL + "endpoint.identification.algorithm": ""}) as client:
             run_blocking(create(client, "/unchecked"))
 
 

@@ -75,9 +75,10 @@ def _simple(type_name: str, rnd: random.Random) -> Any:
 
 
 def _number(bits: int, rnd: random.Random) -> int:
-    edge = 2**bits
+    edge: int = 2**bits
     if rnd.random() < 0.8:
-        return max(-edge, min(edge - 1, rnd.choice(NUMBERS)))
+        number: int = rnd.choice(NUMBERS)
+        return max(-edge, min(edge - 1, number))
     return rnd.choice((-edge, edge - 1, rnd.randint(-edge, edge - 1)))
 
 

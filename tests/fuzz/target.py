@@ -15,10 +15,10 @@ import termios
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from twisted.internet.defer import ensureDeferred
-from twisted.logger import formatEvent, globalLogPublisher
+from twisted.logger import ILogObserver, formatEvent, globalLogPublisher
 
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.metrics.request_stats import RequestStats
@@ -73,10 +73,10 @@ class LogLines:
             self.lines.append(formatEvent(event))
 
     def start(self) -> None:
-        globalLogPublisher.addObserver(self.observe)
+        globalLogPublisher.addObserver(cast(ILogObserver, self.observe))
 
     def stop(self) -> None:
-        globalLogPublisher.removeObserver(self.observe)
+        globalLogPublisher.removeObserver(cast(ILogObserver, self.observe))
 
     def take(self) -> tuple[list[str], list[str]]:
         taken = self.lines, self.failures
@@ -94,7 +94,7 @@ class Target:
         self.reactor = LocalReactor()
         self.log = LogLines()
         self.fatal: list[str] = []
-        self.reactor.getThreadPool().start()  # type: ignore[no-untyped-call]
+        self.reactor.getThreadPool().start()
         zookeeper = SimZooKeeper(self.reactor, delay_ms=(0.0, 0.1))  # type: ignore[arg-type]
         config, _ = KafkaConfig.from_properties(
             {
@@ -214,7 +214,7 @@ class Target:
         self.neighbour.disconnect()
         self.reactor.result_of(ensureDeferred(self.broker.stop()))
         self.log.stop()
-        self.reactor.getThreadPool().stop()  # type: ignore[no-untyped-call]
+        self.reactor.getThreadPool().stop()
         self.reactor.close()
 
 

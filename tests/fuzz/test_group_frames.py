@@ -33,8 +33,9 @@ GOOD = "good"
 
 @pytest.fixture
 def target(tmp_path: Path) -> Iterator[Target]:
-    properties = {"group_initial_rebalance_delay_ms": "0", "offsets_topic_num_partitions": "1"}
-    target = Target(tmp_path / "logs", TOPICS, **properties)
+    target = Target(
+        tmp_path / "logs", TOPICS, group_initial_rebalance_delay_ms="0", offsets_topic_num_partitions="1"
+    )
     yield target
     target.close()
 

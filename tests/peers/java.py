@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafka_zk.embedded.process import tied
 from tests.locks import alone
 from tests.peers import jars
-from tests.peers.processes import tied
 
 SOURCES = Path(__file__).resolve().parent / "java"
 _SHORT_LIVED = ["-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]

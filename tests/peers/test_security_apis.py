@@ -200,7 +200,8 @@ def _ask(port: int, api_key: ApiKey, version: int, values: Mapping[str, Any]) ->
         answer: dict[str, Any] = as_dict(wire_probe.ask(port, api_key, version, _message(message, known)))
     except ConnectionResetError as error:
         return str(error)
-    return _comparable(answer)
+    compared: dict[str, Any] = _comparable(answer)
+    return compared
 
 
 def _comparable(answer: Any) -> Any:

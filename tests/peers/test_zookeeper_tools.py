@@ -13,7 +13,7 @@ from typing import Any
 import confluent_kafka
 import confluent_kafka.admin
 import pytest
-from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import ConfigResource, ResourceType
 from kazoo.client import KazooClient
 
 from tests.peers import jars, java

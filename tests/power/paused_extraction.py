@@ -7,7 +7,6 @@ input has a line.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from kafka_zk.cli.main import main as kafka_zk
@@ -25,8 +24,8 @@ def main(*arguments: str) -> None:
         print(f"{PREFIX}{step.name}-{phase.value}", flush=True)
         sys.stdin.readline()
 
-    def extract(start_spark: Callable[[], Any], extraction: Extraction, **more: Any) -> Report:
-        return original(start_spark, extraction, observe=observe, **more)
+    def extract(spark: Any, extraction: Extraction, **more: Any) -> Report:
+        return original(spark, extraction, observe=observe, **more)
 
     job.extract = extract
     kafka_zk(["extract", *arguments])

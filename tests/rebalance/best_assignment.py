@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.assignment import GroupSnapshot
 
 
@@ -16,7 +17,7 @@ def least_squares_and_moves(snapshot: GroupSnapshot) -> tuple[int, int]:
     moves_of = {(0,) * len(threads): 0}
     for topic, readers in snapshot.threads.items():
         for number in snapshot.partitions[topic]:
-            before = snapshot.previous.get((topic, number))
+            before = snapshot.previous.get(TopicPartition(topic, number))
             following: dict[tuple[int, ...], int] = {}
             for counts, moves in moves_of.items():
                 for reader in readers:

@@ -66,9 +66,10 @@ def test_deterministic_in_any_order(assignor: Assignor, group: Group, rng: rando
         return dict(rng.sample(list(table.items()), len(table)))
 
     decided = assignor.assign(group.snapshot)
-    assert assignor.assign(Group(*map(shuffled, group)).snapshot) == decided
-    tables = (group.snapshot.threads, group.snapshot.partitions, group.snapshot.previous)
-    assert assignor.assign(GroupSnapshot(*map(shuffled, tables))) == decided
+    assert assignor.assign(Group(*(shuffled(table) for table in group)).snapshot) == decided
+    threads, partitions, previous = group.snapshot.threads, group.snapshot.partitions, group.snapshot.previous
+    again = GroupSnapshot(shuffled(threads), shuffled(partitions), shuffled(previous))
+    assert assignor.assign(again) == decided
 
 
 @pytest.mark.integration

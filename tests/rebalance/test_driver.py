@@ -18,7 +18,7 @@ def told(process: Process, kind: type[RebalanceEvent], since: int = 0) -> set[To
     named: set[TopicPartition] = set()
     for event in process.events[since:]:
         if isinstance(event, kind):
-            named.update(getattr(event, "partitions", None) or event.offsets)
+            named.update(getattr(event, "partitions", ()) or getattr(event, "offsets", ()))
     return named
 
 

@@ -1,6 +1,6 @@
 """Groups under faults, by seed: whatever happens, one at a time, no way back, at least once; and it comes to rest."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.rebalance.world import Group
 
 RANGE, ROUNDROBIN, STICKY = ("range",), ("roundrobin", "range"), ("sticky", "range")
 COOPERATIVE = ("cooperative-sticky", "range")
-GROUPS = {
+GROUPS: dict[str, Sequence[Sequence[str]]] = {
     "range": [RANGE],
     "roundrobin": [ROUNDROBIN],
     "sticky": [STICKY],

@@ -1,10 +1,10 @@
 """A member that is refused: its caller hears of it, once."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from twisted.logger import LogLevel, globalLogPublisher
+from twisted.logger import ILogObserver, LogLevel, globalLogPublisher
 
 from kafka_zk.registry.client.client import Create, Delete
 from kafka_zk.registry.client.errors import DuplicateConsumerId, FencedInstanceId, RegistryError
@@ -22,9 +22,9 @@ def logged() -> Iterator[list[Any]]:
         if event["log_level"] >= LogLevel.warn:
             events.append(event)
 
-    globalLogPublisher.addObserver(observe)
+    globalLogPublisher.addObserver(cast(ILogObserver, observe))
     yield events
-    globalLogPublisher.removeObserver(observe)
+    globalLogPublisher.removeObserver(cast(ILogObserver, observe))
 
 
 @pytest.mark.parametrize(("instance_timeout_ms", "refusal"), [(None, DuplicateConsumerId), (45_000, FencedInstanceId)])

@@ -2,10 +2,10 @@
 
 import pytest
 
-from kafka_zk.base.events import EventSource
+from kafka_zk.base.events import Event, EventSource
 from kafka_zk.registry.client.client import Create, Delete, SessionState
 from kafka_zk.registry.client.errors import DuplicateConsumerId, FencedInstanceId, RegistryError
-from kafka_zk.registry.client.events import RegistryEvent, Reread, WatchArmed, WatchFired
+from kafka_zk.registry.client.events import Reread, WatchArmed, WatchFired
 from kafka_zk.registry.consumers import ConsumerRegistry, Members
 from kafka_zk.registry.registration import ghost_life_ms
 from kafka_zk.registry.znodes import consumers as znodes
@@ -186,7 +186,7 @@ def test_a_join_costs_each_member_two_reads_however_many_there_are() -> None:
 
 def test_observers_see_what_each_watch_did() -> None:
     world = World(2)
-    events: list[RegistryEvent] = []
+    events: list[Event] = []
     ConsumerRegistry(world.clients[0], GROUP, world.clock, EventSource("me", events.append)).watch(lambda members: None)
     world.scheduler.run_for(100)
     world.scheduler.run(simulated(world, 1).register("b", PLAIN))

@@ -228,7 +228,7 @@ def test_exactly_one_controller_whatever_expires(campaign_seed: int) -> None:
         for candidate in candidates:
             candidate.begin(candidate.write())
         world.scheduler.run_for(random.choice([0, 1, 5, 50, 500, 7000]))
-        written.append(int(world.zookeeper.tree.get("/written")[0]))
+        written.append(int(world.zookeeper.tree.get("/written")[0] or b""))
     world.zookeeper.loss_probability = 0
     for candidate in candidates:
         candidate.client.resume()

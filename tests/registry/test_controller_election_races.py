@@ -14,7 +14,7 @@ def test_two_controllers_never_have_the_same_epoch(monkeypatch: pytest.MonkeyPat
     first, second = (ControllerRegistry(client) for client in world.clients[:2])
     assert world.scheduler.run(first.elect(0)) == Elected(1, 1)
     client, get = world.clients[0], world.clients[0].get
-    elected = []
+    elected: list[object] = []
 
     async def slow_get(path: str, watch: object = None) -> object:
         found = await get(path)

@@ -118,7 +118,7 @@ def test_a_commit_whose_answer_is_lost_is_found_out(after: int, applied: bool, i
     commits = {tp(partition): Commit(10 + partition, 0) for partition in range(3)}
     tokens = world.scheduler.run(offsets(client).commit(commits))
     stored = world.scheduler.run(offsets(client).fetch(tokens))
-    assert stored == {tp(number): StoredOffset(10 + number, tokens[tp(number)]) for number in range(3)}
+    assert stored == {tp(number): (10 + number, tokens[tp(number)]) for number in range(3)}
     again = {partition: Commit(20, token) for partition, token in tokens.items() if isinstance(token, int)}
     assert all(isinstance(token, int) for token in world.scheduler.run(offsets(client).commit(again)).values())
 

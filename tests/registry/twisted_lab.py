@@ -54,7 +54,7 @@ class Lab:
             await client.close()
 
 
-def deferred_in_thread(lab: Lab, function: Callable[..., None], *args: Any) -> "Deferred[None]":
+def deferred_in_thread(lab: Lab, function: Callable[..., object], *args: Any) -> "Deferred[None]":
     done: Deferred[None] = Deferred()
 
     def work() -> None:

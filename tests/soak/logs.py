@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.findings import Finding
@@ -56,7 +57,7 @@ class RandomLogs:
         tp = log.tp
         values = self.appended.setdefault(tp, [])
         value = rng.randbytes(rng.choice((0, 10, 200, 1500)))
-        producer: dict[str, int] = {}
+        producer: dict[str, Any] = {}
         if rng.random() < 0.5:
             known = log.producers.producers.get(7)
             following = known.last_sequence + 1 if known else 0

@@ -85,8 +85,7 @@ def test_damage_after_the_recovery_point_ends_the_log_right_there(tmp_path: Path
     again.appended = logs.appended
     report = again.manager.start({})
     (dropped,) = report.dropped or (None,)
-    log = again.manager.get(TP)
-    assert log is not None
+    log = again.log(TP)
     end_offset = check_prefix(log, logs.appended[TP], recovery_point)
     assert end_offset == loose[first].base_offset
     assert log.size_bytes == kept_bytes
@@ -103,8 +102,7 @@ def test_damage_after_the_recovery_point_ends_the_log_right_there(tmp_path: Path
     again.manager.shutdown()
     last = RandomLogs(tmp_path, rng, logs.config)
     assert not last.manager.start({}).dropped
-    log = last.manager.get(TP)
-    assert log is not None
+    log = last.log(TP)
     assert read_values(log) == again.appended[TP]
     last.manager.shutdown()
 

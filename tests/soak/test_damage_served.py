@@ -45,7 +45,7 @@ def write(cluster: EmbeddedCluster, tp: TopicPartition, count: int = BATCHES) ->
 
 def read(cluster: EmbeddedCluster, tp: TopicPartition, start: int | str = "earliest") -> list[bytes | None]:
     with BlockingReader(bootstrap_servers=cluster.bootstrap) as reader:
-        reader.assign({tp: start})  # type: ignore[dict-item]
+        reader.assign({tp: start})
         end = reader.end_offsets([tp])
         return [record.value for records in reader.batches(end) for record in records]
 

@@ -36,7 +36,7 @@ NO_CONF: Mapping[str, str] = {}
 
 def run(
     name: str, cluster: EmbeddedCluster, folder: Path, more: str = ONE_THREAD, conf: Mapping[str, str] = NO_CONF,
-    **environ: str,
+    environ: Mapping[str, str] = NO_CONF,
 ) -> None:  # fmt: skip
     """``more`` are options that take the place of documented ones."""
     with BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:
@@ -55,12 +55,12 @@ def check(table: pa.Table) -> None:
 
 
 def test_delta(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    run("spark-delta", kafka_zk_cluster, tmp_path, **spark_versions.environ(spark_versions.WITH_TABLES))
+    run("spark-delta", kafka_zk_cluster, tmp_path, environ=spark_versions.environ(spark_versions.WITH_TABLES))
     check(read_delta(tmp_path / "flights"))
 
 
 def test_iceberg(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    run("spark-iceberg", kafka_zk_cluster, tmp_path, **spark_versions.environ(spark_versions.WITH_TABLES))
+    run("spark-iceberg", kafka_zk_cluster, tmp_path, environ=spark_versions.environ(spark_versions.WITH_TABLES))
     check(read_iceberg(tmp_path / "warehouse" / "db" / "flights"))
 
 
@@ -69,7 +69,7 @@ def test_s3(kafka_zk_cluster: EmbeddedCluster, s3: S3, tmp_path: Path) -> None: 
     s3.client.create_bucket(Bucket="bucket")
     keys = {name.upper(): value for name, value in KEYS.items()}
     endpoint = {"spark.hadoop.fs.s3a.endpoint": s3.endpoint}
-    run("spark-s3", kafka_zk_cluster, tmp_path, conf=endpoint, AWS_REGION=REGION, **keys)
+    run("spark-s3", kafka_zk_cluster, tmp_path, conf=endpoint, environ={"AWS_REGION": REGION, **keys})
     files = [key for key in s3.keys("bucket", "lake/range=") if key.endswith(".parquet")]
     check(pa.concat_tables(pq.read_table(io.BytesIO(s3.read("bucket", key))) for key in files))
 

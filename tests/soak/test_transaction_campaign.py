@@ -1,7 +1,6 @@
 """Three brokers that die, stand still and are cut off while programs append and read in transactions."""
 
 import sys
-from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,7 @@ def _command(properties: Path) -> list[str]:
     ],
 )
 def test_a_safeguard_that_is_missing_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, expected: Collection[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, expected: set[str]
 ) -> None:
     monkeypatch.setenv(faulty_transactions.VARIABLE, fault)
     kind = Kind(f"kafka-zk without {fault}", _command, restarts_at_once=True)

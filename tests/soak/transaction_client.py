@@ -76,7 +76,7 @@ class Ours:
     def __init__(self, bootstrap: str, topic: str, partitions: int, producer: str, timeout_ms: int) -> None:
         self._topic, self._group = topic, producer
         self._tps = [TopicPartition(topic, number) for number in range(partitions)]
-        quick = {"bootstrap_servers": bootstrap, "retry_backoff_ms": 50, "request_timeout_ms": 5_000}
+        quick: dict[str, Any] = {"bootstrap_servers": bootstrap, "retry_backoff_ms": 50, "request_timeout_ms": 5_000}
         self._producer = BlockingProducer(
             **quick, transactional_id=producer, transaction_timeout_ms=timeout_ms, delivery_timeout_ms=60_000,
             max_block_ms=_CALL_S * 1000,

@@ -134,10 +134,9 @@ def final(bootstrap: str, topic: str, partitions: int) -> Final:
     """What is committed when all have ended."""
     tps = [types.TopicPartition(topic, number) for number in range(partitions)]
     records: dict[int, list[tuple[int, str]]] = {number: [] for number in range(partitions)}
-    servers = {"bootstrap_servers": bootstrap}
-    with BlockingReader(**servers) as plain:
+    with BlockingReader(bootstrap_servers=bootstrap) as plain:
         ends = plain.end_offsets(tps)
-    with BlockingReader(**servers, isolation_level=READ_COMMITTED) as reader:
+    with BlockingReader(bootstrap_servers=bootstrap, isolation_level=READ_COMMITTED) as reader:
         with contextlib.suppress(TimeoutError):
             wait_until(lambda: reader.end_offsets(tps) == ends, START_S, "the end of all", interval_s=0.2)
         stable = reader.end_offsets(tps)

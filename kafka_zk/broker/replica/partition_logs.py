@@ -1,7 +1,7 @@
 """Opens the logs of partitions, and keeps them configured as their topics are.
 
 Source: Partition.createLogIfNotExists, ReplicaManager.makeLeader@3.9.
-Tests: tests/kafka_zk/broker/replica/test_manager.py, tests/kafka_zk/broker/handlers/test_replicas.py.
+Tests: tests/kafka_zk/broker/replica/test_manager.py, tests/kafka_zk/broker/handlers/inter_broker/test_replicas.py.
 """
 
 import uuid

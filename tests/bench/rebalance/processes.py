@@ -11,8 +11,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from kafka_zk.embedded.process import tied
 from tests.peers.jars import REPOSITORY_ROOT
-from tests.peers.processes import tied
 
 _ANSWER_TIMEOUT_S = 240
 

@@ -18,7 +18,12 @@ _VALUE = b"x" * 20
 def main(bootstrap: str, topic: str, partition_count: int, rate: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "1", "linger.ms": 2, "log_level": 3})
     ended = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+
+    def wait_for_the_end() -> None:
+        sys.stdin.read()
+        ended.set()
+
+    threading.Thread(target=wait_for_the_end, daemon=True).start()
     started, sent = time.monotonic(), 0
     while not ended.wait(_TICK_S):
         due = int((time.monotonic() - started) * rate * partition_count)

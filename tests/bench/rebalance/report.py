@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,7 +16,7 @@ from tests.bench.rebalance.methods import METHODS
 
 _NOTHING = "–"
 #: Heading -> the figure of a sample.
-_FIGURES = {
+_FIGURES: dict[str, Callable[[Sample], float | None]] = {
     "settled\nms": lambda sample: sample.change.settled_ms,
     "moved\npartitions": lambda sample: len(sample.change.moved),
     "silence of a\nmoved one, ms": lambda sample: sample.change.longest_silence_ms(

@@ -64,7 +64,7 @@ def test_a_member_that_returns_has_not_moved_its_partitions() -> None:
         {0: _steady("a", 0, 1000) + _steady("a", 1500, 2000, 100), 1: _steady("b", 0, 2000)},
         begun_ns=1000 * _MS, visible_ns=1000 * _MS, end_ns=1900 * _MS, restarted="a",
     )  # fmt: skip
-    assert (found.moved, found.returned, found.stayed) == (frozenset(), {0}, {1})
+    assert (found.moved, found.returned, found.stayed) == (frozenset(), frozenset({0}), frozenset({1}))
     assert found.settled_ms == pytest.approx(500)
     assert found.longest_silence_ms(found.stayed) == pytest.approx(10)
 

@@ -17,11 +17,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from kafka_zk.embedded.process import tied
 from tests.bench import machine, measure
 from tests.bench.spark.filling import fill
 from tests.bench.spark.session_process import OURS, SPARK
 from tests.peers import apache_kafka, jars, requirements, targets
-from tests.peers.processes import ProcessFailed, tied
+from tests.peers.processes import ProcessFailed
 
 _SINKS = ("noop", "parquet")
 _SOURCES = (OURS, SPARK)

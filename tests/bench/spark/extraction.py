@@ -19,10 +19,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from kafka_zk.embedded.process import tied
 from tests.bench import machine, measure
 from tests.bench.spark.filling import fill
 from tests.peers import apache_kafka, jars, requirements, targets
-from tests.peers.processes import ProcessFailed, tied
+from tests.peers.processes import ProcessFailed
 from tests.peers.targets import Target
 
 _VALUE_BYTES = 1000
@@ -149,7 +150,7 @@ def _next(process: subprocess.Popen[str], target: Target, count: int) -> float:
         if "error" in told:
             raise click.ClickException(f"a round failed: {told['error']}")
         missing -= told["records"]
-        seconds = max(seconds, told["seconds"])
+        seconds = max(seconds, float(told["seconds"]))
         if missing <= 0 and (told["records"] or not count):
             return seconds
     raise click.ClickException("the rounds have ended")

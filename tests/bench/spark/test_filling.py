@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import click
+import confluent_kafka
 import pytest
 
 from tests.bench.spark import filling
@@ -53,7 +54,7 @@ class StuckProducer:
 def test_no_step_of_the_flush_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python sees an interrupt between two steps only; five minutes are the end of patience nevertheless."""
     producer = StuckProducer(None)
-    monkeypatch.setattr(filling.confluent_kafka, "Producer", lambda _: producer)
+    monkeypatch.setattr(confluent_kafka, "Producer", lambda _: producer)
     with pytest.raises(click.ClickException, match="t was not written whole"):
         filling.fill("h:1", "t", 10, 100, "none", 1, clock=lambda: producer.now_s)
     assert max(producer.flushes) <= 0.5 and 300 <= producer.now_s < 302

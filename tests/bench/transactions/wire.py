@@ -130,7 +130,7 @@ class TransactionalProducer:
         (code,) = struct.unpack_from(">h", answer, 4 + 4 + len(text(self.topic)) + 4 + 4)
         if code not in (0, *_WAITS):
             raise Refused(f"AddPartitionsToTxn: {ErrorCode(code).name}")
-        return code == 0
+        return bool(code == 0)
 
     def send_records(self) -> None:
         for wire, partitions in self.leaders:

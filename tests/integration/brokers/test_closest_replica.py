@@ -53,7 +53,7 @@ def read(reader: Consumer, count: int) -> list[int]:
     offsets: list[int] = []
 
     def has_all() -> bool:
-        offsets.extend(each.offset() for each in reader.consume(count, 0.2) if each.error() is None)
+        offsets.extend(each.offset() or 0 for each in reader.consume(count, 0.2) if each.error() is None)
         return len(offsets) >= count
 
     wait_for(has_all, f"{count} records", 30)

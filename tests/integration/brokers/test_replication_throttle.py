@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from kafka_zk.cli.main import run
 from kafka_zk.testing.cluster import Cluster
@@ -44,7 +44,7 @@ def reassign(cluster: Cluster, capfdbinary: pytest.CaptureFixture[bytes]) -> Com
     return ran
 
 
-def configured(admin: AdminClient, kind: ConfigResource.Type, name: str, keys: tuple[str, ...]) -> list[str]:
+def configured(admin: AdminClient, kind: ResourceType, name: str, keys: tuple[str, ...]) -> list[str]:
     """Those keys that have a value."""
     [described] = admin.describe_configs([ConfigResource(kind, name)]).values()
     found = described.result(20)

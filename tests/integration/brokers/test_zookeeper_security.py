@@ -177,7 +177,12 @@ def test_an_identity_survives_a_reconnect(variant: Variant, make_zookeeper: Make
         states: list[SessionState] = []
         client.add_session_listener(states.append)
         server.restart()
-        wait_for(lambda: client.process(50) or states[-1:] == [SessionState.CONNECTED], "the new connection")
+
+        def is_connected() -> bool:
+            client.process(50)
+            return states[-1:] == [SessionState.CONNECTED]
+
+        wait_for(is_connected, "the new connection")
         run_blocking(create(client, "/before/after"))
         assert client.session_id == session_id
 

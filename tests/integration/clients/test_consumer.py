@@ -44,10 +44,11 @@ class Joined(BlockingConsumer):
     """A member of the topic's own group."""
 
     def __init__(self, cluster: EmbeddedCluster, topic: str, listener: Any = None, **options: Any) -> None:
+        defaults: dict[str, Any] = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 200}
         super().__init__(
             [topic] if "topics" not in options else options.pop("topics"), listener=listener,
             bootstrap_servers=cluster.bootstrap, group_id=f"g-{topic}",
-            **{"auto_offset_reset": "earliest", "session_timeout_ms": 6000, "heartbeat_interval_ms": 200} | options,
+            **({"auto_offset_reset": "earliest"} | defaults | options),
         )  # fmt: skip
 
     def numbers(self) -> set[int]:

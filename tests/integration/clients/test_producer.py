@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -102,8 +103,9 @@ def test_threads_may_share_a_producer(
 def test_small_buffer_holds_back_the_caller(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:
     """buffer.memory of four batches is enough for any number of records."""
     topic = make_topic(partitions=3)
-    options = {"batch_size": 2_000, "buffer_memory": 8_000, "linger_ms": 5}
-    with BlockingProducer(bootstrap_servers=kafka_zk_cluster.bootstrap, **options) as producer:
+    with BlockingProducer(
+        bootstrap_servers=kafka_zk_cluster.bootstrap, batch_size=2_000, buffer_memory=8_000, linger_ms=5
+    ) as producer:
         for index in range(5_000):
             producer.send(topic, b"%05d" % index * 10, partition=index % 3)
     found = read_all(kafka_zk_cluster.bootstrap, topic)
@@ -191,15 +193,15 @@ def test_a_thread_that_waits_for_a_wrong_partition_holds_up_no_other(
     topic = make_topic(partitions=2)
     errors: list[KafkaError] = []
 
-    def send_wrong() -> None:
+    def send_wrong(sender: BlockingProducer) -> None:
         try:
-            producer.send(topic, b"v", partition=7)
+            sender.send(topic, b"v", partition=7)
         except KafkaError as error:
             errors.append(error)
 
     with BlockingProducer(bootstrap_servers=kafka_zk_cluster.bootstrap, max_block_ms=1_500) as producer:
         producer.send(topic, b"v", partition=0).result(10)
-        waiting = threading.Thread(target=send_wrong)
+        waiting = threading.Thread(target=send_wrong, args=(producer,))
         waiting.start()
         for _ in range(20):
             producer.send(topic, b"v", partition=1).result(10)
@@ -215,7 +217,7 @@ def test_paused_broker_exhausts_the_buffer_then_delivers(make_cluster: MakeClust
     """While the broker hangs, the caller is held back and told after max.block.ms; afterwards nothing is missing."""
     cluster = make_cluster()
     topic = make_topic(cluster=cluster)
-    options = {"batch_size": 1_000, "buffer_memory": 4_000, "max_block_ms": 300}
+    options: dict[str, Any] = {"batch_size": 1_000, "buffer_memory": 4_000, "max_block_ms": 300}
     with BlockingProducer(bootstrap_servers=cluster.bootstrap, **options) as producer:
         producer.send(topic, b"first").result(10)
         sent = []

@@ -49,8 +49,9 @@ def test_every_record_once_in_order(
     kafka_zk_cluster: EmbeddedCluster, filled: list[TopicPartition], limit_bytes: int
 ) -> None:
     """Whatever max.partition.fetch.bytes: also when it is below a batch."""
-    options = {"max_partition_fetch_bytes": limit_bytes, "max_poll_records": 77}
-    with BlockingReader(bootstrap_servers=kafka_zk_cluster.bootstrap, **options) as reader:
+    with BlockingReader(
+        bootstrap_servers=kafka_zk_cluster.bootstrap, max_partition_fetch_bytes=limit_bytes, max_poll_records=77
+    ) as reader:
         reader.assign(dict.fromkeys(filled, "earliest"))
         records = [each for part in reader.batches(reader.end_offsets(filled)) for each in part]
     for tp in filled:

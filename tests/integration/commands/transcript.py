@@ -81,7 +81,7 @@ EXECUTE: Mapping[str, Execute] = {"terminal": in_terminal, "pipe": in_pipe}
 def played(text: str, environ: Mapping[str, str]) -> str:
     """The transcript as it is now: the commands of ``text`` with the output that they have."""
     lines = []
-    execute = in_pipe
+    execute: Execute = in_pipe
     written = text.splitlines()
     for number, line in enumerate(written):
         if _is_layout(line):

@@ -51,7 +51,7 @@ class Librdkafka:
     def look(self) -> set[int]:
         message = self._consumer.poll(0.05)
         if message is not None and not message.error():
-            self.values.append(message.value())
+            self.values.append(message.value() or b"")
         return {partition.partition for partition in self._consumer.assignment()}
 
     def close(self) -> None:

@@ -59,8 +59,8 @@ class Lab:
         """A new process; returns its consumer id. ``servers``: more of them, before the proxy."""
         self._started += 1
         name = f"m{self._started}"
-        module = "tests.integration.groups.group_member"
-        command = [sys.executable, "-m", module, self.folder / f"{name}.jsonl", self.topic]
+        journal = str(self.folder / f"{name}.jsonl")
+        command = [sys.executable, "-m", "tests.integration.groups.group_member", journal, self.topic]
         process = ChildProcess(
             name,
             [*command, GROUP, self.strategy, f"{servers}{proxy.address}{chroot}", name],

@@ -282,7 +282,7 @@ def test_offsets_move_over_and_never_back(lab: Lab) -> None:
     migrate = ("migrate", "--group", "g", "--to", "broker")
     shown = lab.groups.documents(*migrate, "--dry-run")
     row = {"group": "g", "topic": lab.topic}
-    expected = [
+    expected: list[dict[str, object]] = [
         {**row, "partition": 0, "zookeeper_offset": 9, "broker_offset": 7, "result": "copied", "reason": None},
         {**row, "partition": 1, "zookeeper_offset": 2, "broker_offset": 3, "result": "kept", "reason": "would go back"},
     ]

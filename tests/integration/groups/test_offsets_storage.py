@@ -101,8 +101,10 @@ def test_a_group_of_the_broker_with_members_refuses_such_commits(
     cluster, topic = kafka_zk_cluster, make_topic(partitions=2)
     sides = Sides(cluster, make_zk_client, group, topic)
     write(cluster, topic, 2, 2)
-    options = {"group_id": group, "bootstrap_servers": cluster.bootstrap, "auto_offset_reset": "earliest"}
-    with BlockingConsumer([topic], enable_auto_commit=False, **options) as other:
+    with BlockingConsumer(
+        [topic], group_id=group, bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    ) as other:  # fmt: skip
         other.start()
         wait_for(lambda: len(other.assignment()) == 2, "the other group's partitions")
         quick = {"offsets_commit_max_retries": 0, "offsets_channel_backoff_ms": 10}

@@ -130,8 +130,9 @@ def test_a_cooperative_change_is_one_rebalance(
     where = ("--bootstrap-server", cluster.bootstrap)
     seeing = start("watch", "--group", group, *where, "--trace", traces, "--rebalances", "2", "-v")
     join("anna", strategy="cooperative-sticky")
-    assert seeing.stdout
-    wait_for(lambda: "anna starts" in seeing.stdout.readline(), "anna's join")
+    lines = seeing.stdout
+    assert lines is not None
+    wait_for(lambda: "anna starts" in lines.readline(), "anna's join")
     join("ben", strategy="cooperative-sticky")
     steps, _ = seeing.communicate(timeout=TIMEOUT_S)
     assert re.search(r"broker-0    anna's heartbeat is answered: rebalance in progress\n", steps), steps

@@ -38,8 +38,8 @@ class Writer(threading.Thread):
         self.count = 0
 
     def run(self) -> None:
-        config = {"bootstrap.servers": self._servers, "transactional.id": f"writer-of-{self._topic}"}
-        with BlockingProducer(**config) as producer:
+        name = f"writer-of-{self._topic}"
+        with BlockingProducer(bootstrap_servers=self._servers, transactional_id=name) as producer:
             producer.init_transactions()
             while not self._enough.is_set():
                 if self.count % 50 == 0:

@@ -29,7 +29,7 @@ def names(kafka_zk_cluster: EmbeddedCluster) -> tuple[str, str, str]:
 
 
 def deliver(mode: str, bootstrap: str, names: tuple[str, str, str], *die: str) -> int:
-    command = [sys.executable, exactly_once.EXAMPLES / "delivery.py", mode, bootstrap, *names, "8", *die]
+    command = [sys.executable, str(exactly_once.EXAMPLES / "delivery.py"), mode, bootstrap, *names, "8", *die]
     environment = {**os.environ, "PYTHONPATH": str(exactly_once.EXAMPLES.parent)}
     return subprocess.run(command, env=environment, timeout=TIMEOUT_S, check=False).returncode
 

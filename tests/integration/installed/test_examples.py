@@ -86,7 +86,7 @@ def test_watch_brokers_sees_a_broker_leave_and_come_back(
 ) -> None:
     cluster = make_cluster(broker_count=1)
     path = make_environment(NEEDED)
-    command = [path / "python", "-u", EXAMPLES / "watch_brokers.py", cluster.zookeeper_connect, "60"]
+    command = [str(path / "python"), "-u", str(EXAMPLES / "watch_brokers.py"), cluster.zookeeper_connect, "60"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=person_environ(path)) as watching:
         try:
             assert watching.stdout
@@ -103,7 +103,7 @@ def test_avro_with_a_schema_registry(kafka_zk_cluster: EmbeddedCluster, make_top
     """In the tests' own environment, which has Confluent's client."""
     with schema_registry() as registry:
         where = (kafka_zk_cluster.bootstrap, registry.url, make_topic())
-        program = [sys.executable, EXAMPLES / "schema_registry.py", *where]
+        program = [sys.executable, str(EXAMPLES / "schema_registry.py"), *where]
         done = subprocess.run(program, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "{'id': 1, 'item': 'tea', 'count': 1}\n{'id': 2, 'item': 'milk', 'count': 6}\n"
@@ -112,7 +112,8 @@ def test_avro_with_a_schema_registry(kafka_zk_cluster: EmbeddedCluster, make_top
 @pytest.mark.long
 def test_the_tests_of_an_example_pass(make_environment: MakeEnvironment) -> None:
     path = make_environment([*NEEDED, "pytest"])
-    command = [path / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", EXAMPLES / "test_with_fixtures.py"]
+    tests = str(EXAMPLES / "test_with_fixtures.py")
+    command = [str(path / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", tests]
     environ = person_environ(path)
     done = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=2 * TIMEOUT_S, check=False)
     assert "3 passed" in done.stdout, done.stdout

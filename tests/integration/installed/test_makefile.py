@@ -1,5 +1,6 @@
 """What ``make demo`` and ``make test`` say while they install. pip is a script here: nothing is downloaded."""
 
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -36,7 +37,7 @@ def test_an_installation_is_not_silent(venv: Path) -> None:
     process = make(venv / ".demo", venv)
     assert process.stdout
     silences_s, text, last_s = [], b"", time.monotonic()
-    while chunk := process.stdout.read1():
+    while chunk := os.read(process.stdout.fileno(), 65536):
         text += chunk
         silences_s.append(time.monotonic() - last_s)
         last_s = time.monotonic()

@@ -128,7 +128,7 @@ def needs(block: Block) -> set[str]:
 
 
 def test_without_an_extra_up_says_what_to_install(tmp_path: Path, make_environment: MakeEnvironment) -> None:
-    command = [make_environment([ours("")]) / "kafka-zk", "up", "--port", "0"]
+    command = [str(make_environment([ours("")]) / "kafka-zk"), "up", "--port", "0"]
     done = subprocess.run(
         command, cwd=tmp_path, env=clean_environ(), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -97,8 +97,8 @@ def kill_between_files(kill: Kill, pids: dict[str, int]) -> None:
     """The publication into an object store ends after its first file."""
     original = RangeFolders._copy_file
 
-    def copy_file(folders: RangeFolders, source: str, target: str, size: int) -> None:
-        original(folders, source, target, size)
+    def copy_file(self: RangeFolders, source: str, target: str, size: int) -> None:
+        original(self, source, target, size)
         if kill.claim():
             _kill(pids[kill.victim])
 
@@ -135,21 +135,21 @@ def main(point: str, *arguments: str) -> None:
     kill = Kill(**json.loads(point)) if point != "{}" else None
     original = job.extract
 
-    def extract(start_spark: Callable[[], Any], extraction: Extraction, **more: Any) -> Report:
+    def extract(spark: Any, extraction: Extraction, **more: Any) -> Report:
         pids: dict[str, int] = {}
         sessions: list[Any] = []
 
         def start() -> Any:
             if is_shared():
                 attach()
-            spark = start_spark()
-            sessions.append(spark)
+            session = spark()
+            sessions.append(session)
             pids.update(driver_processes())
             if kill is not None and (kill.step, kill.phase) == (Step.PUBLISH.name, MIDDLE):
                 kill_between_files(kill, pids)
             elif kill is not None and kill.phase == MIDDLE:
-                spark.dataSource.register(killing_source(kill, pids))
-            return spark
+                session.dataSource.register(killing_source(kill, pids))
+            return session
 
         def observe(step: Step, phase: Phase) -> None:
             if kill is None or (kill.step, kill.phase) != (step.name, phase.value):

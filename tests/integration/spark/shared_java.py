@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, Self
 
@@ -71,7 +71,8 @@ def attach() -> None:
     from pyspark.sql import SparkSession
 
     prepare_environment()
-    gateway = launch_gateway()
+    launch: Callable[[], Any] = launch_gateway
+    gateway = launch()
     java = gateway.jvm.org.apache.spark
     context = java.api.java.JavaSparkContext.fromSparkContext(java.SparkContext.getOrCreate())
     own = SparkContext(gateway=gateway, jsc=context, conf=SparkConf(_jconf=context.getConf()))

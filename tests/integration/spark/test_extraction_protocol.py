@@ -6,7 +6,7 @@ tests/soak/test_extraction_kill.py kills real ones.
 
 import itertools
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -21,14 +21,16 @@ from kafka_zk.registry.znodes import consumers
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.topics import topic_path
 from kafka_zk.spark_jobs.errors import DataLoss, ExtractionFailed, ForeignCommit, GroupBusy, Undecodable
+from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
-from kafka_zk.spark_jobs.extraction.job import ExtractionRun, Note
+from kafka_zk.spark_jobs.extraction.job import ExtractionRun
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.steps import POINTS, Phase, Step
 from kafka_zk.spark_jobs.extraction.table_formats import DELTA, is_table
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
+from kafka_zk.spark_jobs.waiting import Note
 from kafka_zk.testing.plugin import MakeZkClient
 
 pytestmark = pytest.mark.integration
@@ -56,6 +58,11 @@ class Log:
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {tp: 0 if spec == -2 else self.ends[tp] for tp, spec in wanted.items()}
 
+    log_offsets = offsets
+
+    def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self.ends[tp] for tp in tps}
+
     def partitions(self) -> list[TopicPartition]:
         return sorted(self.ends)
 
@@ -70,7 +77,7 @@ class Disk:
         self.table: dict[tuple[str, int], list[tuple[TopicPartition, int]] | None] = {}
         self.staged: list[str] = []
         self.while_staging: Callable[[], None] = lambda: None
-        self.undecodable = 0
+        self.undecodable_count = 0
 
     def qualified(self, folder: str) -> str:
         return f"file:{folder}"
@@ -83,7 +90,10 @@ class Disk:
         self.staged.append(manifest.staging)
         self.while_staging()
         self.folders[manifest.staging] = records
-        return Staged(len(records), len(records), self.undecodable, "offset 0 of t-0")
+        return Staged(len(records), len(records), self.undecodable_count, "offset 0 of t-0")
+
+    def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
+        raise AssertionError("no run here has a dead letter topic")
 
     def published(self, manifest: Manifest) -> str:
         return manifest.name
@@ -258,7 +268,7 @@ def test_any_sequence_of_deaths_appends_and_foreign_commits(world: World, campai
     rnd = random.Random(campaign_seed)
     for _ in range(6):
         world.log.ends[rnd.choice((T0, T1))] += rnd.randrange(4)
-        options = {"max_records": rnd.randrange(1, 20)} if rnd.random() < 0.5 else {}
+        options: dict[str, Any] = {"max_records": rnd.randrange(1, 20)} if rnd.random() < 0.5 else {}
         if rnd.random() < 0.7:
             point = rnd.choice([each for each in POINTS if each[0] in (Step.JOIN, Step.CLAIM, Step.SETTLE, Step.LEAVE)]
                                if world.offsets() == world.log.ends else POINTS)  # fmt: skip
@@ -526,7 +536,7 @@ def test_offsets_that_were_set_back_do_not_publish_a_range_twice(world: World) -
 
 def test_values_that_cannot_be_decoded_publish_nothing_until_that_is_allowed(world: World) -> None:
     """The next run plans anew: had it to repeat the range, one with bad values only could never be left behind."""
-    world.disk.undecodable = 50
+    world.disk.undecodable_count = 50
     for choice in ("fail", "null", "keep"):
         with pytest.raises(Undecodable, match=r"none of the 50 values is UTF-8 text .* at offset 0 of t-0"):
             world.run(decode="string", on_undecodable=choice)

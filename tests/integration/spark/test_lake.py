@@ -47,7 +47,7 @@ def test_three_runs_become_one_folder_with_every_record(
     topic = make_topic(partitions=2)
     target, connect = tmp_path / "lake", kafka_zk_cluster.zookeeper_connect
     wanted = Extraction(
-        zookeeper=connect, group=f"g-{topic}", topics=topic, target=str(target), decode="string",
+        zookeeper=connect, group=f"g-{topic}", topics=(topic,), target=str(target), decode="string",
         partition_by=("days(timestamp)",),
     )  # fmt: skip
     for run in range(3):
@@ -84,8 +84,8 @@ def test_files_get_the_size_that_is_wanted(
     topic = make_topic(partitions=2)
     target = tmp_path / "lake"
     wanted = Extraction(
-        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=topic, target=str(target),
-        max_records_per_task=5, select="value, topic, partition, offset, offset % 2 AS half", partition_by="half",
+        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=(topic,), target=str(target),
+        max_records_per_task=5, select="value, topic, partition, offset, offset % 2 AS half", partition_by=("half",),
         target_file_bytes=MEBIBYTE,
     )  # fmt: skip
     records = [bytes([number]) for number in range(40)]

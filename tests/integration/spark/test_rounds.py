@@ -15,7 +15,7 @@ from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 from kafka_zk.spark_jobs.errors import FetchFailed
-from kafka_zk.spark_jobs.extraction import rounds as module
+from kafka_zk.spark_jobs.extraction import job
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.rounds import Round, Rounds
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
@@ -34,7 +34,7 @@ class World:
         self.done: list[Round] = []
         self._bootstrap = cluster.bootstrap
         self.extraction = Extraction(
-            zookeeper=cluster.zookeeper_connect, group=f"g-{topic}", topics=topic, target=str(target)
+            zookeeper=cluster.zookeeper_connect, group=f"g-{topic}", topics=(topic,), target=str(target)
         )
 
     def leaders(self) -> set[str]:
@@ -75,7 +75,7 @@ def test_rounds_go_on_where_the_last_one_was(
 ) -> None:
     """What is written meanwhile is extracted once; an idle round only reads; brokers that are away are waited for."""
     asked: Counter[str] = Counter()
-    request, run = BrokerConnection.request, module.job.run
+    request, run = BrokerConnection.request, job.run
 
     def counted(connection: BrokerConnection, api_key: ApiKey, *more: Any) -> Any:
         asked.update([f"{ApiKey(api_key).name} {connection.address}"])
@@ -96,7 +96,7 @@ def test_rounds_go_on_where_the_last_one_was(
             raise FetchFailed("no broker answers")
         return run(*arguments, **more)
 
-    monkeypatch.setattr(module.job, "run", run_or_fail)
+    monkeypatch.setattr(job, "run", run_or_fail)
     world.write(10)
 
     def begin_counting(_: Rounds) -> None:

@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,10 @@ def command_of_kubernetes(text: str) -> str:
     return shlex.join(yaml.safe_load(text)["containers"][0]["command"])
 
 
-COMMAND_OF = {"spark-airflow": command_of_airflow, "spark-kubernetes": command_of_kubernetes}
+COMMAND_OF: dict[str, Callable[[str], str]] = {
+    "spark-airflow": command_of_airflow,
+    "spark-kubernetes": command_of_kubernetes,
+}
 ENDED_BY_SIGNALS = ("spark-every", "spark-kubernetes")
 
 
@@ -62,7 +66,7 @@ def started(
     name: str, cluster: EmbeddedCluster, folder: Path, registry: str = "", more: str = "", **environ: str
 ) -> "subprocess.Popen[str]":
     """``more`` are options; what is documented for other addresses and folders is run with those of the test."""
-    text = COMMAND_OF.get(name, lambda text: text)(documented(name).text)
+    text = COMMAND_OF.get(name, str)(documented(name).text)
     elsewhere = {
         ZOOKEEPER: cluster.zookeeper_connect, "zk:2181": cluster.zookeeper_connect, REGISTRY: registry,
         f"port {METRICS_PORT}": "port 0", "group lake": f"group {name}",

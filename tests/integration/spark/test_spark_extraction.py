@@ -122,8 +122,8 @@ def test_in_a_notebook_any_number_of_times(
     """Avro with a decimal; in two portions, then what was written meanwhile, then nothing."""
     topic = make_topic(partitions=2)
     extraction = Extraction(
-        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"notebook-{topic}", topics=topic,
-        target=str(tmp_path / "lake"), decode="avro", schema=json.dumps(PRICE), partition_by="name", max_records=6,
+        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"notebook-{topic}", topics=(topic,),
+        target=str(tmp_path / "lake"), decode="avro", schema=json.dumps(PRICE), partition_by=("name",), max_records=6,
         on_undecodable="null",
     )  # fmt: skip
     write(kafka_zk_cluster, topic, [price(number) for number in range(10)])
@@ -159,7 +159,7 @@ def test_small_partitions_share_tasks_and_so_it_is_told(
         producer.flush()
     told: list[str] = []
     extraction = Extraction(
-        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=topic, target=str(tmp_path / "lake")
+        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=(topic,), target=str(tmp_path / "lake")
     )
     assert extract(spark, extraction, note=told.append).records == 40
     assert told[-1] == "extracting 40 records of 20 partitions, in 10 tasks"
@@ -191,7 +191,7 @@ def test_after_a_run_that_died_the_next_extracts_what_it_is_asked_for(
     topic = make_topic(partitions=2)
     write(kafka_zk_cluster, topic, [b"%d" % number for number in range(40)])
     wanted = Extraction(
-        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=topic, target=str(tmp_path / "lake")
+        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=(topic,), target=str(tmp_path / "lake")
     )
 
     def dies(step: Step, phase: Phase) -> None:
@@ -235,8 +235,8 @@ def test_values_that_do_not_fit_stop_the_run_or_are_kept(
     topic = make_topic(partitions=2)
     write(kafka_zk_cluster, topic, [b'{"a": 1}', b"oops", b'{"a": 2}', b'{"a": "x"}'])
     wanted = Extraction(
-        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=topic, target=str(tmp_path / "lake"),
-        decode="json", schema="a INT",
+        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=(topic,),
+        target=str(tmp_path / "lake"), decode="json", schema="a INT",
     )  # fmt: skip
     with pytest.raises(Undecodable, match=f"2 of 4 values are not JSON .* at offset 0 of {topic}-1.*--on-undecodable"):
         extract(spark, wanted)
@@ -277,7 +277,7 @@ def test_columns_that_cannot_be_are_refused_before_anything_is_begun(
         ("a ARRAY<INT>", "csv", "a is array<int>, which CSV cannot hold"),
     ):
         wanted = Extraction(
-            zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=topic, target=str(target),
+            zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=(topic,), target=str(target),
             decode="json", schema=schema, format=format_name,
         )  # fmt: skip
         with pytest.raises(WronglyAsked, match=re.escape(sentence)):

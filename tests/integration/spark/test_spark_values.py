@@ -55,8 +55,9 @@ def test_files_of_text_keep_microseconds_and_spaces(
     value = {"s": " x ", "at": "2026-01-01T00:00:00.123456Z", "n": "2026-01-01T00:00:00.000001"}
     write(kafka_zk_cluster, topic, [json.dumps(value).encode()])
     wanted = Extraction(
-        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=topic, target=str(tmp_path / "lake"),
-        decode="json", schema="s STRING, at TIMESTAMP, n TIMESTAMP_NTZ", format=format_name,
+        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=(topic,),
+        target=str(tmp_path / "lake"), format=format_name,
+        decode="json", schema="s STRING, at TIMESTAMP, n TIMESTAMP_NTZ",
     )  # fmt: skip
     assert extract(spark, wanted).undecodable == 0
     (file,) = (tmp_path / "lake").glob(f"range=*/part-*.{format_name}")

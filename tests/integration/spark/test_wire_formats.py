@@ -61,7 +61,7 @@ class Orders:
         self.registry = registry
         self._bootstrap = cluster.bootstrap
         self.extraction = Extraction(
-            zookeeper=cluster.zookeeper_connect, group=f"g-{topic}", topics=topic, target=str(target),
+            zookeeper=cluster.zookeeper_connect, group=f"g-{topic}", topics=(topic,), target=str(target),
             value_format="avro", schema_registry=registry.url, session_timeout_ms=4_000,
         )  # fmt: skip
 
@@ -200,7 +200,8 @@ def test_other_columns_and_rows_by_sql(spark: Any, orders: Orders) -> None:  # n
     wanted = replace(
         orders.extraction, value_format=None, schema_registry=None, decode="json", schema="a INT",
         on_undecodable="null", include=("headers", "timestamp_type"), where="a > 2 AND headers['h'] = X'32'",
-        select="offset, a * 10 AS tens, timestamp_type, map_keys(headers) AS names, a % 2 AS odd", partition_by="odd",
+        select="offset, a * 10 AS tens, timestamp_type, map_keys(headers) AS names, a % 2 AS odd",
+        partition_by=("odd",),
     )  # fmt: skip
     faults: dict[str, dict[str, Any]] = {
         "--where: .*`b`": {"where": "b > 2"}, "--select: ": {"select": "a,"}, "odd": {"select": "a"},

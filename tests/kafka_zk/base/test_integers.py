@@ -17,6 +17,7 @@ from kafka_zk.broker.handlers.configs import config_resources
 from kafka_zk.cli import consume, topics
 from kafka_zk.cli.groups import group_reset, offsets_file
 from kafka_zk.cli.main import run
+from kafka_zk.cli.terminal.durations import parse_time_ms
 from kafka_zk.clients.connection.config import ClientConfig, parse_bootstrap_servers
 from kafka_zk.clients.connection.errors import ConfigError
 from kafka_zk.protocol.errors import ApiError
@@ -83,7 +84,7 @@ ENTRY_POINTS: dict[str, tuple[Callable[[str], object], type[Exception]]] = {
     "bootstrap.servers": (lambda text: parse_bootstrap_servers(f"h:{text}"), ConfigError),
     "a client's number": (lambda text: ClientConfig.from_properties({"request.timeout.ms": text}), ConfigError),
     "consume --offset": (lambda text: consume._start(text, False, None), click.UsageError),
-    "consume --from-timestamp": (consume.parse_time_ms, click.UsageError),
+    "consume --from-timestamp": (parse_time_ms, click.UsageError),
     "groups reset --topic": (
         lambda text: group_reset.parse_topics([f"t:{text}"], {"t": [0, 3, 10]}), click.ClickException
     ),

@@ -1,5 +1,7 @@
 """Long work in slices."""
 
+from collections.abc import Iterator
+
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
@@ -12,7 +14,7 @@ def test_others_get_their_turn_after_each_slice() -> None:
     clock = Clock()
     events: list[str] = []
 
-    def work():  # type: ignore[no-untyped-def]
+    def work() -> Iterator[int]:
         for number in range(5):
             clock.rightNow += SLICE_S * 0.6
             clock.callLater(0, events.append, f"other {number}")
@@ -37,7 +39,7 @@ def test_short_work_is_done_at_once() -> None:
 def test_a_failure_ends_the_work() -> None:
     """Whoever waits hears of it."""
 
-    def work():  # type: ignore[no-untyped-def]
+    def work() -> Iterator[int]:
         yield 1
         raise OSError("full")
 

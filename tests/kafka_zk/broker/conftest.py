@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
@@ -49,8 +49,11 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader, response_bo
 from kafka_zk.registry.client.errors import NoAuth, RegistryError
 from kafka_zk.registry.offsets import StoredOffset
 from kafka_zk.registry.znodes.topics import TopicAssignment
+from kafka_zk.sim.scheduler import VirtualClock
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
+
+R = TypeVar("R")
 
 CONTEXT = RequestContext("PLAINTEXT", "PLAINTEXT", "User:ANONYMOUS", "127.0.0.1", 1, "test")
 
@@ -189,12 +192,23 @@ class FakeMarkers:
         return {each.producer_id: {tp: self.codes.get(tp, ErrorCode.NONE) for tp in each.tps} for each in markers}
 
 
+class HandClock(Clock):
+    """Timers that a test moves, and the machine's time of day (whose cost request_cost.py measures)."""
+
+    wall_ms = staticmethod(wall_ms)
+    wall_ns = staticmethod(time.time_ns)
+
+    def callLater(self, delay: float, *arguments: Any, **keywords: Any) -> Any:
+        assert delay >= 0, "a reactor refuses it"
+        return super().callLater(delay, *arguments, **keywords)
+
+
 @dataclass
 class Harness:
     """``ask`` sends a request as a client would and returns the decoded answer."""
 
     services: Services
-    clock: Clock
+    clock: HandClock | VirtualClock
     configs: FakeConfigs
     topics: FakeTopics
     markers: FakeMarkers
@@ -281,17 +295,6 @@ def _decoded(parts: list[Any] | None, api_key: ApiKey, version: int) -> Any:
     return codec.decode_response(api_key, version, frame[response_body_position(frame, api_key, version) :])
 
 
-class HandClock(Clock):
-    """Timers that a test moves, and the machine's time of day (whose cost request_cost.py measures)."""
-
-    wall_ms = staticmethod(wall_ms)
-    wall_ns = staticmethod(time.time_ns)
-
-    def callLater(self, delay: float, *arguments: Any, **keywords: Any) -> Any:
-        assert delay >= 0, "a reactor refuses it"
-        return super().callLater(delay, *arguments, **keywords)
-
-
 def build_harness(folder: Path, events: EventSource = SILENT, **properties: str) -> Harness:
     """Services whose logs lie in ``folder``; ``properties`` are configuration keys of the broker, ``_`` for ``.``."""
     keys = {key.replace("_", "."): value for key, value in properties.items()}
@@ -299,6 +302,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
         {"zookeeper.connect": "none:1", "broker.id": "0", "log.dirs": str(folder), **keys}
     )
     clock = HandClock()
+    replicas: ReplicaManager
     logs = LogManager(
         config.log_directories, config.topic_defaults, broker_id=0, cluster_id="cluster",
         clock_ms=lambda: 1_700_000_000_000,
@@ -307,7 +311,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
     logs.start({})
     purgatory = Purgatory(clock)
 
-    def run_now(work: Callable[[], None]) -> "Deferred[None]":
+    def run_now(work: Callable[[], R]) -> "Deferred[R]":
         return succeed(work())
 
     metadata = MetadataCache()
@@ -350,7 +354,7 @@ def harness(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
     made: list[Harness] = []
 
     def build(**properties: str) -> Harness:
-        made.append(build_harness(tmp_path, **properties))
+        made.append(build_harness(tmp_path, SILENT, **properties))
         return made[-1]
 
     yield build

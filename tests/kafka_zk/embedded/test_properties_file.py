@@ -13,7 +13,7 @@ from kafka_zk.embedded.errors import UnusableDataDir
 from kafka_zk.embedded.properties_file import escape, properties_text
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)))
+TEXTS = st.text(st.characters(codec="utf-8"))
 
 
 @given(st.dictionaries(st.sampled_from(["dataDir", "log.dirs", "a.b"]), TEXTS))

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from twisted.logger import globalLogPublisher
+from twisted.logger import ILogObserver, globalLogPublisher
 
 from tests.kafka_zk.network.harness import CountedSlice, LocalReactor
 from tests.kafka_zk.network.server import Server
@@ -62,6 +62,6 @@ def warnings() -> Iterator[list[str]]:
         if event["log_level"].name in ("warn", "error", "critical"):
             seen.append((event.get("log_format") or "").format(**event))
 
-    globalLogPublisher.addObserver(observe)
+    globalLogPublisher.addObserver(cast(ILogObserver, observe))
     yield seen
-    globalLogPublisher.removeObserver(observe)
+    globalLogPublisher.removeObserver(cast(ILogObserver, observe))

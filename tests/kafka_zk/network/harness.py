@@ -18,6 +18,11 @@ DEADLINE_S = 60.0
 class LocalReactor(EPollReactor):
     """Not installed, never running: a test turns it."""
 
+    doIteration: Callable[[float | None], None]
+
+    def __init__(self) -> None:
+        EPollReactor.__init__(self)
+
     def until(self, condition: Callable[[], Any], deadline_s: float = DEADLINE_S) -> Any:
         """Turn until ``condition()`` is true and return what it gave; fails after ``deadline_s``."""
         end = time.monotonic() + deadline_s
@@ -46,7 +51,7 @@ class LocalReactor(EPollReactor):
         return value
 
     def close(self) -> None:
-        for selectable in self.removeAll():
+        for selectable in EPollReactor.removeAll(self):
             lose: Any = getattr(selectable, "connectionLost", None)
             if lose is not None:
                 from twisted.internet.error import ConnectionDone
@@ -67,6 +72,9 @@ class CountedSlice:
         self.references = 0
         self.retained = 0
         self._descriptor = os.open(path, os.O_RDONLY)
+
+    def __len__(self) -> int:
+        return self.size_bytes
 
     def fileno(self) -> int:
         assert self.references > 0, "used without a reference"

@@ -12,9 +12,9 @@ import struct
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from twisted.logger import globalLogPublisher
+from twisted.logger import ILogObserver, globalLogPublisher
 
 from kafka_zk.broker.process.server import GC_THRESHOLDS
 from kafka_zk.network.memory_pool import MemoryPool
@@ -38,7 +38,7 @@ class Attack:
     def __init__(self) -> None:
         self.reactor = LocalReactor()
         self.log: list[str] = []
-        globalLogPublisher.addObserver(self._observe)
+        globalLogPublisher.addObserver(cast(ILogObserver, self._observe))
         self.pool = MemoryPool()
         self.server = Server(self.reactor, memory=self.pool)
         self.server.handler = lambda header, body: [struct.pack(">i", header.correlation_id)]

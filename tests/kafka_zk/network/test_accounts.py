@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Protocol
 from twisted.internet.task import Clock
 
 from kafka_zk.base.turns import ClientWait
@@ -114,7 +115,7 @@ class World:
         wire = Wire(self.clock, self.random)
         settings = ConnectionSettings(self.clock, "PLAINTEXT", self._handle, memory=self.pool)
         wire.connection = BrokerConnection(settings, 1, lambda connection: self.wires.remove(wire))
-        wire.connection.makeConnection(wire)  # type: ignore[arg-type]
+        Protocol.makeConnection(wire.connection, wire)
         self.wires.append(wire)
         self._rests[wire] = b""
         self._accounts.append(wire.connection._memory)

@@ -33,6 +33,12 @@ class Transport(StringTransport):
 
     aborting = False
 
+    def __init__(self) -> None:
+        StringTransport.__init__(self)
+
+    def value(self) -> bytes:
+        return bytes(StringTransport.value(self))
+
 
 def connected(site: BoundedSite) -> tuple[Any, Transport]:
     connection = site.buildProtocol(None)

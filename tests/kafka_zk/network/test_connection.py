@@ -3,6 +3,7 @@
 import socket
 import struct
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 from twisted.internet.defer import Deferred
@@ -16,6 +17,8 @@ from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from tests.kafka_zk.network.harness import CountedSlice, LocalReactor, is_closed, receive_all
 from tests.kafka_zk.network.server import Server, answer, frame, request
+
+R = TypeVar("R")
 
 
 def test_answers_that_fill_the_queue_and_leave_at_once_do_not_end_the_conversation(
@@ -159,7 +162,12 @@ def test_a_connection_lost_while_its_request_waits_drops_the_answer(
     reactor: LocalReactor, make_server: Callable[..., Server], warnings: list[str]
 ) -> None:
     sent: list[Response] = []
-    server = make_server(on_response=lambda context, header, parts: sent.append(parts) or 0)
+
+    def on_response(context: RequestContext, header: RequestHeader, parts: Response) -> int:
+        sent.append(parts)
+        return 0
+
+    server = make_server(on_response=on_response)
     waiting: Deferred[Response] = Deferred()
     server.handler = lambda header, body: waiting
     peer = server.connect()
@@ -226,9 +234,14 @@ def test_throttling_and_the_end_of_a_turn_do_not_shorten_each_other(
         answers if late and header.correlation_id == throttled else [struct.pack(">i", header.correlation_id)]
     )
     count = 3 * REQUESTS_PER_TURN
+
+    def handled() -> int:
+        clock.advance(0)
+        return len(server.handled)
+
     peer = server.connect()
     peer.sendall(b"".join(request(number) for number in range(count)))
-    reactor.until(lambda: clock.advance(0) or len(server.handled) == throttled + 1)
+    reactor.until(lambda: handled() == throttled + 1)
     if late:
         answers.callback([struct.pack(">i", throttled)])
     for _ in range(49):
@@ -237,7 +250,7 @@ def test_throttling_and_the_end_of_a_turn_do_not_shorten_each_other(
         assert len(server.handled) == throttled + 1
     clock.advance(0.101)
     assert len(server.handled) > throttled + 1
-    reactor.until(lambda: clock.advance(0) or len(server.handled) == count)
+    reactor.until(lambda: handled() == count)
     assert [number for number, _ in server.handled] == list(range(count))
 
 
@@ -293,9 +306,9 @@ def test_cold_slices_are_read_by_a_thread_before_they_are_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("kafka_zk.network.read_ahead.is_in_page_cache", lambda file_slice: False)
-    pool: list[tuple[Callable[[], None], Deferred[None]]] = []
+    pool: list[tuple[Callable[[], object], Deferred[Any]]] = []
 
-    def run_in_thread(function: Callable[[], None]) -> "Deferred[None]":
+    def run_in_thread(function: Callable[[], R]) -> "Deferred[R]":
         pool.append((function, Deferred()))
         return pool[-1][1]
 
@@ -315,7 +328,7 @@ def test_cold_slices_are_read_by_a_thread_before_they_are_sent(
 
 
 def test_warm_slices_are_sent_at_once(make_slice: Callable[..., CountedSlice]) -> None:
-    def run_in_thread(function: Callable[[], None]) -> "Deferred[None]":
+    def run_in_thread(function: Callable[[], R]) -> "Deferred[R]":
         raise AssertionError("what is in memory needs no thread")
 
     assert ReadAhead(run_in_thread)([b"head", make_slice(100, in_active_segment=True)]) is None

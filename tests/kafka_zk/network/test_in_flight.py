@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Protocol
 from twisted.internet.task import Clock
 
 from kafka_zk.base.turns import ClientWait
@@ -106,7 +107,7 @@ class World:
             self.clock, "PLAINTEXT", self._dispatch, memory=self.pool, on_response=self._answered
         )
         self.connection = BrokerConnection(settings, 1, lambda connection: None)
-        self.connection.makeConnection(self.wire)  # type: ignore[arg-type]
+        Protocol.makeConnection(self.connection, self.wire)
 
     def _answered(self, context: RequestContext, header: RequestHeader, response: Response) -> int:
         return self.mute_ms.get(header.correlation_id, 0)

@@ -4,9 +4,11 @@ import socket
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from typing import cast
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 
 from kafka_zk.network import listener as listener_module
@@ -25,7 +27,7 @@ DRIP_S = 0.01
 def drip(reactor: LocalReactor, peer: socket.socket) -> LoopingCall:
     """Send a byte of a request every DRIP_S, until the call is stopped or the connection closed."""
     dripping = LoopingCall(peer.send, bytes(1))
-    dripping.clock = reactor
+    dripping.clock = cast(IReactorTime, reactor)
     dripping.start(DRIP_S).addErrback(lambda failure: failure.trap(OSError))
     return dripping
 
@@ -94,7 +96,7 @@ def test_stop_sends_what_is_queued(reactor: LocalReactor, server: Server) -> Non
     peer = server.connect()
     peer.sendall(request(1))
     reactor.until(lambda: server.handled)
-    stopping = []
+    stopping: list[object] = []
     from twisted.internet.defer import ensureDeferred
 
     ensureDeferred(server.listener.stop()).addCallback(stopping.append)

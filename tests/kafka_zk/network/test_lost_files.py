@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 from twisted.internet.defer import Deferred
@@ -9,6 +10,8 @@ from twisted.internet.defer import Deferred
 from kafka_zk.network.read_ahead import ReadAhead
 from tests.kafka_zk.network.harness import CountedSlice, LocalReactor, is_closed
 from tests.kafka_zk.network.server import Server, request
+
+R = TypeVar("R")
 
 MakeSlice = Callable[..., CountedSlice]
 
@@ -42,8 +45,12 @@ def test_reading_ahead_gives_the_others_back(
     reactor: LocalReactor, make_server: Callable[..., Server], make_slice: MakeSlice, warnings: list[str], first: bool
 ) -> None:
     """``first``: already asking for the cold slice's descriptor fails."""
-    read = [Deferred[None]()]
-    server = make_server(read_ahead=ReadAhead(lambda work: read[0]) if first else lambda parts: read[0])
+    read: list[Deferred[Any]] = [Deferred()]
+
+    def run_in_thread(work: Callable[[], R]) -> Deferred[R]:
+        return read[0]
+
+    server = make_server(read_ahead=ReadAhead(run_in_thread) if first else lambda parts: read[0])
     server.handler = lambda header, body: [struct.pack(">i", header.correlation_id), make_slice(100), LostSlice()]
     peer = server.connect()
     peer.sendall(request(1))

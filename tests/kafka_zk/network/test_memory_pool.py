@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from kafka_zk.base.client_gone import ClientGone
 from kafka_zk.network.memory_pool import FREE_BYTES, SMALL_BYTES, MemoryAccount, MemoryPool
@@ -185,8 +186,12 @@ def test_a_handler_waits_for_memory_and_stops_when_its_client_is_gone() -> None:
     holder = full(pool)
     Asker(pool).wait(1)
     patient, impatient = pool.account().reserve(1 * MB), pool.account().reserve(1 * MB)
-    told: list[BaseException] = []
-    impatient.addErrback(lambda failure: told.append(failure.value))
+    told: list[BaseException | None] = []
+
+    def note(failure: Failure) -> None:
+        told.append(failure.value)
+
+    impatient.addErrback(note)
     impatient.abandon()  # type: ignore[attr-defined]
     assert isinstance(told[0], ClientGone)
     assert not patient.called

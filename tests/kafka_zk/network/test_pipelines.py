@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
+from twisted.internet.protocol import Protocol
 from twisted.internet.task import Clock
 
 from kafka_zk.base.turns import pause
@@ -58,7 +59,7 @@ class Broker:
         self._purgatory = Purgatory(self.clock)
         settings = ConnectionSettings(self.clock, "PLAINTEXT", self._answer, memory=self.pool)
         self.connection = BrokerConnection(settings, 1, lambda connection: None)
-        self.connection.makeConnection(self.wire)  # type: ignore[arg-type]
+        Protocol.makeConnection(self.connection, self.wire)
 
     async def _answer(self, context: RequestContext, header: RequestHeader, body: memoryview) -> Any:
         asked = self._asked[header.correlation_id]

@@ -2,24 +2,21 @@
 
 import socket
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import pytest
+from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.protocol import Factory, Protocol
-from twisted.logger import globalLogPublisher
+from twisted.logger import ILogObserver, globalLogPublisher
 
 from kafka_zk.base.clock import monotonic_s
 from kafka_zk.network.reactor import BrokerReactor
 from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
 
 
-class _TestedReactor(LocalReactor):
-    doPoll = BrokerReactor.doPoll
-    doIteration = BrokerReactor.doPoll
-    timeout = BrokerReactor.timeout
-    at_end_of_turn = BrokerReactor.at_end_of_turn
-    _end_turn = BrokerReactor._end_turn
-    _due = ()
+class _TestedReactor(BrokerReactor, LocalReactor):
+    """Ours, turned by a test."""
 
 
 @pytest.fixture
@@ -33,6 +30,7 @@ class _Upper(Protocol):
     """Answers in capitals; fails at "fail"."""
 
     lost: Any = None
+    transport: Any
 
     def dataReceived(self, data: bytes) -> None:
         if data == b"fail":
@@ -54,11 +52,11 @@ def _connected(reactor: _TestedReactor, count: int) -> tuple[list[socket.socket]
             made.append(_Upper())
             return made[-1]
 
-    port: Any = reactor.listenTCP(0, Remembering(), interface="127.0.0.1")
+    port: Any = EPollReactor.listenTCP(reactor, 0, Remembering(), interface="127.0.0.1")
     peers = []
     for number in range(count):
         peers.append(socket.create_connection(("127.0.0.1", port.getHost().port)))
-        reactor.until(lambda number=number: len(made) == number + 1)
+        reactor.until(partial(lambda count: len(made) == count, number + 1))
     return peers, made
 
 
@@ -86,12 +84,12 @@ def test_more_than_a_socket_takes_is_written_as_it_empties(reactor: _TestedReact
 def test_an_exception_in_a_protocol_is_logged_and_ends_its_connection_only(reactor: _TestedReactor) -> None:
     (failing, other), (first, second) = _connected(reactor, 2)
     events: list[Any] = []
-    globalLogPublisher.addObserver(events.append)
+    globalLogPublisher.addObserver(cast(ILogObserver, events.append))
     try:
         failing.sendall(b"fail")
         reactor.until(lambda: first.lost is not None)
     finally:
-        globalLogPublisher.removeObserver(events.append)
+        globalLogPublisher.removeObserver(cast(ILogObserver, events.append))
     assert [str(event["log_failure"].value) for event in events if "log_failure" in event] == ["as the test asked"]
     assert is_closed(failing)
     other.sendall(b"still here")
@@ -121,13 +119,16 @@ def test_a_connection_that_another_one_closed_in_the_same_turn_gets_no_event(rea
         other = protocols[1] if me is protocols[0] else protocols[0]
         assert other.transport is not None
         if other.lost is None:
-            other.transport.connectionLost(ConnectionAbortedError("by the other"))  # type: ignore[attr-defined]
+            other.transport.connectionLost(ConnectionAbortedError("by the other"))
 
     seen: list[_Upper] = []
+
+    def received(me: _Upper, data: bytes) -> None:
+        seen.append(me)
+        close_the_other(me)
+
     for protocol in protocols:
-        protocol.dataReceived = (  # type: ignore[method-assign]
-            lambda data, protocol=protocol: (seen.append(protocol), close_the_other(protocol))
-        )
+        protocol.dataReceived = partial(received, protocol)  # type: ignore[method-assign]
     first_peer.sendall(b"1")
     second_peer.sendall(b"2")
     reactor.until(lambda: seen)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from twisted.internet.defer import CancelledError
+from twisted.internet.epollreactor import EPollReactor
 
 from kafka_zk.network.readable import when_readable
 from tests.kafka_zk.network.harness import LocalReactor
@@ -35,7 +36,7 @@ def test_it_fires_when_the_other_end_is_closed(reactor: LocalReactor) -> None:
         waiting = when_readable(reactor, ours.fileno())
         theirs.close()
         reactor.result_of(waiting)
-        assert not reactor.getReaders() or all(reader.fileno() != ours.fileno() for reader in reactor.getReaders())
+        assert all(reader.fileno() != ours.fileno() for reader in EPollReactor.getReaders(reactor))
 
 
 def test_it_can_be_given_up(reactor: LocalReactor) -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
 from twisted.internet.protocol import Factory, Protocol
 
-from kafka_zk.network import transport as transport_module
 from kafka_zk.network.transport import QUEUE_FULL_BYTES, FramePort
 from tests.kafka_zk.network.harness import CountedSlice, LocalReactor, is_closed, receive_all
 
@@ -40,9 +39,14 @@ class Pair:
     def __init__(self, reactor: LocalReactor, receive_buffer_bytes: int | None = None) -> None:
         self.reactor = reactor
         built: list[Recorder] = []
-        factory = Factory()
+        factory: Any = Factory()
         factory.noisy = False
-        factory.buildProtocol = lambda addr: built.append(Recorder()) or built[-1]  # type: ignore[assignment,func-returns-value]
+
+        def build(addr: object) -> Recorder:
+            built.append(Recorder())
+            return built[-1]
+
+        factory.buildProtocol = build
         self.port = FramePort(0, factory, 5, "127.0.0.1", reactor)
         self.port.startListening()
         self.port.start_accepting()
@@ -194,7 +198,7 @@ def test_an_unreadable_file_ends_the_connection(
     def broken_disk(*_arguments: object) -> int:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(transport_module.os, "sendfile", broken_disk)
+    monkeypatch.setattr(os, "sendfile", broken_disk)
     lost = make_slice(5_000)
     pair.transport.write_frame([b"head", lost])
     reactor.until(lambda: pair.protocol.reason)
@@ -219,7 +223,7 @@ def test_few_records_leave_in_one_call(
     reactor: LocalReactor, pair: Pair, make_slice: MakeSlice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not if the peer takes nothing: what waits for it stays in the file."""
-    monkeypatch.setattr(transport_module.os, "sendfile", None)
+    monkeypatch.setattr(os, "sendfile", None)
     few = make_slice(3_000)
     pair.transport.write_frame([b"head", few, b"tail"])
     assert receive_all(reactor, pair.peer, 4 + 3_008) == _expected(b"head", few.read(), b"tail")

@@ -4,6 +4,7 @@ import contextlib
 import random
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -61,7 +62,7 @@ def _one(field: Field, version: int, rnd: random.Random) -> Any:
 def _simple(type_name: str, rnd: random.Random) -> Any:
     if type_name in _RANGES:
         return rnd.randint(-(2 ** _RANGES[type_name]), 2 ** _RANGES[type_name] - 1)
-    return {
+    values: dict[str, Callable[[], Any]] = {
         "uint16": lambda: rnd.randint(0, 65535),
         "float64": rnd.random,
         "bool": lambda: rnd.random() < 0.5,
@@ -69,7 +70,8 @@ def _simple(type_name: str, rnd: random.Random) -> Any:
         "bytes": lambda: rnd.randbytes(rnd.choice((0, 1, 9, 300))),
         "records": lambda: rnd.randbytes(rnd.choice((0, 1, 9, 300))),
         "uuid": lambda: uuid.UUID(int=rnd.getrandbits(128)),
-    }[type_name]()
+    }
+    return values[type_name]()
 
 
 def _message(table: Table, version: int, rnd: random.Random) -> Any:

@@ -106,6 +106,9 @@ class _Scarce:
     def give_back(self, size_bytes: int) -> None:
         self.taken_bytes -= size_bytes
 
+    def release(self) -> None:
+        raise AssertionError("a decoder answers no request")
+
     async def reserve(self, size_bytes: int) -> None:
         raise AssertionError("a decoder does not wait")
 

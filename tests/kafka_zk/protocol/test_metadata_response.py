@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ ROWS = [
 """Some with so many replicas that their count takes two bytes."""
 
 
-def topic(name: str, rows: Sequence[PartitionRow]):  # type: ignore[no-untyped-def]
+def topic(name: str, rows: Sequence[PartitionRow]) -> Any:
     partitions = [
         Partition(**{name: list(value) if isinstance(value, Sequence) else value for name, value in fields.items()})
         for fields in (row._asdict() for row in rows)
@@ -29,7 +30,7 @@ def topic(name: str, rows: Sequence[PartitionRow]):  # type: ignore[no-untyped-d
     return Topic(error_code=0, name=name, topic_id=uuid.UUID(int=len(name)), is_internal=False, partitions=partitions)
 
 
-def response(topics):  # type: ignore[no-untyped-def]
+def response(topics: list[Any]) -> Any:
     broker = Response.MetadataResponseBroker(node_id=1, host="localhost", port=9092, rack="r")
     return Response(throttle_time_ms=3, brokers=[broker], cluster_id="cluster", controller_id=1, topics=topics)
 

@@ -63,28 +63,29 @@ def by_table(version: int, body: bytes) -> OffsetCommitRequest:
     def of_version(value: Any, absent: Any, first: int, last: int = 9) -> Any:
         return value if first <= version <= last else absent
 
+    topics: Any = [
+        (
+            topic.name,
+            [
+                (
+                    row.partition_index,
+                    row.committed_offset,
+                    of_version(row.committed_leader_epoch, -1, 6),
+                    row.committed_metadata or "",
+                    of_version(row.commit_timestamp, -1, 1, 1),
+                )
+                for row in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]  # rows, as by_hand
     return OffsetCommitRequest(
         request.group_id,
         of_version(request.generation_id_or_member_epoch, -1, 1),
         of_version(request.member_id, "", 1),
         of_version(request.group_instance_id, None, 7),
         of_version(request.retention_time_ms, -1, 2, 4),
-        [
-            (
-                topic.name,
-                [
-                    (
-                        row.partition_index,
-                        row.committed_offset,
-                        of_version(row.committed_leader_epoch, -1, 6),
-                        row.committed_metadata or "",
-                        of_version(row.commit_timestamp, -1, 1, 1),
-                    )
-                    for row in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
+        topics,
     )
 
 

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsumer
 from tests.bench.rebalance.members.protocol import RecordFile, serve
@@ -17,7 +18,7 @@ _POLL_MS = 100
 
 
 class _Member(threading.Thread):
-    def __init__(self, topic: str, folder: Path, name: str, config: dict[str, str]) -> None:
+    def __init__(self, topic: str, folder: Path, name: str, config: dict[str, Any]) -> None:
         super().__init__(daemon=True)
         self._consumer = BlockingZookeeperConsumer([topic], **(config | {"consumer_id": name}))
         self._consumer.start()

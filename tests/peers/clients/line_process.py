@@ -7,9 +7,9 @@ import threading
 from collections.abc import Sequence
 from typing import IO
 
+from kafka_zk.embedded.process import tied
 from tests.peers import java
 from tests.peers.clients.base import TIMEOUT_S, ClientFailed
-from tests.peers.processes import tied
 
 _FLAGS = ["-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 

@@ -263,9 +263,15 @@ CLIENTS = {"confluent-kafka": confluent, "kafka-python": kafka_python, "aiokafka
 def main(client: str, *arguments: str) -> None:
     """Be a member until the input ends."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    options = Options(*arguments[:-1], session_timeout_ms=int(arguments[-1]))
+    *texts, timeout_ms = arguments
+    options = Options._make([*texts, int(timeout_ms)])
     journal, leaving = Journal(options.log), threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), leaving.set()), daemon=True).start()
+
+    def wait_for_the_end() -> None:
+        sys.stdin.read()
+        leaving.set()
+
+    threading.Thread(target=wait_for_the_end, daemon=True).start()
     CLIENTS[client](options, journal, leaving)
     journal.write("left")
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 
 from tests.peers import apache_kafka, java
 from tests.peers.clusters.mixed_cluster import small_kafka
@@ -176,7 +176,7 @@ def _values(consumer: Consumer, count: int) -> list[bytes]:
     return found
 
 
-def configs(bootstrap: str, kind: ConfigResource.Type, name: str) -> dict[str, str]:
+def configs(bootstrap: str, kind: ResourceType, name: str) -> dict[str, str]:
     """What is set for a topic or a broker itself, not by default."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     (described,) = admin.describe_configs([ConfigResource(kind, name)]).values()

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.coordinator.replies import Reply
 from kafka_zk.broker.group.group import Group
 from kafka_zk.broker.group.offset_manager import Codes, Committer, OffsetManager
+from kafka_zk.broker.group.records import OffsetAndMetadata
 from kafka_zk.broker.handlers.groups import offset_fetch
 from kafka_zk.cli.main import main
 from kafka_zk.protocol.errors import ErrorCode
@@ -32,8 +35,8 @@ def _take_every_commit() -> None:
 def _give_all_members_one_share() -> None:
     answer = Group._answer_sync
 
-    def answer_sync(group: Group, reply: Any, assignment: bytes) -> None:
-        answer(group, reply, max(member.assignment for member in group.members))
+    def answer_sync(self: Group, reply: Reply, assignment: bytes) -> None:
+        answer(self, reply, max(member.assignment for member in self.members))
 
     Group._answer_sync = answer_sync  # type: ignore[method-assign]
 
@@ -49,8 +52,10 @@ def _skip_records() -> None:
 
 
 def _store_no_commit() -> None:
-    async def commit(manager: OffsetManager, group_id: str, committer: Committer, offsets: Any) -> Codes:
-        return dict.fromkeys(offsets, manager._refusal(group_id, committer))
+    async def commit(
+        self: OffsetManager, group_id: str, committer: Committer, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> Codes:
+        return dict.fromkeys(offsets, self._refusal(group_id, committer))
 
     OffsetManager.commit = commit  # type: ignore[method-assign]
 

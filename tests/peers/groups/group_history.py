@@ -203,7 +203,7 @@ def _records(bootstrap: str) -> Iterator[tuple[int, bytes, bytes | None]]:
                 return
             offset, key, value = message.offset(), message.key(), message.value()
             assert offset is not None and isinstance(key, bytes)
-            yield offset, key, value if value is None else bytes(value)  # type: ignore[arg-type]
+            yield offset, key, value if value is None else bytes(value)
     finally:
         consumer.close()
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from kazoo.client import KazooClient
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.embedded.process import tied
 from tests.peers import foreign_programs, wire_probe
 from tests.peers.clients.python_members import CLIENTS as PYTHON_CLIENTS
 from tests.peers.groups.group_history import History, faults, read_offsets_topic

@@ -168,5 +168,5 @@ def test_each_record_outside_the_bounds_is_named(target: Target, used: str) -> N
     result = topic.produce(batch((NOW_MS, old_ms, NOW_MS, old_ms), codec=used))
     assert result.error_code == ErrorCode.INVALID_TIMESTAMP
     assert [each[0] for each in result.record_errors] == [1, 3]
-    assert str(old_ms) in result.record_errors[0][1]
+    assert str(old_ms) in (result.record_errors[0][1] or "")
     assert result.error_message == "One or more records have been rejected due to invalid timestamp"

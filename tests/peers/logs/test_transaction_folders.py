@@ -63,11 +63,12 @@ class Holding:
 
 def _served(target: Target) -> Served:
     port = target.ports[0]
-    position, committed, aborted = 0, [], set()
+    position, committed, aborted = 0, list[int](), set[tuple[int, int]]()
     while True:
         found = wire_probe.fetch_committed(port, _TOPIC, position)
         assert found.error_code == 0 and found.aborted_transactions is not None
         told = [AbortedTransaction(0, each.producer_id, each.first_offset, 0, 0) for each in found.aborted_transactions]
+        assert isinstance(found.records, bytes | bytearray | memoryview | None)
         records = bytes(found.records or b"")
         if not records:
             return Served(committed, aborted, found.last_stable_offset, wire_probe.open_transactions(port, _TOPIC))
@@ -196,7 +197,7 @@ def test_dump_log_segments_reads_indexes_and_snapshots_as_ours_does(holdings: li
     ours = []
     for path in paths:
         for row in dump_file(path):
-            keys = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
+            keys: tuple[str, ...] = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
             if path.suffix == ".snapshot":
                 keys = ("producerId", "producerEpoch", "coordinatorEpoch")
                 if row["lastOffset"] >= 0:

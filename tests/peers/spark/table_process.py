@@ -41,8 +41,9 @@ _MEET_S = 120
 def observe(spark: Any, format: str, target: str) -> dict[str, Any]:
     """Counts of the table's rows after each thing that is done to it."""
     tables = DeltaTables(spark) if format == DELTA else IcebergTables(spark)
-    asked = {"zookeeper": "z", "group": "g", "topics": ("t",), "target": target, "format": format}
-    extraction = Extraction(**asked, partition_by=PARTITION_BY[format])
+    extraction = Extraction(
+        zookeeper="z", group="g", topics=("t",), target=target, format=format, partition_by=PARTITION_BY[format]
+    )
     frame = spark.sql("SELECT 'v' AS value, TIMESTAMP '2026-11-23 23:30:00' AS timestamp FROM range(10)")
     told: dict[str, Any] = {}
 

@@ -40,10 +40,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("made_seed", range(first, first + max(1, rounds // 10)))
 
 
+async def created(client: KazooBlockingClient, path: str) -> str:
+    return await client.create(path, b"")
+
+
 def _create(zookeeper: str, chroot: str, topics: list[MadeTopic]) -> None:
     """Before the broker starts, so that what is planted is the partition's log from the beginning."""
     with KazooBlockingClient(zookeeper) as client:
-        client.create(f"/{chroot}", b"").get()
+        run_blocking(created(client, f"/{chroot}"))
     with KazooBlockingClient(f"{zookeeper}/{chroot}") as client:
         registry = TopicRegistry(client)
         for topic in topics:

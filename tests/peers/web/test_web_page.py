@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -61,13 +62,13 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(
     """Both browsers see it; the moment before shows the old leader; an event says why it came, and what it changed."""
     first, second = pages = [open_page(), open_page()]
     for page in pages:
-        until(lambda page=page: "broker 2 leads" in page.roles(), "the leader")
+        until(partial(lambda page: "broker 2 leads" in page.roles(), page), "the leader")
     before_ms = first.now_ms()
     first.press("[data-broker='2']")
     first.press("[data-break=kill]")
     until(lambda: "Expect: Its session is closed at once" in first.text("#break .toast"), "what to expect")
     for page in pages:
-        until(lambda page=page: {"broker 2 behind", "broker 0 leads"} <= set(page.roles()), "the new leader")
+        until(partial(lambda page: {"broker 2 behind", "broker 0 leads"} <= set(page.roles()), page), "the new leader")
         assert "no session" in page.text("#view svg")
     until(lambda: "moved to other leaders" in first.text("#break .came"), "what came of it, beside the buttons")
     until(lambda: "moved to other leaders" in second.text("#happened"), "the failover as one line")
@@ -254,7 +255,7 @@ def test_everybody_can_use_it(open_page: Callable[[], Page]) -> None:
         page.screen(1280, 760, scheme)
         for view in ("#view-help", "#view-tree", "#view-cluster"):
             page.press(view)
-            until(lambda view=view: page.count(f"{view}[aria-pressed=true]"), view)
+            until(partial(page.count, f"{view}[aria-pressed=true]"), view)
             found += [f"{scheme} {view} {each}" for each in page.violations()]
         page.show_all_time()
         until(lambda: page.count("#timeline [data-seq]"), "events")
@@ -303,13 +304,13 @@ def test_a_scenario_is_learnt_step_by_step() -> None:
         while asked < 3:
             lesson.press("#lesson-next")
             step += 1
-            until(lambda number=step: f"Step {number} of" in lesson.text("#lesson"), f"step {step}")
+            until(partial(lambda number: f"Step {number} of" in lesson.text("#lesson"), step), f"step {step}")
             if lesson.count("[data-choice]"):
                 before = lesson.text("#moment")
                 asked += 1
                 lesson.press("[data-choice=nobody]")
                 until(lambda: lesson.text("#lesson [role=status]"), "whether that is right")
-                until(lambda shown=before: lesson.text("#moment") != shown, "the moment after")
+                until(partial(lambda shown: lesson.text("#moment") != shown, before), "the moment after")
         assert "of 3 right" in lesson.text("#lesson")
         lesson.press("#lesson-back")
         until(lambda: f"Step {step - 1} of" in lesson.text("#lesson"), "the step before")
@@ -332,7 +333,7 @@ def test_the_first_chapter_of_the_lesson_from_start_to_end() -> None:
             until(lambda: lesson.count("#lesson-next:not([disabled])"), "the next step")
             lesson.press("#lesson-next")
             number = len(said) + 1
-            until(lambda number=number: f"Step {number} of" in lesson.text("#lesson"), f"step {number}")
+            until(partial(lambda number: f"Step {number} of" in lesson.text("#lesson"), number), f"step {number}")
             said.append(lesson.text("#lesson .step"))
             if lesson.count("[data-choice]"):
                 assert _beyond(lesson) == 0, "the timeline gives nothing away"

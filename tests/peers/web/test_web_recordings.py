@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.event_codec import encode
-from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Transaction
+from kafka_zk.recorder.zookeeper_files.transaction_log import Created, DataSet, Operation, Transaction
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import WatchFired
 from tests.kafka_zk.recorder.web.large_cluster import VICTIM, large_cluster
@@ -59,7 +60,7 @@ def test_a_large_cluster_is_shown_as_counts_and_unfolds(large: Page) -> None:
     large.press("[data-key='topic topic-00']")
     large.press("#view-tree")
     for path in ("/brokers", "/brokers/topics", "/brokers/topics/topic-07", "/brokers/topics/topic-07/partitions"):
-        until(lambda path=path: large.count(f"[data-key='enter {path}']"), path)
+        until(partial(large.count, f"[data-key='enter {path}']"), path)
         large.press(f"[data-key='enter {path}']")
     until(lambda: large.count("#view tr[data-path]") == PARTITIONS, "the partitions of one topic")
     large.press("[data-key='enter /brokers/topics']")
@@ -77,7 +78,7 @@ def test_it_fits_small_and_large_screens(large: Page, width: int, height: int, s
     large.screen(width, height, scheme)
     for view in ("cluster", "tree", "help"):
         large.press(f"#view-{view}")
-        until(lambda view=view: large.count(f"#view-{view}[aria-pressed=true]"), view)
+        until(partial(large.count, f"#view-{view}[aria-pressed=true]"), view)
         assert large.driver.execute_script(_BEYOND) == [], "what is beyond the window"
     large.press("#view-cluster")
     large.show_time("10")
@@ -106,7 +107,7 @@ def hostile(tmp_path: Path) -> Iterator[Page]:
     """Whatever can be named is named by an attacker; one znode is as large as ZooKeeper allows."""
     recording = Recording(tmp_path / "hostile.sqlite")
     for number, name in enumerate(MARKUP):
-        operations = [
+        operations: list[Operation] = [
             Created(f"/brokers/topics/{name}", TOPIC, ephemeral=False),
             Created(f"/brokers/topics/{name}/partitions/0/state", STATE, ephemeral=False),
             Created(f"/consumers/{name}/ids/{name}", name.encode(), ephemeral=True),

@@ -7,6 +7,7 @@ import subprocess
 from base64 import b64decode
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +19,7 @@ from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.embedded.jars import find_zookeeper_jars
+from kafka_zk.embedded.process import tied
 from kafka_zk.recorder.recording.entries import CHANGES, Entry
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.trace_file import TraceFollower
@@ -25,7 +27,6 @@ from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 from kafka_zk.registry.client.client import EventType
 from kafka_zk.registry.client.events import WatchFired
 from tests.peers.java import SOURCES
-from tests.peers.processes import tied
 from tests.peers.web.web_browser import TIMEOUT_S, UpCluster, cluster_with_page, until
 
 pytestmark = pytest.mark.peers
@@ -75,7 +76,7 @@ def live_through(random: Random, page: Asked, admin: BlockingAdmin) -> None:
             states[broker] = "running" if action in ("restart", "resume") else action
         elif kind == "expire" and states[broker] == "running":
             page.act(action="expire", broker=str(broker))
-            until(lambda broker=broker: broker in _registered(page), "its new session")
+            until(partial(lambda broker: broker in _registered(page), broker), "its new session")
         elif kind == "join":
             group = random.choice(("g", "h"))
             wanted = {"action": "join", "group": group, "topic": random.choice(topics), "type": "zookeeper"}

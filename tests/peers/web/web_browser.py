@@ -151,8 +151,8 @@ class Page:
         ]  # fmt: skip
 
     def errors(self) -> list[Any]:
-        log: list[Any] = self.driver.get_log("browser")
-        return [entry for entry in log if entry["level"] == "SEVERE"]
+        driver: Any = self.driver  # its logs are not typed
+        return [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
 
     def close(self) -> None:
         self.driver.quit()

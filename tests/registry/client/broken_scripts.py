@@ -19,8 +19,8 @@ from kafka_zk.registry.client.errors import ConnectionLoss, ConnectionTimeout, R
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.sim.machine.scheduler import Scheduler
 from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
-from tests.registry.possible_trees import PossibleTrees, failure, plain
-from tests.registry.zookeeper_scripts import operation
+from tests.registry.client.possible_trees import PossibleTrees, failure, plain
+from tests.registry.client.zookeeper_scripts import operation
 from tests.sim import played
 from tests.soak.zookeeper_ensemble import ZooKeeperEnsemble
 

@@ -102,7 +102,8 @@ def test_a_claim_whose_connection_breaks_waits_and_finds_out(
 ) -> None:
     """As any coroutine of the registries that has to wait for the connection in its midst."""
     proxy = make_proxy("127.0.0.1", zookeeper.server.port)
-    with _Unlucky(proxy.address + zookeeper.path, 4000) as client:
+    client = _Unlucky(proxy.address + zookeeper.path, 4000)
+    with client:
         client.proxy = proxy
         claimed = run_blocking(OwnerRegistry(client, "g").claim([Claim(TopicPartition("t", 0), "g_a-0")]))
         assert isinstance(claimed[TopicPartition("t", 0)], Claimed)

@@ -28,6 +28,7 @@ from kafka_zk.registry.paths import ensure_persistent_paths
 from kafka_zk.registry.unclean_starts import read_unclean_starts
 from kafka_zk.registry.znodes.unclean_start import UNCLEAN_STARTS
 from kafka_zk.testing.zookeeper import Chroot
+from tests.registry.client.test_pipeline import data_of
 from tests.registry.twisted_lab import SESSION_TIMEOUT_MS, Lab, deferred_in_thread, opened
 from tests.registry.world import broker_info
 
@@ -48,7 +49,7 @@ def test_many_znodes_are_read_by_one_request(lab: Lab) -> None:
         await results(client.create(path, data, ephemeral=path == "/e") for path, data in contents.items())
         found = await client.get_all(["/absent", *contents, "/p/absent"])
         assert found == [None, *await results(client.get(path) for path in contents), None]
-        assert [entry and entry[0] for entry in found] == [None, b"1", b"", None, b"2", None]
+        assert [data_of(entry) for entry in found] == [None, b"1", b"", None, b"2", None]
         assert await client.get_all([]) == []
         paths = [*contents, "/absent"] * 250
         assert await read_all(client, paths) == [*found[1:5], None] * 250

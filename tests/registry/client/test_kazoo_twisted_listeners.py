@@ -1,11 +1,11 @@
 """A session listener that raises: the others hear of the state all the same, and it is logged once."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from twisted.internet.task import Clock
-from twisted.logger import globalLogPublisher
+from twisted.logger import ILogObserver, globalLogPublisher
 
 from kafka_zk.registry.client.client import SessionState
 from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
@@ -25,9 +25,9 @@ def logged() -> Iterator[list[Any]]:
         if "log_failure" in event:
             failures.append(event["log_failure"].type)
 
-    globalLogPublisher.addObserver(observe)
+    globalLogPublisher.addObserver(cast(ILogObserver, observe))
     yield failures
-    globalLogPublisher.removeObserver(observe)
+    globalLogPublisher.removeObserver(cast(ILogObserver, observe))
 
 
 def test_the_real_client_tells_the_others(logged: list[Any]) -> None:

@@ -118,10 +118,10 @@ def test_a_pause_within_the_session_loses_nothing(lab: Lab, other: RegistryClien
 def test_a_pulse_beats_until_the_server_was_told_and_again_when_the_owner_turned() -> None:
     posted: list[Callable[[], None]] = []
     pulse = Pulse(posted.append)
-    assert pulse.beats
+    assert [pulse.beats] == [True]
     assert posted == [], "nobody is woken before there is something to say"
     pulse.told()
-    assert not pulse.beats
+    assert [pulse.beats] == [False]
     assert len(posted) == 1
     posted.pop()()
     assert pulse.beats

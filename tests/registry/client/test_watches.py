@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.base.events import EventSource
+from kafka_zk.base.events import Event, EventSource
 from kafka_zk.registry.client.client import SessionState
 from kafka_zk.registry.client.errors import NoAuth, RegistryError
 from kafka_zk.registry.client.events import (
-    RegistryEvent,
     Reread,
     SessionChanged,
     WatchArmed,
@@ -227,7 +226,7 @@ def test_a_read_that_is_not_wanted_any_more_is_not_repeated(
 def test_observers_see_each_step(world: World) -> None:
     """Armed by the first read, fired by the change, read again; the zxid is that of the change."""
     writer, reader = world.clients
-    events: list[RegistryEvent] = []
+    events: list[Event] = []
     observe_session(reader, EventSource("broker-1", events.append, lambda: 5))
     world.scheduler.run(writer.create("/p"))
     ChildrenWatcher(reader, "/p", lambda names: None, EventSource("broker-1", events.append, lambda: 5))

@@ -73,7 +73,7 @@ class Group:
         world = World()
         self.run = world.scheduler.run
         self.client, self.other = Shaky(world.clients[0]), world.clients[1]
-        self.hold = GroupHold(self.client, "g", "c")  # type: ignore[arg-type]
+        self.hold = GroupHold(self.client, "g", "c")
         self.run(self.hold.join(["t"], 0))
         assert self.run(self.hold.claim([T0, T1])) == {T0: -1, T1: -1}
         self.run(self.hold.write_plan(MANIFEST, {T0: 0, T1: 0}))
@@ -116,7 +116,7 @@ def test_a_write_whose_answer_was_lost_is_done_once(group: Group, broken: Any, e
 def test_the_first_manifest_of_a_group_is_found_written_too() -> None:
     world = World()
     client = Shaky(world.clients[0])
-    hold = GroupHold(client, "g", "c")  # type: ignore[arg-type]
+    hold = GroupHold(client, "g", "c")
     world.scheduler.run(hold.join(["t"], 0))
     world.scheduler.run(hold.claim([T0, T1]))
     client.attempts = [unanswered(ConnectionLoss)]
@@ -172,7 +172,7 @@ def test_it_gives_up_when_there_is_no_connection_in_time(group: Group, broken: A
 
 def test_a_claim_that_others_have_taken_since_judges_nothing(group: Group) -> None:
     """The run stood still, its session ended, and others have extracted; it has read nothing of them yet."""
-    slow = GroupHold(group.client, "g", "slow")  # type: ignore[arg-type]
+    slow = GroupHold(group.client, "g", "slow")
     group.run(group.hold.commit(COMMITTED))
     group.run(group.hold.leave())
     group.run(slow.join(["t"], 0))

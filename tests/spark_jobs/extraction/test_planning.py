@@ -79,14 +79,15 @@ def test_a_run_is_short_of_until_if_transactions_are_open_and_not_by_a_limit(
 
 
 def test_one_topic_and_one_column_may_be_given_as_they_are() -> None:
-    extraction = Extraction(zookeeper="z", group="g", topics="t", target="/lake", partition_by="carrier")
+    asked: dict[str, Any] = {"topics": "t", "partition_by": "carrier"}
+    extraction = Extraction(zookeeper="z", group="g", target="/lake", **asked)
     assert (extraction.topics, extraction.partition_by) == (("t",), ("carrier",))
 
 
 @pytest.mark.parametrize("wrong", [{"group": ""}, {"group": "a/b"}, {"target": ""}])
-def test_a_group_and_a_target_have_names(wrong: dict[str, str]) -> None:
+def test_a_group_and_a_target_have_names(wrong: dict[str, Any]) -> None:
     with pytest.raises(WronglyAsked):
-        Extraction(**{"zookeeper": "z", "group": "g", "topics": ("t",), "target": "/lake", **wrong})
+        Extraction(zookeeper="z", topics=("t",), **({"group": "g", "target": "/lake"} | wrong))
 
 
 def test_an_offset_among_open_transactions_is_no_loss() -> None:

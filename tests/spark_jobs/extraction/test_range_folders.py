@@ -51,6 +51,9 @@ class ObjectStore:
         del self.objects[source]
         return True
 
+    def rename_folder(self, source: str, target: str) -> bool:
+        raise AssertionError("an object store has no folders")
+
     def make_folder(self, uri: str) -> None: ...
 
     def delete(self, uri: str) -> None:

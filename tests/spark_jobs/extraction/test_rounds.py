@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
 from urllib.request import urlopen
@@ -11,6 +12,7 @@ import pytest
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.errors import SessionLost
 from kafka_zk.spark_jobs.errors import FetchFailed, Undecodable
+from kafka_zk.spark_jobs.extraction import job
 from kafka_zk.spark_jobs.extraction import rounds as module
 from kafka_zk.spark_jobs.extraction.planning import Extraction, PartitionReport, Report
 from kafka_zk.spark_jobs.extraction.round_metrics import RoundMetrics
@@ -114,8 +116,8 @@ def test_the_target_is_checked_once_and_again_after_a_failed_round(monkeypatch: 
         asked.append(checked)
         return BEHIND
 
-    monkeypatch.setattr(module.job, "run", run)
-    monkeypatch.setattr(module.job, "started", lambda *_: (object(), 0.0))
+    monkeypatch.setattr(job, "run", run)
+    monkeypatch.setattr(job, "started", lambda *_: (object(), 0.0))
     world.rounds.run()
     assert checked == [False, True, False, True]
 
@@ -128,13 +130,13 @@ def test_a_run_looks_at_its_target_again_where_a_registry_may_have_changed_the_c
 ) -> None:
     lake, connections = Mock(), Mock()
     monkeypatch.setattr("kafka_zk.spark_jobs.extraction.lakes_by_format.Lakes", lambda *_: lake)
-    monkeypatch.setattr(module.job, "run_blocking", lambda coroutine: BEHIND)
-    monkeypatch.setattr(module.job, "ExtractionRun", Mock())
+    monkeypatch.setattr(job, "run_blocking", lambda coroutine: BEHIND)
+    monkeypatch.setattr(job, "ExtractionRun", Mock())
     extraction = Extraction(
         zookeeper="z", group="g", topics=("t",), target="/lake",
         value_format=value_format, schema_registry=value_format and "http://r",
     )
-    assert module.job.run(object(), extraction, connections, checked=checked) is BEHIND
+    assert job.run(object(), extraction, connections, checked=checked) is BEHIND
     assert lake.check.call_count == looks
 
 
@@ -159,8 +161,8 @@ class Asked:
         monkeypatch.setattr(module, "run_blocking", lambda answer: answer)
         monkeypatch.setattr(module, "GroupHold", lambda *_: self)
         self.read_manifest = lambda: None
-        self.outdated = lambda _: {}
-        self.offsets_of = lambda: dict(stored)
+        self.outdated: Callable[[object], dict[str, str]] = lambda _: {}
+        self.offsets_of: Callable[[], dict[TopicPartition, int]] = lambda: dict(stored)
 
     zookeeper = None
 

@@ -37,7 +37,7 @@ class Cluster:
         return found if found < 100 else -1
 
 
-def plan(committed: Mapping[TopicPartition, int] | None = None, **given: str) -> list[OffsetRange]:
+def plan(committed: Mapping[TopicPartition, int] | None = None, /, **given: str) -> list[OffsetRange]:
     options = {"kafka.bootstrap.servers": "h:1", **{name.replace("__", "."): value for name, value in given.items()}}
     return planner.plan(parse(options), Cluster(), lambda wanted: dict(committed or {}))
 

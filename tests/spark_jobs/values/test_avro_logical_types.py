@@ -13,7 +13,10 @@ from kafka_zk.spark_jobs.values.avro_reader import AvroReader
 from kafka_zk.spark_jobs.values.framing import ValueUndecodable
 from kafka_zk.spark_jobs.values.schema_registry import Schema
 
-NAMED = {"fixed": {"type": "fixed", "name": "F", "size": 2}, "enum": {"type": "enum", "name": "E", "symbols": ["A"]}}
+NAMED: dict[str, dict[str, Any]] = {
+    "fixed": {"type": "fixed", "name": "F", "size": 2},
+    "enum": {"type": "enum", "name": "E", "symbols": ["A"]},
+}
 
 
 def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:

@@ -201,7 +201,7 @@ def test_protobuf_of_each_version_is_read_as_the_newest(server: SchemaRegistrySe
         "struct<id:int,note:string,at:timestamp,lines:array<struct<sku:binary>>,"
         "counts:map<string,decimal(20,0)>,state:string>"
     )
-    nothing = {"note": None, "at": None, "lines": [], "counts": {}, "state": "NEW"}
+    nothing: dict[str, object] = {"note": None, "at": None, "lines": [], "counts": {}, "state": "NEW"}
     assert decode.decode(old) == {"id": 1, **nothing}
     at = datetime(2026, 11, 21, tzinfo=UTC)
     assert decode.decode(new) == {"id": 2, "note": None, "at": at, "lines": [{"sku": b"s"}],

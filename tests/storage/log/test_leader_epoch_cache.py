@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kafka_zk.storage.files.errors import CorruptCheckpoint
 from kafka_zk.storage.log.leader_epoch_cache import LeaderEpochCache
+from tests.storage.helpers import append, batch, new_log
 
 
 def cache_of(tmp_path: Path, *entries: tuple[int, int]) -> LeaderEpochCache:
@@ -104,3 +105,37 @@ def test_a_damaged_file_is_refused_as_a_whole(tmp_path: Path, content: str) -> N
     with pytest.raises(CorruptCheckpoint, match="leader-epoch-checkpoint"):
         cache.load()
     assert (cache.entries, cache.written_epoch) == ([], -1)
+
+
+def test_an_epoch_whose_records_were_cut_begins_anew(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    append(log, batch(), leader_epoch=3)
+    append(log, batch(), leader_epoch=5)
+    log.truncate_to(1)
+    assert log.leader_epochs.entries == [(3, 0)]
+    append(log, batch(), leader_epoch=5)
+    assert log.leader_epochs.entries == [(3, 0), (5, 1)]
+
+
+@pytest.mark.parametrize("start_offset", [10, 12, 15, 40])
+def test_what_lies_before_the_log_start_is_forgotten_on_disk_too(tmp_path: Path, start_offset: int) -> None:
+    cache = cache_of(tmp_path, (2, 10), (4, 20))
+    cache.truncate_from_start(start_offset)
+    expected = [(4, 40)] if start_offset == 40 else [(2, start_offset), (4, 20)]
+    again = LeaderEpochCache(str(tmp_path / "leader-epoch-checkpoint"))
+    again.load()
+    assert cache.entries == again.entries == expected
+
+
+def test_a_checkpoint_is_synced_once_for_each_change(tmp_path: Path) -> None:
+    """What changed while it was synced is synced the next time."""
+    cache = cache_of(tmp_path, (2, 10))
+    path, done = cache.prepare_sync()
+    assert path is not None
+    done()
+    assert cache.prepare_sync()[0] is None
+    cache.assign(3, 20)
+    path, done = cache.prepare_sync()
+    cache.assign(4, 30)
+    done()
+    assert path == cache.prepare_sync()[0] is not None

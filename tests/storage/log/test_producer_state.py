@@ -13,6 +13,7 @@ from kafka_zk.storage.files.errors import (
     InvalidProducerEpoch,
     InvalidTransactionState,
     OutOfOrderSequence,
+    RecordTooLarge,
     StorageError,
 )
 from kafka_zk.storage.log import producer_reload
@@ -22,8 +23,9 @@ from kafka_zk.storage.log.producer_snapshot import (
     ProducerEntry,
     decode_snapshot,
     encode_snapshot,
+    snapshot_offsets,
 )
-from kafka_zk.storage.log.producer_state import ProducerState
+from kafka_zk.storage.log.producer_state import ProducerState, marker_of
 from kafka_zk.storage.log.verification_state import UNVERIFIED
 from kafka_zk.storage.records.end_transaction_marker import (
     ABORT_MARKER,
@@ -325,3 +327,51 @@ def test_what_the_broker_writes_itself_has_an_epoch_and_no_sequences() -> None:
         state.check_own(header(-1, epoch=2, attributes=0x10), None)
     with pytest.raises(InvalidTransactionState):
         state.check_own(header(-1, epoch=3), None)
+
+
+@pytest.mark.parametrize("producer_id", [0, 1])
+def test_a_batch_of_the_broker_itself_has_no_sequence(tmp_path: Path, producer_id: int) -> None:
+    """As offsets that are committed in a transaction; the smallest producer id is one, too."""
+    log = new_log(tmp_path)
+    for _ in range(2):
+        data = batch(producer_id=producer_id, producer_epoch=0, transactional=True)
+        log.append_as_leader(data, read_header(data), leader_epoch=0, now_ms=T0, from_client=False)
+    assert log.producers.has_open_transaction(producer_id)
+    late = batch(producer_id=producer_id, producer_epoch=0)
+    with pytest.raises(InvalidTransactionState):
+        log.append_as_leader(late, read_header(late), leader_epoch=0, now_ms=T0, from_client=False)
+
+
+def test_only_the_brokers_own_control_batches_may_be_larger_than_max_message_bytes(tmp_path: Path) -> None:
+    """A transaction could not end otherwise."""
+    log = new_log(tmp_path, max_message_bytes=10)
+    marker = batch(key=b"\0\0\0\1", value=b"\0\0\0\0\0\7", producer_id=1, producer_epoch=0, control=True)
+    log.append_as_leader(marker, read_header(marker), leader_epoch=0, now_ms=T0, from_client=False)
+    data = batch()
+    with pytest.raises(RecordTooLarge):
+        log.append_as_leader(data, read_header(data), leader_epoch=0, now_ms=T0, from_client=False)
+    assert log.log_end_offset == 1
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "zstd"])
+def test_a_marker_says_the_same_in_whatever_batch_it_is(compression: str) -> None:
+    """A leader of another version may write it otherwise than ours does."""
+    for headers in ((), (("h", b"x"),)):
+        data = batch(
+            key=b"\0\0\0\1", value=b"\0\0\0\0\0\7", headers=headers, compression=compression, producer_id=1,
+            producer_epoch=0, control=True,
+        )  # fmt: skip
+        assert marker_of(data, read_header(data)) == EndTransactionMarker(COMMIT_MARKER, 7)
+
+
+def test_snapshots_beyond_what_is_asked_for_are_removed(tmp_path: Path) -> None:
+    """Other records follow there; of those that are left the newest counts."""
+    state = ProducerState()
+    for offset in (10, 20, 30):
+        state.update(header(0, producer_id=offset), offset - 1, T0)
+        state.write_snapshot(str(tmp_path), offset)
+    again = ProducerState()
+    assert again.load_snapshot(str(tmp_path), 0, 25) == 20
+    assert sorted(again.producers) == [10, 20]
+    assert snapshot_offsets(str(tmp_path)) == [10, 20]
+    assert ProducerState().load_snapshot(str(tmp_path), 20, 25) == 20, "none lies between"

@@ -34,7 +34,7 @@ class _Members:
         self._consumers: dict[str, ZookeeperConsumer] = {}
 
     async def join(self, name: str) -> None:
-        consumer = ZookeeperConsumer(reactor, **self._config, **{self._name_key: name})
+        consumer = ZookeeperConsumer(reactor, **(self._config | {self._name_key: name}))
         consumer.subscribe([self._topic])
         self._consumers[name] = consumer
         await consumer.start()

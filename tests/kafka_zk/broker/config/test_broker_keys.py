@@ -108,5 +108,5 @@ def test_a_number_must_be_of_kafkas_type(text: str) -> None:
 def test_a_configuration_does_not_change() -> None:
     config, _ = KafkaConfig.from_properties(MINIMAL)
     with pytest.raises(AttributeError):
-        config.num_partitions = 3  # type: ignore[misc]
+        config.num_partitions = 3
     assert BrokerKeys.num_partitions.name == "num.partitions"

@@ -1,6 +1,6 @@
 """A KRaft controller takes ``/controller`` over, as Apache Kafka's migration from ZooKeeper does: ours keep out."""
 
-from kafka_zk.registry.client.client import Create, Delete, SetData
+from kafka_zk.registry.client.client import Create, Delete, Operation, SetData
 from kafka_zk.registry.znodes import controller as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, ControllerClaim
 from tests.kafka_zk.broker.controller.world import Cluster
@@ -12,7 +12,7 @@ def take_over(cluster: Cluster, node_id: int = KRAFT_NODE) -> None:
     """One multi: the epoch, the znode of before, and a claim that no session's end removes."""
     epoch = znodes.decode_epoch(cluster.zookeeper.tree.get(CONTROLLER_EPOCH)[0])
     claim = znodes.encode(ControllerClaim(node_id, 1, kraft_controller_epoch=1))
-    operations = [SetData(CONTROLLER_EPOCH, znodes.encode_epoch(epoch + 1)), Delete(CONTROLLER)]
+    operations: list[Operation] = [SetData(CONTROLLER_EPOCH, znodes.encode_epoch(epoch + 1)), Delete(CONTROLLER)]
     cluster.scheduler.run(cluster.tool.multi([*operations, Create(CONTROLLER, claim)]))
 
 

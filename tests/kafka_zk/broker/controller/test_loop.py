@@ -188,6 +188,7 @@ def test_a_process_that_wakes_up_late_does_not_announce_its_election(cluster: Cl
 
 def test_changed_endpoints_reach_all_brokers(cluster: Cluster) -> None:
     data, _ = cluster.zookeeper.tree.get("/brokers/ids/2")
+    assert data is not None
     cluster.set("/brokers/ids/2", data.replace(b"9002", b"9999"))
     cluster.settle()
     for broker in cluster.brokers:

@@ -69,7 +69,7 @@ def state(cluster: Cluster, partition: int = 0) -> tuple[int, list[int], int]:
 
 def stored(cluster: Cluster) -> dict[str, Any]:
     """The topic's znode."""
-    return dict(json.loads(cluster.zookeeper.tree.get("/brokers/topics/t")[0]))
+    return dict(json.loads(cluster.zookeeper.tree.get("/brokers/topics/t")[0] or b""))
 
 
 def replicas(cluster: Cluster) -> list[int]:

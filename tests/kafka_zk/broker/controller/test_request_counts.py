@@ -56,14 +56,25 @@ def _elect_preferred(cluster: Cluster) -> None:
     cluster.scheduler.run(cluster.controller.carry_out(ElectLeaders(tps, unclean=False)))
 
 
+def _killed(cluster: Cluster) -> None:
+    _create(cluster)
+    _kill_and_wait(cluster, 2)
+
+
+def _killed_and_back(cluster: Cluster) -> None:
+    _killed(cluster)
+    cluster.restart(2)
+    _rejoin(cluster)
+
+
 CHANGES: dict[str, tuple[Callable[[Cluster], object], Callable[[Cluster], object]]] = {
     "600 partitions are created": (lambda cluster: None, _create),
     "100 are added to one topic": (_create, _grow),
     "a broker stops cleanly": (_create, _stop_cleanly),
     "a broker dies": (_create, lambda cluster: cluster.kill(2)),
-    "it comes back": (lambda cluster: [_create(cluster), _kill_and_wait(cluster, 2)], lambda c: c.restart(2)),
+    "it comes back": (_killed, lambda c: c.restart(2)),
     "66 get their preferred leaders": (
-        lambda cluster: [_create(cluster), _kill_and_wait(cluster, 2), cluster.restart(2), _rejoin(cluster)],
+        _killed_and_back,
         _elect_preferred,
     ),
     "200 give a replica up": (_create, _reassign),

@@ -89,7 +89,7 @@ def test_a_controller_that_resigns_while_it_hears_of_a_broker_sends_nothing_afte
     cluster.settle()
     cluster.kill(2)
     cluster.settle(10_000)
-    read, over = ControllerStore.brokers, []
+    read, over = ControllerStore.brokers, list[Deferred[None]]()
 
     async def brokers(self: ControllerStore) -> Any:
         found = await read(self)

@@ -6,7 +6,8 @@ import pytest
 
 from kafka_zk.broker.coordinator.partition_count import PartitionCount, count_in_zookeeper
 from kafka_zk.broker.metadata.cache import MetadataCache, PartitionInfo
-from kafka_zk.broker.process.broker import Broker, StartAbandoned
+from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.process.opening_logs import StartAbandoned
 from kafka_zk.protocol import uuids
 from kafka_zk.registry.paths import ensure_persistent_paths
 from kafka_zk.registry.topics import TopicRegistry

@@ -64,7 +64,7 @@ def answer(broker: Harness, api_key: ApiKey, version: int, request: Any, account
     handling = Dispatcher(broker.services).dispatch(context, RequestHeader(api_key, version, 7, "client"), body)
 
     async def handle() -> None:
-        answers.extend(await handling)
+        answers.extend(await handling or [])
 
     coroutine = handle()
     try:

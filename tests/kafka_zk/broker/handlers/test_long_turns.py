@@ -18,7 +18,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestHeader, response_body_position
 from kafka_zk.protocol.request_limits import max_elements
 from kafka_zk.sim.machine.scheduler import VirtualClock as Clock
-from tests.kafka_zk.broker.handlers.conftest import CONTEXT, Harness, update_metadata
+from tests.kafka_zk.broker.conftest import CONTEXT, Harness, update_metadata
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets
 
 pytestmark = pytest.mark.slow
@@ -54,8 +54,9 @@ class WorkClock(Clock):
             sys.setprofile(None)
             self.longest_s = max(self.longest_s, self.rightNow - before_s)
 
-    def callLater(self, delay: float, callable: Callable[..., object], *args: object, **kw: object) -> Any:
-        return super().callLater(delay, self.turn, callable, *args)
+    def callLater(self, *call: Any, **keywords: Any) -> Any:
+        delay_s, *work = call
+        return super().callLater(delay_s, self.turn, *work, **keywords)
 
 
 @pytest.fixture

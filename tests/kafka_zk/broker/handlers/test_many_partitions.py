@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -19,6 +19,8 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from tests.kafka_zk.broker.conftest import Harness, batch, leader_and_isr, live_config, update_metadata
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import produce
+
+R = TypeVar("R")
 
 Make = Callable[..., Harness]
 COUNT = 6
@@ -43,8 +45,19 @@ def slow(harness: Make, seen: list[int]) -> Harness:
         broker.clock.callLater(0, lambda: seen.append(len(replicas.partitions)))
         return make(*arguments)
 
-    replicas.logs.get_or_create = slowly  # type: ignore[method-assign]
+    replicas.logs.get_or_create = slowly  # type: ignore[method-assign, assignment]
     return broker
+
+
+def result_of(done: Deferred[R]) -> R:
+    results: list[R] = []
+    done.addCallback(results.append)
+    (result,) = results
+    return result
+
+
+def has_fired(done: Deferred[R]) -> bool:
+    return bool(done.called)
 
 
 def lead_all(broker: Harness) -> "Deferred[Any]":
@@ -69,7 +82,7 @@ def test_partitions_are_taken_over_in_slices(slow: Harness, seen: list[int]) -> 
     assert not led.called
     slow.clock.advance(0)
     assert seen == [2, 2, 4, 4, 6, 6]
-    assert [error.error_code for error in led.result.topics[0].partition_errors] == [0] * COUNT
+    assert [error.error_code for error in result_of(led).topics[0].partition_errors] == [0] * COUNT
 
 
 def test_changes_of_partitions_wait_for_each_other(slow: Harness) -> None:
@@ -77,7 +90,7 @@ def test_changes_of_partitions_wait_for_each_other(slow: Harness) -> None:
     led, stopped = lead_all(slow), stop_all(slow)
     assert not led.called and not stopped.called
     slow.clock.advance(0)
-    assert [error.error_code for error in stopped.result.partition_errors] == [0] * COUNT
+    assert [error.error_code for error in result_of(stopped).partition_errors] == [0] * COUNT
     assert slow.services.replicas.partitions == {}
     assert slow.services.replicas.logs.all_logs() == []
 
@@ -87,9 +100,9 @@ def test_a_configuration_that_changes_meanwhile_reaches_all(slow: Harness) -> No
     lead_all(slow)
     slow.configs.topics["t"] = {"retention.bytes": "99"}
     changed = ensureDeferred(live_config(slow, ConnectionQuotas()).changed("topics", "t"))
-    assert not changed.called
+    assert not has_fired(changed)
     slow.clock.advance(0)
-    assert changed.called
+    assert has_fired(changed)
     logs = slow.services.replicas.logs.all_logs()
     assert [log.config.retention_bytes for log in logs] == [99] * COUNT
 
@@ -187,7 +200,7 @@ def test_topics_of_one_request_are_written_side_by_side() -> None:
     assert len(under_way) == AT_ONCE + 3
     for number in range(AT_ONCE, AT_ONCE + 3):
         under_way[number].callback(number)
-    first, second, *others = done.result
+    first, second, *others = result_of(done)
     assert (first, others) == (0, list(range(2, AT_ONCE + 3)))
     assert isinstance(second, ApiError) and second.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
@@ -208,10 +221,10 @@ def test_news_are_taken_over_in_the_order_in_which_they_came(harness: Make, monk
     monkeypatch.setattr("kafka_zk.broker.handlers.inter_broker.update_metadata.partition_changes", slowly)
     begun = broker.start(ApiKey.UPDATE_METADATA, 8, older)
     after = broker.start(ApiKey.UPDATE_METADATA, 8, newer)
-    assert not begun.called
+    assert not has_fired(begun)
     for _ in range(2 * COUNT):
         broker.clock.advance(0)
-    assert begun.called and after.called
+    assert has_fired(begun) and has_fired(after)
     info = broker.services.metadata.partition("t", 0)
     assert info is not None and info.leader_epoch == 2
 
@@ -281,7 +294,7 @@ def test_a_waiting_fetch_reads_only_partitions_that_changed(
     read.clear()
     broker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x" * 100), partition=2))
     assert waiting.called and read[0] == TopicPartition("t", 2) and len(read) == 1 + COUNT
-    sizes = [len(each.records or b"") for each in waiting.result.responses[0].partitions]
+    sizes = [len(each.records or b"") for each in result_of(waiting).responses[0].partitions]
     assert [size > 0 for size in sizes] == [True] * 3 + [False] * 3 and sizes[0] == 2 * sizes[1]
 
 
@@ -301,7 +314,12 @@ def test_a_waiting_fetch_looks_only_at_the_end_that_moved(harness: Make, monkeyp
     replicas = broker.services.replicas
     read: list[TopicPartition] = []
     read_one = replicas.read
-    monkeypatch.setattr(replicas, "read", lambda tp, *of, **named: read.append(tp) or read_one(tp, *of, **named))
+
+    def recorded(tp: TopicPartition, *arguments: Any, **named: Any) -> Any:
+        read.append(tp)
+        return read_one(tp, *arguments, **named)
+
+    monkeypatch.setattr(replicas, "read", recorded)
     broker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), partition=COUNT - 1))
     last = TopicPartition("t", COUNT - 1)
     assert waiting.called and looked_at[0] == last and len(looked_at) == 1 + COUNT

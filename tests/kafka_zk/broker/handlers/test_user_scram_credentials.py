@@ -10,8 +10,8 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.security import scram
-from tests.kafka_zk.broker.handlers.conftest import Harness
-from tests.kafka_zk.broker.handlers.test_security_apis import Without
+from tests.kafka_zk.broker.conftest import Harness
+from tests.kafka_zk.broker.handlers.security.test_security_apis import Without
 
 DESCRIBE, ALTER = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS
 Describe, Alter = codec.request(DESCRIBE), codec.request(ALTER)

@@ -5,10 +5,11 @@ import struct
 import weakref
 from array import array
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.protocol import Protocol
 from twisted.internet.testing import StringTransport
 
 from kafka_zk.base.types import FetchIsolation, TopicPartition
@@ -27,6 +28,8 @@ from kafka_zk.storage.segments.segment import FileSlice
 from tests.kafka_zk.broker.conftest import CONTEXT, Harness, batch
 from tests.kafka_zk.broker.handlers.data.big_batches import SMALLEST_RECORD, batch_of
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import produce, produced
+
+R = TypeVar("R")
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +79,7 @@ class Asker:
         broker.services.replicas.run_in_thread = self._in_next_turn
         self._connection = BrokerConnection(settings, 1, lambda connection: None)
         self._transport = StringTransport()
-        self._connection.makeConnection(self._transport)
+        Protocol.makeConnection(self._connection, self._transport)
 
     @property
     def is_closed(self) -> bool:
@@ -87,8 +90,8 @@ class Asker:
         self.bodies.append(weakref.ref(content))
         return self._dispatcher.dispatch(context, header, memoryview(content))
 
-    def _in_next_turn(self, work: Callable[[], None]) -> "Deferred[None]":
-        done: Deferred[None] = Deferred()
+    def _in_next_turn(self, work: Callable[[], R]) -> "Deferred[R]":
+        done: Deferred[R] = Deferred()
         self._broker.clock.callLater(0, lambda: done.callback(work()))
         return done
 
@@ -97,7 +100,7 @@ class Asker:
         self._connection.dataReceived(struct.pack(">i", len(frame)) + frame)
         for _ in range(10):
             self._broker.clock.advance(0)
-        return self._transport.value()
+        return bytes(self._transport.value())
 
 
 @pytest.mark.parametrize("name", PRODUCED)

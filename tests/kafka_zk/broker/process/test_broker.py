@@ -1,9 +1,10 @@
 """The broker when one of its parts fails."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
@@ -19,6 +20,8 @@ from kafka_zk.broker.process.peers import Peers
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.isr import LOG_DIR_EVENTS
 from tests.registry.world import World
+
+R = TypeVar("R")
 
 
 def make_broker(clock: Any, client: Any, folder: Path, **properties: str) -> Any:
@@ -55,7 +58,8 @@ def test_a_shutdown_that_fails_still_ends_the_session(tmp_path: Path) -> None:
 
 def test_the_reactor_has_its_turns_while_a_slow_disk_syncs(tmp_path: Path) -> None:
     """All fsyncs of a step go to threads at once; the next step and the end of the session wait for them."""
-    clock, told, syncing = Clock(), [], []
+    clock, told = Clock(), list[str]()
+    syncing: list[Deferred[Any]] = []
 
     class Client:
         def close(self) -> "Deferred[None]":
@@ -69,10 +73,12 @@ def test_the_reactor_has_its_turns_while_a_slow_disk_syncs(tmp_path: Path) -> No
             yield []
 
     broker = make_broker(clock, Client(), tmp_path)
-    broker._machine = replace(
-        broker._machine,
-        run_in_thread=lambda work: syncing.append(Deferred()) or syncing[-1],  # type: ignore[func-returns-value]
-    )
+
+    def run_in_thread(work: Callable[[], R]) -> Deferred[R]:
+        syncing.append(Deferred())
+        return syncing[-1]
+
+    broker._machine = replace(broker._machine, run_in_thread=run_in_thread)
     broker._logs = Logs()
     ended: Deferred[None] = ensureDeferred(broker.stop())
     clock.advance(10)
@@ -125,7 +131,12 @@ def test_controller_socket_timeout_ms_is_for_answers_too() -> None:
     """A broker that hangs holds up what it is to be told as long as is configured, in Kafka as here."""
     config, _ = KafkaConfig.from_properties({"zookeeper.connect": "none:1", "controller.socket.timeout.ms": "5000"})
     given: list[dict[str, Any]] = []
-    machine: Any = SimpleNamespace(reactor=None, connect=lambda *_, **options: given.append(options) or succeed(None))
+
+    def connect(*_: Any, **options: Any) -> Deferred[None]:
+        given.append(options)
+        return succeed(None)
+
+    machine: Any = SimpleNamespace(reactor=None, connect=connect)
     peers = Peers(machine, config, 3, MetadataCache())
-    ensureDeferred(peers.connect_as_controller(BrokerInfo.of(4, [EndPoint("PLAINTEXT", "PLAINTEXT", "there", 9092)])))
+    ensureDeferred(peers.connect_as_controller(BrokerInfo.of(4, (EndPoint("PLAINTEXT", "PLAINTEXT", "there", 9092),))))
     assert [(options["timeout_s"], options["request_timeout_s"]) for options in given] == [(5.0, 5.0)]

@@ -77,9 +77,9 @@ class Start:
 @pytest.fixture
 def reactor() -> Iterator[LocalReactor]:
     made = LocalReactor()
-    made.getThreadPool().start()  # type: ignore[no-untyped-call]
+    made.getThreadPool().start()
     yield made
-    made.getThreadPool().stop()  # type: ignore[no-untyped-call]
+    made.getThreadPool().stop()
     made.close()
 
 

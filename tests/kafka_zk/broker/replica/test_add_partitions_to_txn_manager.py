@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.defer import Deferred, ensureDeferred, maybeDeferred, succeed
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Connection
@@ -24,7 +24,7 @@ class Broker:
     """Answers by hand, to the last request."""
 
     def __init__(self, highest: int = 5) -> None:
-        self.versions = {ApiKey.ADD_PARTITIONS_TO_TXN: (0, highest)}
+        self.versions: dict[int, tuple[int, int]] = {ApiKey.ADD_PARTITIONS_TO_TXN: (0, highest)}
         self.connected_to_broker = True
         self.requests: list[tuple[Any, int]] = []
         self._answer: Deferred[Any] = Deferred()
@@ -77,8 +77,11 @@ class World:
         return succeed(self.broker)
 
     def ask(self, name: str, *tps: TopicPartition, epoch: int = 0, label: str = "", knows: bool = False) -> None:
-        asking = maybeDeferred(self.manager.ask, TransactionToVerify(name, 7, epoch, knows), tps or (P0,))
-        asking.addCallback(lambda codes: self.told.update({label or name: codes}))
+        async def asked() -> None:
+            refused = self.manager.ask(TransactionToVerify(name, 7, epoch, knows), tps or (P0,))
+            self.told[label or name] = await refused if isinstance(refused, Awaitable) else refused
+
+        ensureDeferred(asked())
 
 
 def test_what_comes_while_a_broker_answers_is_asked_together() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from pickle import PickleBuffer
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from twisted.internet.defer import Deferred
@@ -23,6 +23,8 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.segments.timestamp_search import SearchWork
 from tests.storage.helpers import T0, append, batch, new_log
 
+R = TypeVar("R")
+
 SAME = ConformWork(PickleBuffer(batch(2)), LogConfig(compression_type="uncompressed"), T0)
 
 
@@ -30,9 +32,9 @@ class Threads:
     """What was given to threads, done when a test says so."""
 
     def __init__(self) -> None:
-        self.waiting: list[tuple[Callable[[], None], Deferred[None]]] = []
+        self.waiting: list[tuple[Callable[[], object], Deferred[Any]]] = []
 
-    def run(self, work: Callable[[], None]) -> "Deferred[None]":
+    def run(self, work: Callable[[], R]) -> "Deferred[R]":
         self.waiting.append((work, Deferred()))
         return self.waiting[-1][1]
 

@@ -195,8 +195,11 @@ def test_what_was_forgotten_meanwhile_is_not_remembered_again() -> None:
     assert answer(ask(cache, request(session_id, 3, {2: 0})), two=told) == [2], "asked for anew, so told anew"
 
 
+Wanted = dict[tuple[str | bytes, int], FetchPartition]
+
+
 def test_of_a_followers_partitions_those_are_due_where_something_may_have_happened() -> None:
-    wanted = {("t", number): FetchPartition(number, 0, 100) for number in range(5)}
+    wanted: Wanted = {("t", number): FetchPartition(number, 0, 100) for number in range(5)}
     session = FetchSession(1, wanted, False, 0, is_follower=True)
     now_ms, nothing = 10_000, request(1, 1, {})
     assert session.due(nothing, set(), now_ms, agree) == {}, "the request that began the session looked at everything"
@@ -242,32 +245,32 @@ def test_a_follower_that_cannot_have_room_takes_no_sessions() -> None:
 
 
 def test_what_is_asked_for_again_comes_last() -> None:
-    wanted = {("t", number): FetchPartition(number, 0, 100) for number in range(4)}
+    wanted: Wanted = {("t", number): FetchPartition(number, 0, 100) for number in range(4)}
     session = FetchSession(1, wanted, False, 0, is_follower=True)
     forgetting = request(1, 1, {}, [0])
     session.apply({}, forgetting)
     again = request(1, 2, {0: 0})
     session.apply({("t", 0): FetchPartition(0, 0, 100)}, again)
-    changed = {("t", number) for number in range(4)}
+    changed: set[tuple[str | bytes, int]] = {("t", number) for number in range(4)}
     session.due(again, None, 0, agree)
     assert list(session.due(again, changed, 0, agree)) == list(session.wanted) == [("t", n) for n in (1, 2, 3, 0)]
 
 
 def test_what_is_due_of_many_comes_in_order() -> None:
     """Those that brought records come after those that did not, the last one last."""
-    wanted = {("t", number): FetchPartition(number, 0, 100) for number in range(1_000)}
+    wanted: Wanted = {("t", number): FetchPartition(number, 0, 100) for number in range(1_000)}
     session = FetchSession(1, wanted, False, 0, is_follower=True)
     session.due(request(1, 1, {}), set(), 0, agree)  # begins the round in which each has its turn
     for number in (7, 5, 7):
         session.changes([("t", FetchedPartition(number, high_watermark=0, log_start_offset=0, records=b"x"))])
-    changed = {("t", number) for number in (3, 5, 7, 900)}
+    changed: set[tuple[str | bytes, int]] = {("t", number) for number in (3, 5, 7, 900)}
     assert list(session.due(request(1, 2, {}), changed, 0, agree)) == [("t", 3), ("t", 900), ("t", 5), ("t", 7)]
 
 
 @given(st.lists(st.integers(1, 700), min_size=5), st.integers(1, 40))
 def test_each_partition_of_a_follower_has_its_turn(pauses_ms: list[int], count: int) -> None:
     """In EVERYTHING_MS and the time between two fetches; no fetch looks at more than its share."""
-    wanted = {("t", number): FetchPartition(number, 0, 100) for number in range(count)}
+    wanted: Wanted = {("t", number): FetchPartition(number, 0, 100) for number in range(count)}
     session = FetchSession(1, wanted, False, 0, is_follower=True)
     now_ms = 10_000
     assert session.due(request(1, 1, {}), set(), now_ms, agree) == {}

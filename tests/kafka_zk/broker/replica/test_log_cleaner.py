@@ -166,7 +166,7 @@ def test_a_log_can_be_cleaned_at_once(broker: Broker) -> None:
     other = broker.log("u")
     other.update_config(LogConfig())
     broker.cleaner.start()
-    assert log.cleaned_offset is None
+    assert [log.cleaned_offset] == [None]
     assert broker.cleaner.clean_now(log.tp) and log.cleaned_offset == 8
     assert not broker.cleaner.clean_now(other.tp) and not broker.cleaner.clean_now(TopicPartition("unknown", 0))
 
@@ -188,7 +188,7 @@ def test_a_log_that_is_to_be_cleaned_at_once_is_so_when_it_is_durable(broker: Br
     durable, log.recovery_point = log.recovery_point, 0
     log.update_high_watermark(4)
     broker.cleaner.start()
-    assert broker.cleaner.clean_now(log.tp) and log.cleaned_offset is None
+    assert (broker.cleaner.clean_now(log.tp), log.cleaned_offset) == (True, None)
     log.recovery_point = durable
     broker.clock.advance(1)
     assert log.cleaned_offset == 4
@@ -352,7 +352,7 @@ def test_what_the_machine_is_short_of_is_waited_for(
         patch.setattr(Helper, "receive", lambda self: refused)
         broker.cleaner.start()
         broker.clock.advance(1)
-    assert log.cleaned_offset is None and not leftovers(log) and not log.is_being_cleaned
+    assert (log.cleaned_offset, log.is_being_cleaned, leftovers(log)) == (None, False, [])
     with files.use(Short(3, number)):
         for _ in range(4):
             broker.clock.advance(1)
@@ -380,7 +380,7 @@ def test_no_thread_waits_for_a_helper(broker: Broker) -> None:
     broker.cleaner.when_readable = later
     log = broker.log("t")
     broker.cleaner.start()
-    assert (broker.work_count, len(waiting)) == (2, 1) and log.is_being_cleaned
+    assert (broker.work_count, len(waiting)) == (2, 1) and [log.is_being_cleaned] == [True]
     broker.clock.advance(log_cleaner.ATTENTION_S)
     assert (broker.work_count, len(waiting)) == (2, 2)
     log.truncate_to(9)

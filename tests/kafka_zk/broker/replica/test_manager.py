@@ -6,7 +6,7 @@ import weakref
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -27,6 +27,8 @@ from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
+R = TypeVar("R")
+
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = uuid.UUID(int=7)
@@ -39,7 +41,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.told: list[Event] = []
         self.clock = VirtualClock(NOW_MS)
-        self.waiting: list[tuple[Callable[[], None], Deferred[None]]] = []
+        self.waiting: list[tuple[Callable[[], object], Deferred[Any]]] = []
         self.logs = LogManager(
             [folder], LogConfig(), broker_id=0, cluster_id="c", clock_ms=lambda: 1_700_000_000_000,
             on_directory_failure=lambda directory, error, lost: self.replicas.directory_failed(lost),
@@ -51,7 +53,7 @@ class World:
             EventSource("broker-0", self.told.append, self.clock.wall_ms),
         )  # fmt: skip
 
-    def _run(self, work: Callable[[], None]) -> "Deferred[None]":
+    def _run(self, work: Callable[[], R]) -> "Deferred[R]":
         self.waiting.append((work, Deferred()))
         return self.waiting[-1][1]
 
@@ -210,7 +212,7 @@ def test_the_controller_makes_leaders_and_followers(world: World) -> None:
     """An older leader epoch changes nothing; a follower's log stays."""
     assert world.tell(leader_epoch=3) == ErrorCode.NONE
     partition = world.replicas.partition(T)
-    assert partition.role is Role.LEADER
+    assert (partition.role, partition.leader_epoch) == (Role.LEADER, 3)
     assert world.tell(leader_epoch=2, leader=1) == ErrorCode.STALE_CONTROLLER_EPOCH
     assert world.tell(leader_epoch=4, leader=1) == ErrorCode.NONE
     assert partition.role is Role.FOLLOWER and partition.log is world.logs.get(T)

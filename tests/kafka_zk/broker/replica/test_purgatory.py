@@ -1,6 +1,7 @@
 """Waiting requests complete exactly once."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from twisted.internet.task import Clock
@@ -41,12 +42,12 @@ def test_a_completion_that_checks_again_completes_nothing_twice() -> None:
     purgatory = Purgatory(Clock())
     woken: list[str] = []
 
-    def wake(name: str) -> None:
+    def wake(name: str, _: object) -> None:
         woken.append(name)
         purgatory.check("k")
 
     for name in ("one", "two"):
-        purgatory.wait(["k"], lambda: True, 10).addCallback(lambda _, name=name: wake(name))
+        purgatory.wait(["k"], lambda: True, 10).addCallback(partial(wake, name))
     purgatory.check("k")
     assert sorted(woken) == ["one", "two"]
 
@@ -77,7 +78,7 @@ def test_a_chain_of_requests_that_complete_each_other_does_not_deepen_the_stack(
 
 def test_a_request_is_told_which_of_its_keys_is_checked() -> None:
     """Before its condition is asked, so that it need not look at the others."""
-    purgatory, told = Purgatory(Clock()), []
+    purgatory, told = Purgatory(Clock()), list[str]()
     waiting = purgatory.wait(["a", "b", "c"], lambda: told == ["b", "c"], 1000, told.append)
     purgatory.check("b")
     purgatory.check("x")

@@ -39,7 +39,7 @@ def broker(harness: Callable[..., Harness]) -> Harness:
 
 def at(broker: Harness, wall_ms: int) -> None:
     """It is that late."""
-    broker.clock.wall_ms = lambda: wall_ms  # type: ignore[method-assign, assignment]
+    broker.clock.wall_ms = lambda: wall_ms  # type: ignore[method-assign]
 
 
 def lead(broker: Harness, leader_epoch: int, **state: Any) -> None:
@@ -126,7 +126,9 @@ def test_more_ids_than_are_at_hand_are_served(broker: Harness, monkeypatch: pyte
 def test_who_has_used_up_the_epochs_gets_another_producer_id(broker: Harness) -> None:
     """What it has left open is aborted before; the next leader knows the new id."""
     producer = begin(broker)
-    transaction = broker.services.transactions._manager.known("x")[1]
+    known = broker.services.transactions._manager.known("x")
+    assert not isinstance(known, ErrorCode)
+    transaction = known[1]
     transaction.metadata = transaction.metadata._replace(producer_epoch=LAST_EPOCH)
     assert init(broker).error is ErrorCode.CONCURRENT_TRANSACTIONS
     assert broker.markers.written == [(producer.producer_id, LAST_EPOCH + 1, 0, False, [T0])]
@@ -249,8 +251,8 @@ def test_tombstones_do_not_wait_for_each_other(broker: Harness, monkeypatch: pyt
     assert len(written) > 1 and init(broker, ids[-1]).error is ErrorCode.CONCURRENT_TRANSACTIONS
     written[-1].callback(ErrorCode.REQUEST_TIMED_OUT)
     assert init(broker, ids[-1]).error is NONE
-    for each in written[:-1]:
-        each.callback(NONE)
+    for waiting in written[:-1]:
+        waiting.callback(NONE)
     assert broker.services.transactions.counts.transactional_ids < len(ids)
 
 

@@ -200,7 +200,7 @@ class CostlyClock(Clock):
     """Time passes with each look at it. ``delays``: of all calls that were asked for."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.delays: list[float] = []
 
     def seconds(self) -> float:
@@ -209,7 +209,7 @@ class CostlyClock(Clock):
 
     def callLater(self, delay: float, call: Any, *args: Any) -> Any:  # type: ignore[override]
         self.delays.append(delay)
-        return super().callLater(delay, call, *args)  # type: ignore[no-untyped-call]
+        return super().callLater(delay, call, *args)
 
 
 def test_many_that_wait_for_a_leader_leave_others_their_turn(world: World) -> None:

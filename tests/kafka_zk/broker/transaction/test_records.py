@@ -52,9 +52,9 @@ def test_a_batch_has_the_key_and_the_value(transactional_id: str) -> None:
     for _ in range(200):
         state = random.choice(STORED)
         tps = random.choice([frozenset(), TPS, frozenset(TopicPartition("t", number) for number in range(20))])
-        numbers = [random.randint(0, 2**62), random.randint(0, 2**15 - 1), random.randint(0, 2**31 - 1)]
-        times = [random.randint(-1, 2**60) for _ in range(2)]
-        metadata = TransactionMetadata(*numbers, state, tps, *times)
+        producer_id, epoch, timeout_ms = (random.randint(0, 2**bits - 1) for bits in (62, 15, 31))
+        start_ms, updated_ms = (random.randint(-1, 2**60) for _ in range(2))
+        metadata = TransactionMetadata(producer_id, epoch, timeout_ms, state, tps, start_ms, updated_ms)
         now_ms = random.randint(0, 2**60)
         built = RecordBatchBuilder()
         built.append(now_ms, encode_key(transactional_id), encode_value(metadata))

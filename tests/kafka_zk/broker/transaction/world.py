@@ -6,6 +6,7 @@ What must hold is judged at the end, from what the partitions and the log hold: 
 
 import heapq
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any, NamedTuple
@@ -109,11 +110,11 @@ class Coordinator:
                     if reply is not None:
                         self.world.answer(reply, result)
                 case Append(metadata, is_retry):
-                    self.world.after(100 if is_retry else 0, lambda it=metadata: self.world.append(self, it))
+                    self.world.after(100 if is_retry else 0, partial(self.world.append, self, metadata))
                 case SendMarkers(producer, commit, tps):
                     for tp in sorted(tps):
                         marker = Marker(*producer, self.epoch, commit)
-                        self.world.later(lambda tp=tp, marker=marker: self.send(tp, marker))
+                        self.world.later(partial(self.send, tp, marker))
 
     def appended(self, error: ErrorCode) -> None:
         if self.knows and self.transaction is not None:
@@ -196,7 +197,7 @@ class Client:
         for tp in self.to_add.pop(0):
             world.written.setdefault(self.tag, set()).add(tp)
             if world.happens():
-                world.later(lambda tp=tp: world.produce(tp, data))  # late, and nobody waits
+                world.later(partial(world.produce, tp, data))  # late, and nobody waits
                 self.is_unsure = True
             elif world.produce(tp, data) is not NONE:
                 self.has_failed = True

@@ -5,7 +5,7 @@ Every answer takes one millisecond of the clock; brokers can be down, connection
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from twisted.internet.defer import Deferred, succeed
@@ -13,6 +13,7 @@ from twisted.internet.error import ConnectionLost, ConnectionRefusedError
 from twisted.internet.task import Clock
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.network.client import KafkaConnection
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -60,7 +61,7 @@ class FakeCluster:
 
     async def connect(
         self, reactor: Clock, host: str, port: int, client_id: str, timeout_s: float, *, request_timeout_s: float
-    ) -> "FakeConnection":
+    ) -> KafkaConnection:
         self.connect_count += 1
         waiting: Deferred[None] = Deferred()
         reactor.callLater(ANSWER_S, waiting.callback, None)
@@ -68,6 +69,9 @@ class FakeCluster:
         node_id = int(host.removeprefix("b"))
         if node_id in self.down or node_id not in self.node_ids:
             raise ConnectionRefusedError(string=host)
+        return cast(KafkaConnection, self.connected(node_id))
+
+    def connected(self, node_id: int) -> "FakeConnection":
         connection = FakeConnection(self, node_id)
         self.connections.append(connection)
         return connection
@@ -211,8 +215,8 @@ def _produce(cluster: FakeCluster, node_id: int, version: int, body: memoryview,
 
 def _finds_nothing(cluster: FakeCluster, version: int, body: memoryview) -> bool:
     """Whether every partition is asked for beyond its last record."""
-    for name, topic_id, partitions in read_fetch_request(version, body).topics:
-        topic = name if topic_id is None else next(iter(cluster.leaders))
+    for name, _, partitions in read_fetch_request(version, body).topics:
+        topic = name or next(iter(cluster.leaders))
         for wanted in partitions:
             batches = cluster.batches.get(TopicPartition(topic, wanted.partition), [])
             if wanted.fetch_offset != (read_header(batches[-1]).next_offset if batches else 0):
@@ -223,7 +227,7 @@ def _finds_nothing(cluster: FakeCluster, version: int, body: memoryview) -> bool
 def _fetch(cluster: FakeCluster, node_id: int, version: int, body: memoryview, code: ErrorCode) -> bytes:
     topics = []
     for name, topic_id, partitions in read_fetch_request(version, body).topics:
-        topic = name if topic_id is None else next(iter(cluster.leaders))
+        topic = name or next(iter(cluster.leaders))
         answers = []
         for wanted in partitions:
             tp = TopicPartition(topic, wanted.partition)

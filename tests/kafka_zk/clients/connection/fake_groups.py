@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from twisted.internet.task import Clock
-
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
@@ -36,8 +34,8 @@ class FakeGroups(FakeCluster):
     groups: dict[str, FakeGroup] = field(default_factory=dict)
     is_old: bool = False
 
-    async def connect(self, reactor: Clock, *where: Any, **options: Any) -> FakeConnection:
-        connection = await super().connect(reactor, *where, **options)
+    def connected(self, node_id: int) -> FakeConnection:
+        connection = super().connected(node_id)
         for api_key in GROUP_APIS:
             highest = OLDEST.get(api_key, 0) if self.is_old else BROKER_VERSIONS[api_key][1]
             connection.versions[api_key] = (0, highest)

@@ -146,7 +146,7 @@ def test_one_connection_per_purpose(clock: Clock, brokers: FakeCluster, cluster:
 def test_closing_fails_those_who_wait_for_a_connection(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
     """Nobody is left hanging, and no timer either."""
     finish(clock, run(cluster.topic("t", 1_000)))
-    waiting: Deferred[object] = run(cluster.connection(1, "new"))  # type: ignore[assignment]
+    waiting: Deferred[object] = run(cluster.connection(1, "new"))
     run(cluster.close())
     with pytest.raises(ClientClosed):
         finish(clock, waiting)

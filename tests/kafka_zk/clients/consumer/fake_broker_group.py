@@ -8,6 +8,7 @@ from twisted.internet.task import Clock
 
 from kafka_zk.clients.connection.waiting import run
 from kafka_zk.clients.consumer.consumer import Consumer
+from kafka_zk.network.client import KafkaConnection
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -27,7 +28,8 @@ class _Connection(FakeConnection):
     async def request(
         self, api_key: int, message: Any, *, version: int | None = None, timeout_s: float | None = None
     ) -> Any:
-        late = self.cluster.clock.callLater(_REQUEST_TIMEOUT_S if timeout_s is None else timeout_s, self.cut)
+        limit_s = _REQUEST_TIMEOUT_S if timeout_s is None else timeout_s
+        late: Any = self.cluster.clock.callLater(limit_s, self.cut)  # zope's interfaces have methods without self
         try:
             return await super().request(api_key, message, version=version)
         finally:
@@ -71,10 +73,13 @@ class BrokersOfOneMember(FakeGroups):
         """The requests of these kinds that were taken, in order."""
         return [api_key for _, api_key in self.seen if api_key in api_keys]
 
-    async def connect(self, reactor: Clock, *where: Any, **options: Any) -> FakeConnection:
+    async def connect(self, reactor: Clock, *where: Any, **options: Any) -> KafkaConnection:
         if self.is_refusing:
             raise ConnectionRefusedError("nobody listens")
-        connection = await super().connect(reactor, *where, **options)
+        return await super().connect(reactor, *where, **options)
+
+    def connected(self, node_id: int) -> FakeConnection:
+        connection = super().connected(node_id)
         connection.__class__ = _Connection
         connection.versions |= {api_key: (0, BROKER_VERSIONS[api_key][1]) for api_key in _MEMBER_APIS}
         return connection

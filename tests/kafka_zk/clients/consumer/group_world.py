@@ -10,10 +10,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.group.group import Group, GroupConfig
+from kafka_zk.broker.coordinator.replies import Reply
+from kafka_zk.broker.group.config import GroupConfig
+from kafka_zk.broker.group.group import Group
 from kafka_zk.broker.group.records import GroupMetadataValue
 from kafka_zk.broker.group.requests import (
     AnswerJoin,
@@ -21,7 +24,6 @@ from kafka_zk.broker.group.requests import (
     JoinGroup,
     JoinResult,
     Now,
-    Reply,
     StoreGroup,
     SyncGroup,
     SyncResult,
@@ -109,10 +111,11 @@ class World:
         config = GroupConfig(initial_rebalance_delay_ms=100)
         self.epoch = getattr(self, "epoch", 0) + 1
         if self.stored is None:
-            self.group, effects = Group("g", config, self.now), []
+            self.group = Group("g", config, self.now)
+            self.apply_group([])
         else:
             self.group, effects = Group.loaded("g", config, self.stored, self.now)
-        self.apply_group(effects)
+            self.apply_group(effects)
 
     # --- who is there ---
 
@@ -227,7 +230,7 @@ class World:
                     self._send(consumer, effect)
                 case CountPartitions():
                     delay_ms = self.random.choice((0, 0, 200, 3_000))
-                    self.later(delay_ms, lambda count=effect: self._count(consumer, count))
+                    self.later(delay_ms, partial(self._count, consumer, effect))
                 case Start(tps):
                     for tp in tps:
                         if tp in consumer.delivering:

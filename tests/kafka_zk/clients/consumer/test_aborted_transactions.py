@@ -121,7 +121,9 @@ def test_a_producer_goes_on_after_its_abort() -> None:
     log.end_transaction(1, ABORT)
     log.append(1, 1)
     log.end_transaction(1, COMMIT)
-    flags = [aborted for _, _, aborted in batches_with_aborted(log.fetch(0, 9).records, [AbortedTransaction(1, 0)])]
+    records = log.fetch(0, 9).records
+    assert isinstance(records, bytes | bytearray | memoryview)
+    flags = [aborted for _, _, aborted in batches_with_aborted(records, [AbortedTransaction(1, 0)])]
     assert flags == [True, False, False, False]
 
 

@@ -6,8 +6,8 @@ from tests.kafka_zk.clients.consumer.group_world import REBALANCE_MS, SESSION_MS
 
 STRIKES = 30
 REST_MS = 4 * (SESSION_MS + REBALANCE_MS) + 10_000
-EAGER = [("range",), ("range", "roundrobin"), ("range", "cooperative-sticky")]
-COOPERATIVE = [("cooperative-sticky",)]
+EAGER: list[tuple[str, ...]] = [("range",), ("range", "roundrobin"), ("range", "cooperative-sticky")]
+COOPERATIVE: list[tuple[str, ...]] = [("cooperative-sticky",)]
 
 
 def storm(world: World) -> None:

@@ -22,7 +22,7 @@ def test_all_fields_arrive(compression: str) -> None:
     """Offset, time, key, value, headers and leader epoch, whatever the codec."""
     data = batch(compression=compression)
     first = decode_batch(TP, data, 0, read_header(data), 0, True)[0]
-    assert first == ("t", 2, 10, 1000, b"k0", b"v0", (("h", b"x"), ("none", None)), 4, False)
+    assert tuple(first) == ("t", 2, 10, 1000, b"k0", b"v0", (("h", b"x"), ("none", None)), 4, False)
     assert first.tp == TP
 
 

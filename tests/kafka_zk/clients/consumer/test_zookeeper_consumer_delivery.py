@@ -122,13 +122,13 @@ def test_the_listener_is_told_before_release_and_start(clock: Clock, brokers: Fa
     """Release and fetching wait for what it answers."""
     listener = Recorder()
     consumer = joined(clock, brokers, group, listener=listener)
-    listener.answer = starting = Deferred()
+    listener.answer = starting = Deferred[None]()
     group.assign(A)
     assert poll(clock, consumer, 500) == []
     starting.callback(None)
     assert len(poll(clock, consumer)) == 40
     poll(clock, consumer, 0)
-    listener.answer = releasing = Deferred()
+    listener.answer = releasing = Deferred[None]()
     released = group.revoke(A)
     assert not released.called and listener.calls == [("starting", {A: 0}), ("releasing", [A])]
     finish(clock, run(consumer.commit({A: 39})))
@@ -155,7 +155,7 @@ def test_a_partition_that_goes_while_the_listener_works_is_never_fetched(
     """before_starting_fetchers took longer than the ownership."""
     listener = Recorder()
     consumer = joined(clock, brokers, group, listener=listener)
-    listener.answer = starting = Deferred()
+    listener.answer = starting = Deferred[None]()
     group.committed[A] = 5
     group.assign(A)
     listener.answer = None

@@ -55,7 +55,7 @@ def test_a_partition_is_added_before_its_first_batch() -> None:
 
 def test_an_empty_transaction_needs_no_coordinator() -> None:
     state = begun()
-    assert not state.has_something
+    assert [state.has_something] == [False]
     state.offsets_asked("g", [A])
     assert state.has_something
     state.offsets_sent("g", [A])

@@ -1,6 +1,7 @@
 """The demo and the process in which its Spark runs, without Spark."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,12 +30,16 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         lake.close()
 
 
+def note(seen: list[tuple[int, ...]], *told: int) -> None:
+    seen.append(told)
+
+
 def test_one_process_extracts_any_number_of_times(start: Start, tmp_path: Path) -> None:
     lake = start({})
     assert lake.wait_started()[0] == 1.5
     for _ in range(2):
-        seen: list[tuple[int, int]] = []
-        report = lake.extract(lambda *told, seen=seen: seen.append(told))  # type: ignore[misc]
+        seen: list[tuple[int, ...]] = []
+        report = lake.extract(partial(note, seen))
         assert seen == [(done, 1000) for done in range(1000)]
         assert (report["asked"]["topics"], report["asked"]["target"]) == (["flights"], str(tmp_path / "lake"))
     lake.close()

@@ -42,6 +42,11 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Demo:
     return Demo(tmp_path, False, Shown())
 
 
+def facts(demo: Demo) -> list[str]:
+    assert isinstance(demo._show, Shown)
+    return demo._show.facts
+
+
 @pytest.fixture
 def new() -> Tally:
     tally = Tally()
@@ -56,7 +61,7 @@ def test_without_spark_the_step_is_left_out_in_one_sentence(
     monkeypatch.setattr(run, "obstacle", lambda: "Spark needs numba: pip install 'kafka-zk[spark]'")
     with ExitStack() as cleanup:
         demo._show_extraction(demo._start_spark(cleanup), new)
-    assert demo._show.facts == ["left out: Spark needs numba: pip install 'kafka-zk[spark]'"]
+    assert facts(demo) == ["left out: Spark needs numba: pip install 'kafka-zk[spark]'"]
     assert demo._report["extractions"] == []
 
 
@@ -73,5 +78,5 @@ def test_a_flight_too_few_or_too_many_fails_the_demo(demo: Demo, new: Tally, cou
 def test_each_step_says_how_long_it_took(demo: Demo) -> None:
     with demo._step(4, "Where it is stored"):
         demo._show.fact("there")
-    assert demo._show.facts[0] == "there" and re.fullmatch(r"\(\d+\.\d s\)", demo._show.facts[1])
+    assert facts(demo)[0] == "there" and re.fullmatch(r"\(\d+\.\d s\)", facts(demo)[1])
     assert list(demo._report["step_seconds"]) == [4]

@@ -95,7 +95,7 @@ def test_it_does_not_wait_for_ever() -> None:
 
 def test_every_watch_of_a_client_goes_through() -> None:
     """Reads without a watch stay so; all reads are counted."""
-    inner, seen = FakeClient(), []
+    inner, seen = FakeClient(), list[str]()
     gate = made_gate(lambda fires: seen.extend(fire.member for fire in fires))
     client = GatedClient(inner, "anna", gate, Clock())  # type: ignore[arg-type]
     fired: list[WatchedEvent] = []

@@ -200,7 +200,7 @@ def test_groups_without_traces_are_asked_who_has_what() -> None:
     """Each change is told once; not what they are while they rebalance; a group that is gone has nobody."""
     told: list[Event] = []
     admin, asked = AskedAdmin(), AskedGroups(told.extend, 20)
-    history = (
+    history: tuple[tuple[str, dict[str, tuple[TopicPartition, ...]]], ...] = (
         ("Stable", {"anna": (T0, T1)}), ("Stable", {"anna": (T0, T1)}), ("PreparingRebalance", {"anna": (), "ben": ()}),
         ("Stable", {"anna": (T0,), "ben": (T1,)}), ("Dead", {}), ("Dead", {}),
     )  # fmt: skip

@@ -41,7 +41,7 @@ def test_events_are_sorted_and_a_rebalance_is_told_when_it_was_quiet() -> None:
     assert kinds(timeline, 1_000) == []
     assert kinds(timeline, 1_010 + HOLD_BACK_MS) == ["MemberSeen", "RebalanceStarted"]
     assert kinds(timeline, 1_020 + QUIET_MS + HOLD_BACK_MS) == ["DeliveryStarted", "RebalanceFinished"]
-    assert not timeline.calm
+    assert [timeline.calm] == [False]
     assert kinds(timeline, 1_021 + QUIET_MS + HOLD_BACK_MS) == ["GroupRebalance"]
     assert timeline.calm and len(timeline.summaries) == 1
 

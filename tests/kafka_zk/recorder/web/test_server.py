@@ -35,7 +35,7 @@ def answer(request: bytes) -> bytes:
     transport = StringTransport()
     connection.makeConnection(transport)
     connection.dataReceived(request)
-    return transport.value()
+    return bytes(transport.value())
 
 
 def post(body: bytes, token: bytes = b"secret") -> bytes:

@@ -1,10 +1,13 @@
 """Who watches what, from what ZooKeeper answers: told once, and taken back; refusals are said, not raised."""
 
+from functools import partial
+
 import pytest
 
 from kafka_zk.embedded.health import NoAnswer, NotAllowed
 from kafka_zk.embedded.ports import AnswerTooLong
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.timeline.cluster_events import WatchGone, WatchSeen
 from kafka_zk.recorder.web import watch_table as module
 from kafka_zk.recorder.web.watch_table import WatchTable, parse
 from tests.kafka_zk.recorder.web.answering import SetAnswers, answering
@@ -19,10 +22,18 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> SetAnswers:
     return answering(monkeypatch, module)
 
 
+def named(name: str, session: int) -> str:
+    return name
+
+
 def told(table: WatchTable) -> list[tuple[str, str, str]]:
     found = table.look()
     assert found is not None
-    return [(type(each).__name__, each.actor, each.path) for each in table.tell(found, lambda each: NAMES[each])]
+    return [
+        (type(each).__name__, each.actor, each.path)
+        for each in table.tell(found, lambda each: NAMES[each])
+        if isinstance(each, WatchSeen | WatchGone)
+    ]
 
 
 def test_an_answer_is_sessions_with_their_paths() -> None:
@@ -57,7 +68,7 @@ def test_whose_they_are_may_be_known_later(answers: SetAnswers) -> None:
     table, recording = WatchTable("h1", lambda: None), Recording()
     answers(h1="0x1000\n\t/a\n")
     for name in ("session 0x1000", "broker-0"):
-        recording.add(table.tell(table.look() or frozenset(), lambda session, name=name: name), [])
+        recording.add(table.tell(table.look() or frozenset(), partial(named, name)), [])
         assert recording.entries.watchers(recording.entries.count) == {"/a": [name]}
 
 
@@ -98,9 +109,9 @@ def test_the_pages_own_watches_are_not_too_many(answers: SetAnswers) -> None:
     session: list[int | None] = [0x2000]
     table = WatchTable("h1", lambda: session[0])
     answers(h1=watches_of(0x2000, 20_001) + "0x1000\n\t/a\n")
-    assert table.look() == {(0x1000, "/a")}
+    assert table.look() == frozenset({(0x1000, "/a")})
     session[0] = None
-    assert table.look() == {(0x1000, "/a")}
+    assert table.look() == frozenset({(0x1000, "/a")})
 
 
 def test_a_dead_server_hides_only_what_its_own_clients_watch(answers: SetAnswers) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.recorder.zookeeper_files.snapshot import Znode, oldest_snapshot
-from tests.registry.test_transaction_log import ACL, text
+from tests.kafka_zk.recorder.zookeeper_files.test_transaction_log import ACL, text
 
 SESSION = 0x1000
 

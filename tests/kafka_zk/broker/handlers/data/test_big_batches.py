@@ -2,7 +2,7 @@
 
 import tracemalloc
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import Mock
 
 import pytest
@@ -23,6 +23,8 @@ from tests.kafka_zk.broker.handlers.data.big_batches import NOW_MS, SMALLEST_REC
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce, produced
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets, listed
 
+R = TypeVar("R")
+
 pytestmark = pytest.mark.slow
 
 Make = Callable[..., Harness]
@@ -35,10 +37,10 @@ class Threads:
     """What the broker has given to threads waits until a test lets one go on."""
 
     def __init__(self, broker: Harness) -> None:
-        self.waiting: list[tuple[Callable[[], None], Deferred[None]]] = []
+        self.waiting: list[tuple[Callable[[], object], Deferred[Any]]] = []
         broker.services.replicas.run_in_thread = self._run
 
-    def _run(self, work: Callable[[], None]) -> "Deferred[None]":
+    def _run(self, work: Callable[[], R]) -> "Deferred[R]":
         self.waiting.append((work, Deferred()))
         return self.waiting[-1][1]
 
@@ -247,9 +249,12 @@ def test_small_batches_of_one_request_give_others_their_turn(broker: Harness, mo
     """Each is done at once, but not all of them together."""
     turns: list[float] = []
     call_later = broker.clock.callLater
-    monkeypatch.setattr(
-        broker.clock, "callLater", lambda delay_s, *call: (turns.append(delay_s), call_later(delay_s, *call))[1]
-    )
+
+    def counted(delay_s: float, *call: Any) -> Any:
+        turns.append(delay_s)
+        return call_later(delay_s, *call)
+
+    monkeypatch.setattr(broker.clock, "callLater", counted)
     request = produce(batch(b"x", compression="zstd"), topic="own")
     for _ in range(9):
         request.topic_data += produce(batch(b"x", compression="zstd"), topic="own").topic_data

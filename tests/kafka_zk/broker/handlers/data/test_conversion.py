@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from twisted.internet.defer import Deferred
@@ -14,6 +14,8 @@ from kafka_zk.storage.records.compression import Compression
 from kafka_zk.storage.records.legacy_message_set import LegacyMessage, read_message_set, write_message_set
 from tests.kafka_zk.broker.conftest import Harness, batch
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce, produced, values
+
+R = TypeVar("R")
 
 Make = Callable[..., Harness]
 NOW_MS = 1_700_000_000_000
@@ -164,9 +166,9 @@ def test_an_old_producer_is_answered_after_its_own_flush(harness: Make) -> None:
     broker.configs.topics["t"] = {"flush.messages": "1"}
     for topic in ("t", "u"):
         broker.lead(topic)
-    threads: list[tuple[Callable[[], None], Deferred[None]]] = []
+    threads: list[tuple[Callable[[], object], Deferred[Any]]] = []
 
-    def run_later(work: Callable[[], None]) -> "Deferred[None]":
+    def run_later(work: Callable[[], R]) -> "Deferred[R]":
         threads.append((work, Deferred()))
         return threads[-1][1]
 

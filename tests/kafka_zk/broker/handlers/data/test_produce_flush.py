@@ -1,7 +1,7 @@
 """Topics with ``flush.messages``: nobody is told of a record, and nobody sees it, before it is durable."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from twisted.internet.defer import Deferred
@@ -14,15 +14,17 @@ from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets, listed
 from tests.kafka_zk.broker.handlers.transactions.test_transactions_in_logs import codes, markers, transactional
 from tests.kafka_zk.broker.handlers.transactions.test_transactions_in_logs import produce as produce_in_transaction
 
+R = TypeVar("R")
+
 
 class Disk:
     """Flushes wait until a test lets one go on."""
 
     def __init__(self, broker: Harness) -> None:
-        self._waiting: list[tuple[Callable[[], None], Deferred[None]]] = []
+        self._waiting: list[tuple[Callable[[], object], Deferred[Any]]] = []
         broker.services.replicas.run_in_thread = self._run_later
 
-    def _run_later(self, work: Callable[[], None]) -> "Deferred[None]":
+    def _run_later(self, work: Callable[[], R]) -> "Deferred[R]":
         self._waiting.append((work, Deferred()))
         return self._waiting[-1][1]
 

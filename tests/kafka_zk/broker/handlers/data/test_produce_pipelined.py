@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import ensureDeferred
+from twisted.internet.protocol import Protocol
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
@@ -57,7 +58,7 @@ class Client:
             broker.clock, "PLAINTEXT", dispatch, versions=OFFERED_VERSIONS, memory=self.pool
         )
         self.connection = BrokerConnection(settings, 1, lambda connection: None)
-        self.connection.makeConnection(self.wire)  # type: ignore[arg-type]
+        Protocol.makeConnection(self.connection, self.wire)
         self._apis: list[ApiKey] = []
 
     def send(self, message: Any, api_key: ApiKey = ApiKey.PRODUCE) -> None:

@@ -76,8 +76,8 @@ class Leader:
             "partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20, "current_leader_epoch": epoch,
             "log_start_offset": 0, **of_partition,
         })  # fmt: skip
-        named = (None, self.topic_id.bytes) if version >= 13 else ("t", None)
-        topics = [FetchTopic(*named, [partition])]
+        topic, topic_id = (None, self.topic_id.bytes) if version >= 13 else ("t", None)
+        topics = [FetchTopic(topic, topic_id, [partition])]
         request = FetchRequest(**{
             "max_wait_ms": 0, "min_bytes": 1, "topics": topics, "replica_id": follower, "replica_epoch": 50, **fields,
         })  # fmt: skip
@@ -96,7 +96,7 @@ class Leader:
         return response
 
     def pass_time(self, ms: int) -> None:
-        self.broker.clock.advance(ms / 1000)  # type: ignore[attr-defined]
+        self.broker.clock.advance(ms / 1000)
 
     def shrink(self) -> None:
         list(self.broker.services.replicas.isr_updates.shrink([self.partition]))

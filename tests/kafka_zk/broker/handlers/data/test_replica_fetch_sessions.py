@@ -31,7 +31,9 @@ class Follower:
 
     def __init__(self, leader: Leader, broker_id: int, topic: str, topic_id: Any, version: int) -> None:
         self._leader, self._broker_id, self._topic, self._version = leader, broker_id, topic, version
-        self._named = (None, topic_id.bytes) if version >= TOPIC_IDS_SINCE else (topic, None)
+        self._named: tuple[str | None, bytes | None] = (
+            (None, topic_id.bytes) if version >= TOPIC_IDS_SINCE else (topic, None)
+        )
         self.offsets = dict.fromkeys(range(PARTITIONS), 0)
         self.epochs = dict.fromkeys(range(PARTITIONS), EPOCH)
         self.marks: dict[int, int] = {}
@@ -48,10 +50,11 @@ class Follower:
             FetchPartition(number, offset, 1 << 20, epoch, epoch if offset else -1, 0)
             for number, (offset, epoch) in changed.items()
         ]
-        self.waiting = answers = []
+        name, topic_id = self._named
+        self.waiting = answers = list[FetchResponse]()
         sent: Deferred[FetchResponse] = self._leader.send(
             0, self._broker_id, self._version, max_wait_ms=max_wait_ms, session_id=self._session_id,
-            session_epoch=self._epoch, topics=[FetchTopic(*self._named, partitions)] if partitions else [],
+            session_epoch=self._epoch, topics=[FetchTopic(name, topic_id, partitions)] if partitions else [],
         )  # fmt: skip
         sent.addCallback(answers.append)
 

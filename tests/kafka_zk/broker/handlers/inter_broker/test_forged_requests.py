@@ -110,7 +110,7 @@ def test_brokers_requests_are_refused_on_a_listener_of_clients(broker: Harness) 
         assert broker.ask(api_key, version, request).error_code == REFUSED
     for api_key, version in ((ApiKey.CONTROLLED_SHUTDOWN, 3), (ApiKey.ALTER_PARTITION, 3)):
         request = codec.request(api_key)
-        fields = {"topics": []} if api_key is ApiKey.ALTER_PARTITION else {}
+        fields: dict[str, Any] = {"topics": []} if api_key is ApiKey.ALTER_PARTITION else {}
         assert broker.ask(api_key, version, request(broker_id=0, broker_epoch=1, **fields)).error_code == REFUSED
     assert produced(broker, produce(batch(b"x"))).error_code == 0
     broker.services.authorizer = NoAuthorizer(["PLAINTEXT", "CONTROL"])

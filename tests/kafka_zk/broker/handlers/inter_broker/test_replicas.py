@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from twisted.internet.defer import Deferred, DeferredLock
@@ -22,6 +22,8 @@ from kafka_zk.storage.segments.timestamp_search import AT_ONCE
 from tests.kafka_zk.broker.conftest import Harness, batch, leader_and_isr, update_metadata
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce, produced
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets, listed
+
+R = TypeVar("R")
 
 Make = Callable[..., Harness]
 T0 = TopicPartition("t", 0)
@@ -235,9 +237,9 @@ def test_a_flush_that_fails_is_answered_and_lets_go_of_the_other_logs(two_disks:
     for topic in ("t", "u"):
         two_disks.configs.topics[topic] = {"flush.messages": "1"}
         two_disks.lead(topic)
-    running: list[tuple[Callable[[], None], Deferred[None]]] = []
+    running: list[tuple[Callable[[], object], Deferred[Any]]] = []
 
-    def run_later(work: Callable[[], None]) -> "Deferred[None]":
+    def run_later(work: Callable[[], R]) -> "Deferred[R]":
         running.append((work, Deferred()))
         return running[-1][1]
 
@@ -311,9 +313,9 @@ def test_a_segment_that_retention_removes_during_a_lookup_is_no_disk_failure(two
         assert produced(two_disks, produce(batch(*[b"x"] * many, timestamp_ms=timestamp_ms))).error_code == 0
     log = two_disks.services.replicas.logs.get(T0)
     assert log is not None and len(log.segments) == 2
-    running: list[tuple[Callable[[], None], Deferred[None]]] = []
+    running: list[tuple[Callable[[], object], Deferred[Any]]] = []
 
-    def run_later(work: Callable[[], None]) -> "Deferred[None]":
+    def run_later(work: Callable[[], R]) -> "Deferred[R]":
         running.append((work, Deferred()))
         return running[-1][1]
 

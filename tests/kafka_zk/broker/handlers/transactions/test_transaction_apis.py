@@ -160,8 +160,7 @@ def test_a_new_producer_aborts_the_open_transaction_of_the_old_one(broker: Harne
     assert add(broker, producer, T1, version=1) == [OLD_EPOCH]
     assert add(broker, producer, T1, version=2) == [FENCED]
     assert [add_offsets(broker, producer, version) for version in (1, 2)] == [OLD_EPOCH, FENCED]
-    expected = {"producer_id": 5000, "producer_epoch": 0}
-    assert [init(broker, version, **expected)[0] for version in (3, 4)] == [OLD_EPOCH, FENCED]
+    assert [init(broker, version, producer_id=5000, producer_epoch=0)[0] for version in (3, 4)] == [OLD_EPOCH, FENCED]
     assert init(broker) == (NONE, 5000, 2)
 
 

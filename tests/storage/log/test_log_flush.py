@@ -1,0 +1,81 @@
+"""When a flush is due, and what it leaves to the next one."""
+
+from pathlib import Path
+
+from kafka_zk.storage.log.log_owner import LogOwner
+from tests.storage.helpers import T0, append, batch, new_log, reopen
+
+
+class Owner(LogOwner):
+    """Counts what it is told."""
+
+    def __init__(self) -> None:
+        self.went_back = 0
+
+    def recovery_point_went_back(self, tp: object) -> None:
+        self.went_back += 1
+
+
+def test_a_flush_makes_all_durable_and_nothing_is_due_after_it(tmp_path: Path) -> None:
+    log = new_log(tmp_path, flush_ms=1_000)
+    assert not log.is_dirty and not log.flush_due(T0 + 10**9)
+    append(log, batch(3))
+    assert [log.is_dirty, log.recovery_point] == [True, 0]
+    log.flush()
+    assert [log.is_dirty, log.recovery_point] == [False, 3]
+    assert not log.flush_due(T0 + 10**9)
+
+
+def test_a_flush_is_due_when_the_oldest_record_is_as_old_as_flush_ms(tmp_path: Path) -> None:
+    log = new_log(tmp_path, flush_ms=1_000)
+    append(log, batch(), now_ms=T0)
+    append(log, batch(), now_ms=T0 + 500)
+    assert not log.flush_due(T0 + 999)
+    assert log.flush_due(T0 + 1_000)
+
+
+def test_what_is_appended_while_a_flush_is_under_way_waits_for_the_next_one(tmp_path: Path) -> None:
+    """Also the first flush after a start: nothing was appended since."""
+    log = new_log(tmp_path, flush_ms=1_000)
+    append(log, batch())
+    log.close()
+    again, _ = reopen(log)
+    work, done = again.prepare_flush()
+    append(again, batch(), now_ms=T0 + 100)
+    work()
+    done()
+    assert again.recovery_point == 1 and again.is_dirty
+    assert again.flush_due(T0 + 1_100)
+
+
+def test_a_flush_of_a_log_that_was_cut_meanwhile_moves_nothing(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    for _ in range(3):
+        append(log, batch())
+    work, done = log.prepare_flush()
+    log.truncate_to(1)
+    append(log, batch())
+    work()
+    done()
+    assert (log.recovery_point, log.log_end_offset, log.is_dirty) == (0, 2, True)
+
+
+def test_the_owner_is_told_only_of_a_recovery_point_that_goes_back(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    log.owner = owner = Owner()
+    for _ in range(3):
+        append(log, batch())
+    log.flush(up_to=1)
+    log.truncate_to(2)
+    assert owner.went_back == 0
+    log.truncate_to(0)
+    assert owner.went_back == 1
+
+
+def test_a_log_without_an_owner_is_cut_likewise(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    for _ in range(3):
+        append(log, batch())
+    log.flush()
+    log.truncate_to(1)
+    assert (log.recovery_point, log.log_end_offset) == (1, 1)
