@@ -96,7 +96,7 @@ class SecureBroker:
         with contextlib.suppress(OSError), connection:
             if self.context is not None:
                 connection = self.context.wrap_socket(connection, server_side=True)
-                certificate = connection.getpeercert()  # type: ignore[attr-defined]
+                certificate = connection.getpeercert()
                 self.peers.append(str(certificate and certificate["subject"]))
             with connection:
                 _Session(self, connection).run()

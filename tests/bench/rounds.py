@@ -71,11 +71,6 @@ def run_all(servers: Servers, plan: Plan, progress: Callable[[str], None], loade
     _fill(servers, plan, progress)
     samples = _rounds(servers, plan, [row for row in plan.workloads if not row.comes_last], progress)
     loaded()
-    copied = [row for row in plan.workloads if row.without_sendfile]
-    if copied:
-        servers.restart_ours_copying()
-        samples += _rounds(servers, plan, copied, progress)
-        servers.restart_ours()
     for workload in plan.workloads:
         if workload.beside is not Beside.NOTHING:
             samples += _pair(servers, workload, plan, 0, progress, "once")

@@ -14,7 +14,6 @@ from tests.peers import apache_kafka, targets
 from tests.peers.jars import REPOSITORY_ROOT
 
 _SETTLE_S = 3.0
-_COPYING = "tests.bench.copying_broker"
 
 #: Beyond Kafka's config/server.properties: deleted topics free their disk space at once, nothing else is changed.
 OVERRIDES = {"log.segment.delete.delay.ms": "1000", "auto.create.topics.enable": "false"}
@@ -46,16 +45,6 @@ class Servers:
     data: Path
     cores: str | None
     by_name: dict[str, Server]
-
-    def restart_ours_copying(self) -> None:
-        """From now on ours reads and writes records as it must over TLS. Raises: ProcessFailed."""
-        if targets.KAFKA_ZK in self.by_name:
-            self.by_name[targets.KAFKA_ZK].target.restart(self.cores, _COPYING)
-
-    def restart_ours(self) -> None:
-        """From now on ours works as always. Raises: ProcessFailed."""
-        if targets.KAFKA_ZK in self.by_name:
-            self.by_name[targets.KAFKA_ZK].target.restart(self.cores)
 
     def stop(self) -> None:
         """Stop everything and remove the data."""

@@ -21,7 +21,7 @@ def test_every_dimension_has_its_rows() -> None:
     assert {row.config.get("compression.type") for row in (*WORKLOADS, *SOURCES.values())} == {None, "lz4"}
     assert {row.record_size_bytes for row in WORKLOADS if row.reads} == {100, 1000}
     assert {row.record_size_bytes for row in WORKLOADS if not row.reads} == {100, 1000}
-    assert _names(without_sendfile=True) and _names(client=Client.JAVA_ROUND_TRIP) and _names(beside=Beside.TOPICS)
+    assert _names(client=Client.JAVA_ROUND_TRIP) and _names(beside=Beside.TOPICS)
 
 
 def test_names_are_unique_and_sources_exist() -> None:

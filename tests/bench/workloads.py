@@ -62,8 +62,6 @@ class Workload:
     kind: Kind = Kind.THROUGHPUT
     source: str | None = None
     beside: Beside = Beside.NOTHING
-    #: Ours answers as it must over TLS: records are read and sent, not handed to sendfile. Kafka goes on as always.
-    without_sendfile: bool = False
     headline: bool = False
 
     @property
@@ -73,7 +71,7 @@ class Workload:
     @property
     def comes_last(self) -> bool:
         """It asks for another broker process, or leaves so much behind that it is measured once."""
-        return self.without_sendfile or self.beside is not Beside.NOTHING
+        return self.beside is not Beside.NOTHING
 
 
 class Outcome(NamedTuple):
@@ -144,7 +142,6 @@ WORKLOADS = (
     _consumer("consume-100b", "consume, Java, 100 B records", Client.JAVA_CONSUMER, "filled-100b"),
     _consumer("consume-lz4", "consume, Java, lz4", Client.JAVA_CONSUMER, "filled-lz4"),
     _consumer("consume-many", f"consume, {MANY} consumers, librdkafka", Client.LIBRDKAFKA_CONSUMERS, "filled-16"),
-    _consumer("consume-copied", "consume, Java, ours as over TLS", Client.JAVA_CONSUMER, without_sendfile=True),
     Workload(
         "end-to-end", "end to end, 1 record at a time", Client.JAVA_ROUND_TRIP,
         records=5_000, kind=Kind.LATENCY, headline=True,

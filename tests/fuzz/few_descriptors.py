@@ -45,6 +45,7 @@ def main() -> None:
             stranger.wait(30)
         target.reactor.until(lambda: len(target.connections()) < 10)
         lines, failures = target.log.take()
+        assert target.broker._logs is not None
         live = len(target.broker._logs.live_directories)
         print(json.dumps({"taken": taken, "live": live, "fatal": target.fatal, "log": lines, "failures": failures}))
         target.close()

@@ -107,6 +107,6 @@ def test_a_controller_out_of_its_mind_does_not_end_the_broker(
         outcome = target.send(frame, BROKERS)
         check(outcome, f"seed {campaign_seed}, frame {number}: {frame[:200].hex()}")
     assert not target.fatal
-    assert target.broker._logs.live_directories
+    assert target.broker._logs is not None and target.broker._logs.live_directories
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]
     assert target.run(target.neighbour.request(ApiKey.API_VERSIONS, version=0)).error_code == 0

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -207,8 +208,9 @@ def test_tokens_of_a_function(kafka: SecuredKafka, tmp_path: Path, monkeypatch: 
 
 def test_clients_log_in_again_before_their_sessions_end(kafka: SecuredKafka) -> None:
     """Three sessions long, and no record is late or lost."""
-    keys = {"bootstrap.servers": kafka.bootstrap("SCRAM-SHA-512"), "security": kafka.client_keys("SCRAM-SHA-512")}
-    group = {"group.id": "again", "auto.offset.reset": "earliest", "consumer.timeout.ms": 10_000}
+    security = kafka.client_keys("SCRAM-SHA-512")
+    keys: dict[str, Any] = {"bootstrap.servers": kafka.bootstrap("SCRAM-SHA-512"), "security": security}
+    group: dict[str, Any] = {"group.id": "again", "auto.offset.reset": "earliest", "consumer.timeout.ms": 10_000}
     sent: list[bytes] = []
     received: list[bytes] = []
     with BlockingProducer(None, **keys) as producer, BlockingConsumer(["again"], **keys, **group) as consumer:

@@ -1,5 +1,7 @@
 """Entity configs and change notifications: every change reaches every broker, also those told in old formats."""
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -189,13 +191,17 @@ def test_old_notifications_are_purged(world: World) -> None:
     assert world.zookeeper.tree.children("/config/changes")[0] == ["config_change_0000000001"]
 
 
+def _with(key: str, present: Mapping[str, str]) -> dict[str, str]:
+    return {**present, key: "1"}
+
+
 def test_two_updates_of_an_entity_both_take_effect(world: World) -> None:
     """The write is conditional: the slower one is made again on what the faster one has written."""
     registries = [ConfigRegistry(client) for client in world.clients[:2]]
 
     async def story() -> None:
         updates = [
-            ensureDeferred(registry.update_entity("users", "u", lambda present, key=key: {**present, key: "1"}))
+            ensureDeferred(registry.update_entity("users", "u", partial(_with, key)))
             for key, registry in zip("ab", registries, strict=True)
         ]
         for update in updates:

@@ -49,7 +49,7 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader, response_bo
 from kafka_zk.registry.client.errors import NoAuth, RegistryError
 from kafka_zk.registry.offsets import StoredOffset
 from kafka_zk.registry.znodes.topics import TopicAssignment
-from kafka_zk.sim.scheduler import VirtualClock
+from kafka_zk.sim.machine.scheduler import VirtualClock
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 

@@ -1,6 +1,6 @@
 """Logging in with every mechanism, over plain text and TLS, and again before the session ends."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,8 @@ def test_a_connection_logs_in_again_while_requests_wait(reactor: LocalReactor, m
             assert metadata(reactor, connection).cluster_id == "c"
         assert (broker.principals[:4], broker.violations) == (["alice"] * 4, [])
         reactor.result_of(connection.disconnect())
-        assert not [call for call in reactor.getDelayedCalls() if call.active() and "authentic" in str(call.func)]
+        due: Sequence[Any] = reactor.getDelayedCalls()
+        assert not [call for call in due if call.active() and "authentic" in str(call.func)]
 
 
 def test_a_user_who_may_not_log_in_again_is_disconnected_with_the_reason(reactor: LocalReactor) -> None:

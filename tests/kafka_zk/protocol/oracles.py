@@ -25,7 +25,7 @@ def _kafka_python_classes() -> dict[tuple[int, str], Any]:
         for name in _MODULES:
             importlib.import_module(f"kafka.protocol.{name}")
         own = {(cls._json["apiKey"], cls._json["type"]): cls for cls in ApiMessage.__subclasses__()}
-        lacking = [
+        lacking: list[Any] = [
             types.new_class(message_class(key, kind).__name__, (ApiMessage,), {"load_json": messages})
             for key in BROKER_VERSIONS
             for kind in ("request", "response")

@@ -136,6 +136,7 @@ def test_response_reads_back_what_was_written(case: tuple[int, FetchResponse]) -
 class _Slice:
     position = 5
     size_bytes = 11
+    in_active_segment = False
 
     def __len__(self) -> int:
         return self.size_bytes

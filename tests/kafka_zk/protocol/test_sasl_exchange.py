@@ -28,7 +28,7 @@ def start(mechanism: str = "PLAIN") -> Any:
 
 
 @pytest.mark.parametrize(("more", "lifetime_ms"), [({}, 0), ({"session_lifetime_ms": 3000}, 3000)])
-def test_a_login_returns_the_lifetime_of_the_session(more: dict[str, int], lifetime_ms: int) -> None:
+def test_a_login_returns_the_lifetime_of_the_session(more: dict[str, Any], lifetime_ms: int) -> None:
     exchange = start()
     step = exchange.send(handshake())
     assert (step.api_key, step.fields) == (ApiKey.SASL_AUTHENTICATE, {"auth_bytes": b"\0alice\0secret"})

@@ -2,6 +2,7 @@
 
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ STORES = Path(__file__).parent / "stores"
 OLDER = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
 
 
-def versions(**settings: tuple[str, ...]) -> tuple[ssl.TLSVersion, ssl.TLSVersion]:
+def versions(**settings: Any) -> tuple[ssl.TLSVersion, ssl.TLSVersion]:
     context = client_context(TlsSettings(**settings))
     return context.minimum_version, context.maximum_version
 

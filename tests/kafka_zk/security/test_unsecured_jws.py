@@ -17,7 +17,7 @@ def test_a_token_of_jaas_options_is_valid_until_it_expires() -> None:
     }
     token = unsecured_token(options, NOW_MS)
     valid = validate_unsecured(token.value.value, NOW_MS + 59_999, {"unsecuredValidatorRequiredScope": "b"})
-    assert (valid.principal_name, valid.expires_ms, valid.scope) == ("alice", NOW_MS + 60_000, {"a", "b"})
+    assert (valid.principal_name, valid.expires_ms, valid.scope) == ("alice", NOW_MS + 60_000, frozenset({"a", "b"}))
     assert (token.expires_ms, token.extensions) == (NOW_MS + 60_000, {"traceId": "123"})
     assert claims_of(token.value.value)["level"] == 3
     with pytest.raises(InvalidToken, match="expired"):

@@ -24,7 +24,7 @@ from tests.peers.clients.python_members import CLIENTS as PYTHON_CLIENTS
 from tests.peers.groups.group_history import History, faults, read_offsets_topic
 from tests.peers.groups.mixed_group import Writer
 from tests.peers.jars import REPOSITORY_ROOT
-from tests.peers.processes import tied, wait_until
+from tests.peers.processes import wait_until
 from tests.peers.targets import Target
 
 FIVE = (*PYTHON_CLIENTS, *foreign_programs.GO_PROGRAMS)

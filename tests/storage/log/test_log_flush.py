@@ -15,6 +15,15 @@ class Owner(LogOwner):
     def recovery_point_went_back(self, tp: object) -> None:
         self.went_back += 1
 
+    def log_became_dirty(self, tp: object) -> None:
+        """Nobody flushes."""
+
+    def snapshot_is_large(self, tp: object) -> None:
+        """No snapshot is."""
+
+    def recovery_point_is_needed(self, tp: object, offset: int) -> None:
+        """Nothing is durable here."""
+
 
 def test_a_flush_makes_all_durable_and_nothing_is_due_after_it(tmp_path: Path) -> None:
     log = new_log(tmp_path, flush_ms=1_000)

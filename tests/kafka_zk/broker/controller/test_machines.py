@@ -1,6 +1,7 @@
 """The pure state machines: legality by table, and the effects of each change."""
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -111,7 +112,8 @@ def test_the_tables_are_kafkas() -> None:
 
 def test_each_event_is_listed_and_leads_to_one_state_and_each_state_is_led_to() -> None:
     assert set(PARTITION_TRANSITIONS) == set(PartitionEvent) and set(REPLICA_TRANSITIONS) == set(ReplicaEvent)
-    for row in (*PARTITION_TRANSITIONS.values(), *REPLICA_TRANSITIONS.values()):
+    rows: list[Mapping[Any, Any]] = [*PARTITION_TRANSITIONS.values(), *REPLICA_TRANSITIONS.values()]
+    for row in rows:
         assert len(set(row.values())) == 1
     assert {event.target for event in PartitionEvent} == set(PartitionState)
     assert {event.target for event in ReplicaEvent} == set(ReplicaState)

@@ -11,7 +11,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.security import scram
 from tests.kafka_zk.broker.conftest import Harness
-from tests.kafka_zk.broker.handlers.security.test_security_apis import Without
+from tests.kafka_zk.broker.handlers.data.test_fetch_authorization import Without
 
 DESCRIBE, ALTER = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS
 Describe, Alter = codec.request(DESCRIBE), codec.request(ALTER)
@@ -21,6 +21,12 @@ SHA_256, SHA_512 = 1, 2
 @pytest.fixture
 def broker(harness: Callable[..., Harness]) -> Harness:
     return harness()
+
+
+def _users(broker: Harness) -> dict[str, dict[str, str]]:
+    configs: Any = broker.services.configs
+    users: dict[str, dict[str, str]] = configs.users
+    return users
 
 
 def described(broker: Harness, *users: str) -> list[tuple[str, int, list[tuple[int, int]]]]:
@@ -51,7 +57,7 @@ def altered(broker: Harness, *upsertions: Any, deletions: tuple[Any, ...] = ()) 
 
 def test_a_credential_is_kept_as_kafka_writes_it(broker: Harness) -> None:
     assert altered(broker, upsertion("a@b", SHA_512, 8192)) == {"a@b": 0}
-    (text,) = broker.services.configs.users["a%40b"].values()
+    (text,) = _users(broker)["a%40b"].values()
     wanted = scram.credential(
         "SCRAM-SHA-512", scram.salted_password("SCRAM-SHA-512", "pw", b"salt", 8192), b"salt", 8192
     )
@@ -60,13 +66,13 @@ def test_a_credential_is_kept_as_kafka_writes_it(broker: Harness) -> None:
 
 
 def test_other_keys_of_the_user_and_other_mechanisms_stay(broker: Harness) -> None:
-    broker.services.configs.users["a"] = {"producer_byte_rate": "1"}
+    _users(broker)["a"] = {"producer_byte_rate": "1"}
     altered(broker, upsertion("a", SHA_256))
     altered(broker, upsertion("a", SHA_512))
     assert described(broker, "a") == [("a", 0, [(SHA_256, 4096), (SHA_512, 4096)])]
     assert altered(broker, deletions=(deletion("a", SHA_256),)) == {"a": 0}
     assert described(broker, "a") == [("a", 0, [(SHA_512, 4096)])]
-    assert broker.services.configs.users["a"]["producer_byte_rate"] == "1"
+    assert _users(broker)["a"]["producer_byte_rate"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +97,8 @@ def test_what_kafka_refuses_is_refused_and_others_are_not(
 
 
 def test_only_the_controller_changes_credentials(broker: Harness) -> None:
-    broker.services.controller.is_active = False
+    controller: Any = broker.services.controller
+    controller.is_active = False
     assert altered(broker, upsertion("a")) == {"a": ErrorCode.NOT_CONTROLLER}
 
 
@@ -112,5 +119,5 @@ def test_describe_names_what_is_missing_or_named_twice(broker: Harness) -> None:
 
 
 def test_a_credential_that_cannot_be_understood_is_none(broker: Harness) -> None:
-    broker.services.configs.users["a"] = {"SCRAM-SHA-256": "salt=?"}
+    _users(broker)["a"] = {"SCRAM-SHA-256": "salt=?"}
     assert described(broker) == []
