@@ -142,7 +142,7 @@ class GroupMetadata:
 
     def refusal_by_state(self, event: Event) -> ErrorCode:
         """What the table of states answers to a request, NONE if it may be carried out."""
-        after = outcome(TRANSITIONS, event, self.state)
+        after = TRANSITIONS[event][self.state]
         return after if isinstance(after, ErrorCode) else ErrorCode.NONE
 
     def member_refusal(self, member_id: str, group_instance_id: str | None) -> ErrorCode:

@@ -12,6 +12,8 @@ from kafka_zk.protocol.errors import ErrorCode
 class GroupState(enum.Enum):
     """The values are the names that ListGroups and DescribeGroups give."""
 
+    __hash__ = object.__hash__  # Enum's own is written in Python, and each heartbeat looks into the table below
+
     EMPTY = "Empty"
     """No members; offsets may be stored."""
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -25,6 +27,8 @@ class GroupState(enum.Enum):
 
 class Event(enum.Enum):
     """What happens to a group. The first seven are requests of clients whose ids and generation are valid."""
+
+    __hash__ = object.__hash__
 
     JOIN = "JoinGroup"
     SYNC = "SyncGroup"
