@@ -136,7 +136,7 @@ def test_a_cooperative_change_is_one_rebalance(
     join("ben", strategy="cooperative-sticky")
     steps, _ = seeing.communicate(timeout=TIMEOUT_S)
     assert re.search(r"broker-0    anna's heartbeat is answered: rebalance in progress\n", steps), steps
-    assert re.search(rf"broker-0    anna joins again, delivers {topic}-0,1,2,3\n", steps)
+    assert re.search(rf"broker-0    anna joins again, owns {topic}-0,1,2,3\n", steps)
     assert re.search(r"broker-0    generation 2: .*; \S+ leads and assigns by cooperative-sticky\n", steps)
     line = rf"ben joined: anna→ben {topic}-\d,\d; 2 never stopped; silent "
     assert re.search(rf"── rebalance 2 \(cooperative-sticky\), \d+ ms: {line}", steps)
