@@ -3,9 +3,10 @@
 import os
 from pathlib import Path
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files import files
+from kafka_zk.storage.files.filenames import PARTITION_METADATA
 from kafka_zk.storage.log.log_owner import LogOwner
-from kafka_zk.storage.log.partition_metadata import PARTITION_METADATA
 from tests.storage.helpers import T0, append, batch, new_log, reopen
 
 
@@ -15,8 +16,18 @@ class Owner(LogOwner):
     def __init__(self) -> None:
         self.went_back = 0
 
-    def recovery_point_went_back(self, tp: object) -> None:
+    def recovery_point_went_back(self, tp: TopicPartition) -> None:
         self.went_back += 1
+
+    def log_became_dirty(self, tp: TopicPartition) -> None:
+        """Not counted."""
+        return
+
+    def snapshot_is_large(self, tp: TopicPartition) -> None:
+        raise AssertionError("there are no producers")
+
+    def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
+        raise AssertionError("there is no gap")
 
 
 class Synced(files.FileSystem):
