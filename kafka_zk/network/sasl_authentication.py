@@ -4,29 +4,43 @@ While it authenticates again a broker accepts nothing else, so requests wait mea
 Tests: tests/kafka_zk/network/test_sasl_authentication.py.
 """
 
+from collections.abc import Awaitable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kafka_zk.base.randomness import SYSTEM_RANDOM
 from kafka_zk.base.threads import ReactorThreads
+from kafka_zk.protocol import codec
 from kafka_zk.protocol.sasl_exchange import REAUTHENTICATE_FROM, REAUTHENTICATE_UNTIL, sasl_exchange
 from kafka_zk.security.client_security import SaslSettings
 from kafka_zk.security.sasl_client import SaslClient, sasl_client
 
-if TYPE_CHECKING:
-    from kafka_zk.network.client import KafkaConnection
-
 _log = Logger()
+
+
+class Connection(Protocol):
+    """What a ``KafkaConnection`` lets its login do."""
+
+    def request_past_hold(self, api_key: int, fields: Mapping[str, Any]) -> Awaitable[codec.Message]:
+        """Send one request although requests are held; returns its answer."""
+
+    def hold_requests(self) -> None:
+        """Keep what others ask until ``release_requests``."""
+
+    def release_requests(self) -> None: ...
+
+    def end(self, reason: Exception) -> object:
+        """Close the connection; what waits fails with ``reason``."""
 
 
 class SaslAuthentication:
     """Of one connection. Raises (from ``authenticate``): SaslAuthenticationFailed, UnsupportedSaslMechanism,
     TokenUnavailable; ApiError for a broker before 1.0; what requests raise."""
 
-    def __init__(self, reactor: Any, connection: "KafkaConnection", settings: SaslSettings) -> None:
+    def __init__(self, reactor: Any, connection: Connection, settings: SaslSettings) -> None:
         self._reactor = reactor
         self._connection = connection
         self._settings = settings

@@ -133,7 +133,7 @@ class BrokerConnection:
             exchange = sasl_exchange(settings.mechanism, sasl_client(settings, SYSTEM_RANDOM))
             step = next(exchange)
             while True:
-                message = codec.request(step.api_key)(version=self.version(step.api_key), **step.fields)
+                message = codec.request(step.api_key)(**step.fields)
                 try:
                     step = exchange.send(self.request(step.api_key, message))
                 except StopIteration as done:

@@ -1,7 +1,11 @@
 """When a flush is due, and what it leaves to the next one."""
 
+import os
 from pathlib import Path
 
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.filenames import PARTITION_METADATA
 from kafka_zk.storage.log.log_owner import LogOwner
 from tests.storage.helpers import T0, append, batch, new_log, reopen
 
@@ -12,17 +16,34 @@ class Owner(LogOwner):
     def __init__(self) -> None:
         self.went_back = 0
 
-    def recovery_point_went_back(self, tp: object) -> None:
+    def recovery_point_went_back(self, tp: TopicPartition) -> None:
         self.went_back += 1
 
-    def log_became_dirty(self, tp: object) -> None:
-        """Nobody flushes."""
+    def log_became_dirty(self, tp: TopicPartition) -> None:
+        """Not counted."""
+        return
 
-    def snapshot_is_large(self, tp: object) -> None:
-        """No snapshot is."""
+    def snapshot_is_large(self, tp: TopicPartition) -> None:
+        raise AssertionError("there are no producers")
 
-    def recovery_point_is_needed(self, tp: object, offset: int) -> None:
-        """Nothing is durable here."""
+    def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
+        raise AssertionError("there is no gap")
+
+
+class Synced(files.FileSystem):
+    """Notes the names of files that are synced."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._open: dict[int, str] = {}
+
+    def open(self, path: str, flags: int) -> int:
+        descriptor = super().open(path, flags)
+        self._open[descriptor] = os.path.basename(path)
+        return descriptor
+
+    def sync(self, descriptor: int) -> None:
+        self.names.append(self._open.get(descriptor, ""))
 
 
 def test_a_flush_makes_all_durable_and_nothing_is_due_after_it(tmp_path: Path) -> None:
@@ -88,3 +109,20 @@ def test_a_log_without_an_owner_is_cut_likewise(tmp_path: Path) -> None:
     log.flush()
     log.truncate_to(1)
     assert (log.recovery_point, log.log_end_offset) == (1, 1)
+
+
+def test_a_topic_id_that_is_written_during_a_flush_is_synced_by_the_next_one(tmp_path: Path) -> None:
+    """And by that one only."""
+    log = new_log(tmp_path)
+    append(log, batch())
+    work, done = log.prepare_flush()
+    log.set_topic_id("AAAAAAAAAAAAAAAAAAAABw")
+    append(log, batch())
+    work()
+    done()
+    synced = Synced()
+    with files.use(synced):
+        log.flush()
+        append(log, batch())
+        log.flush()
+    assert synced.names.count(PARTITION_METADATA) == 1

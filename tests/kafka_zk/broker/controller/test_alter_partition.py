@@ -151,6 +151,8 @@ def test_whole_requests_are_refused() -> None:
     assert propose(cluster, [0], to=1).error_code == ErrorCode.NOT_CONTROLLER
     assert propose(cluster, [0], broker_epoch=cluster.brokers[0].epoch + 1).error_code == ErrorCode.STALE_BROKER_EPOCH
     assert propose(cluster, [0], broker_epoch=-1).error_code == ErrorCode.STALE_BROKER_EPOCH
+    unknown = codec.request(ApiKey.ALTER_PARTITION)(broker_id=7, broker_epoch=1, topics=[])
+    assert cluster.ask(ApiKey.ALTER_PARTITION, 3, unknown).error_code == ErrorCode.STALE_BROKER_EPOCH
     state = cluster.state("t")
     assert state is not None and state.isr == [0, 1]
 

@@ -160,6 +160,13 @@ def test_a_peer_without_a_common_version_is_reported(peer: Peer) -> None:
     assert isinstance(peer.failures[0], UnsupportedPeer) and "STOP_REPLICA" in str(peer.failures[0])
 
 
+def test_a_peer_that_does_not_offer_a_request_is_not_sent_it(peer: Peer) -> None:
+    """Not even in version 0."""
+    del peer.versions[5]
+    peer.channel.send(STOP)
+    assert isinstance(peer.failures[0], UnsupportedPeer) and peer.asked == []
+
+
 def test_channels_by_broker(peer: Peer) -> None:
     channels = Channels(peer.clock, peer.connect, lambda *_: None, lambda *_: None, control_versions("3.9"))
     channels.add(broker(1).info)

@@ -26,6 +26,20 @@ def test_features_are_enabled_at_failover(cluster: Cluster) -> None:
     assert feature.decode(data) == feature.FinalizedFeatures({}, feature.ENABLED)
 
 
+def test_features_that_cannot_be_read_are_left_as_they_are(cluster: Cluster) -> None:
+    cluster.set(feature.FEATURE, b"nonsense")
+    cluster.zookeeper.expire(cluster.brokers[0].client)
+    cluster.settle()
+    assert [broker.broker_id for broker in cluster.active] != [0] and len(cluster.active) == 1
+    assert cluster.zookeeper.tree.get(feature.FEATURE)[0] == b"nonsense"
+
+
+def test_nothing_waits_for_the_controller_when_all_is_quiet(cluster: Cluster) -> None:
+    cluster.create("t", {0: [1, 2]})
+    cluster.settle()
+    assert [broker.controller.queued for broker in cluster.brokers] == [0, 0, 0]
+
+
 def test_listeners_hear_of_every_controller() -> None:
     cluster = Cluster(start=False)
     heard: list[int] = []

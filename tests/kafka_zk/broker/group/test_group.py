@@ -331,3 +331,20 @@ def test_who_waits_is_told_when_the_coordinator_goes(table: Table) -> None:
     table.apply(table.group.unload())
     assert table.joins[waiting].error is ErrorCode.NOT_COORDINATOR
     assert table.heartbeat("b", 2) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_leader_that_joins_again_stays_it_whoever_came_before(table: Table) -> None:
+    """A static member that was silent has lost the lead for good, though it stands first."""
+    table.join(new="a", instance="i")
+    table.join(new="b")
+    table.join("a", instance="i")
+    assert table.group.members.leader == "a"
+    table.join("b", protocols=(("range", b"other"),))
+    generation = table.group.generation_id
+    for _ in range(7):
+        table.heartbeat("a", generation, "i")
+        table.wait(REBALANCE_MS // 7 + 1)
+    assert (table.group.members.leader, list(table.group.members.ids)) == ("b", ["a", "b"])
+    table.join("a", instance="i", protocols=(("range", b"more"),))
+    table.join("b")
+    assert table.group.members.leader == "b"

@@ -1,5 +1,6 @@
 """Committed offsets: written, read, deleted, expired, and loaded again."""
 
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.coordinator import MemberIdentity
 from kafka_zk.broker.group.offset_manager import Codes, Committer
 from kafka_zk.broker.group.records import OffsetAndMetadata, OffsetKeys, encode_group_key, encode_offset_value
+from kafka_zk.broker.replica.manager import LeaderState
+from kafka_zk.broker.replica.partition import LeaderAndIsrPartitionState
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.storage.records.log_validator import validate_batch
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
@@ -270,3 +273,22 @@ def test_committed_offsets_have_a_bound(tmp_path: Path) -> None:
     world.start()
     world.lead(epoch=world.replicas.controller_epoch + 5)
     assert world.coordinator._manager.offsets_memory.used_bytes == used_bytes
+
+
+def test_a_deletion_that_is_not_written_is_not_called_done(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def append(*_: object) -> ApiError:
+        return ApiError(ErrorCode.REQUEST_TIMED_OUT)
+
+    commit(world, {T0: committed(1)})
+    assert done(world.coordinator._manager.appends.remove(0, "g", [T0], with_group=True)) is NONE
+    monkeypatch.setattr(world.replicas, "append_own", append)
+    removal = world.coordinator._manager.appends.remove(0, "g", [T0], with_group=True)
+    assert done(removal) is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_the_role_of_another_topics_partition_says_nothing_of_groups(world: World) -> None:
+    commit(world, {T0: committed(1)})
+    state = LeaderAndIsrPartitionState(1, 1, 1, 0, [1], [0, 1], True)
+    other = LeaderState(TopicPartition("t", 0), uuid.UUID(int=1), state, {})
+    assert [code for _, code in world.replicas.become_leader_or_follower([other])] == [NONE]
+    assert fetch(world) == {T0: 1}

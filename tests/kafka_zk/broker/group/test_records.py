@@ -87,3 +87,12 @@ def test_nonsense_is_a_protocol_error_at_most(decode: object, data: bytes) -> No
 def test_a_value_of_an_unknown_version_is_refused(decode: object) -> None:
     with pytest.raises(ProtocolError, match="version 9"):
         decode(b"\x00\x09" + bytes(40))  # type: ignore[operator]
+
+
+def test_a_member_without_metadata_or_assignment_is_damage() -> None:
+    """Kafka's field tables have no null there."""
+    member = b"\x00\x01a" + b"\x00\x01c" + b"\x00\x01h" + b"\x00\x00\x00\x09"
+    group = b"\x00\x00" + b"\x00\x08consumer" + b"\x00\x00\x00\x01" + b"\x00\x05range" + b"\xff\xff"
+    for missing in (b"\xff" * 4 + bytes(4), bytes(4) + b"\xff" * 4):
+        with pytest.raises(ProtocolError):
+            decode_group_value(group + b"\x00\x00\x00\x01" + member + missing)

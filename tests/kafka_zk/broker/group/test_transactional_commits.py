@@ -389,3 +389,13 @@ def test_a_marker_that_is_told_late_leaves_the_next_transaction_alone(world: Wor
     commit(world, {T0: committed(9)})
     end(world)
     assert fetch(world, T0, stable=True) == {T0: 9}
+
+
+def test_offsets_of_transactions_have_the_bound_of_all(tmp_path: Path) -> None:
+    """Who is refused for another reason is told that one."""
+    world = World(tmp_path, replace(NO_DELAY, offsets_max_bytes=100))
+    world.lead()
+    large = committed(1)._replace(metadata="m" * 4000)
+    assert commit(world, {T0: large}) == {T0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    world.lead(leader=1, epoch=1)
+    assert commit(world, {T0: large}) == {T0: ErrorCode.NOT_COORDINATOR}

@@ -14,11 +14,13 @@ from kafka_zk.broker.transaction.appends import TransactionLog
 from kafka_zk.broker.transaction.config import TransactionConfig
 from kafka_zk.broker.transaction.memory import ID_BYTES
 from kafka_zk.broker.transaction.metadata import LAST_EPOCH
+from kafka_zk.broker.transaction.producer_ids import ProducerIdManager
 from kafka_zk.broker.transaction.records import encode_key
 from kafka_zk.broker.transaction.requests import ProducerIdAndEpoch, Result
 from kafka_zk.broker.transaction.state_manager import TransactionStateManager
 from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.client.errors import ConnectionLoss
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from tests.kafka_zk.broker.conftest import Harness
 
@@ -351,3 +353,20 @@ def test_ids_that_were_never_used_make_room_for_a_producer_that_tries_again(
     owned = manager.partitions[0]
     lead(broker, 5)  # what was forgotten is not in the log, either
     assert set(manager.partitions[0].transactions) == set(owned.transactions) or not owned.is_current
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "is_allowed"), [(-1, False), (0, False), (1, True), (900_000, True), (900_001, False)]
+)
+def test_the_timeout_of_a_transaction_has_bounds(broker: Harness, timeout_ms: int, is_allowed: bool) -> None:
+    """transaction.max.timeout.ms, and one that would be over at once."""
+    assert init(broker, timeout_ms=timeout_ms).error is (NONE if is_allowed else ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+
+
+def test_a_producer_id_that_zookeeper_does_not_give_is_to_be_asked_for_again(broker: Harness) -> None:
+    async def fail() -> range:
+        raise ConnectionLoss("/latest_producer_id_block")
+
+    broker.services.transactions._producer_ids = ProducerIdManager(fail)
+    assert asked(broker.services.transactions.new_producer_id()) == [Result(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+    assert init(broker).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

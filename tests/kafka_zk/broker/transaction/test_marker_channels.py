@@ -282,7 +282,9 @@ def test_what_has_become_void_is_not_sent(world: World) -> None:
 def test_nothing_is_sent_after_the_end(world: World) -> None:
     world.lead(T1, -1)
     world.send(T0, T1)
+    assert world.clock.getDelayedCalls(), "a leader is looked for"
     world.channels.close()
+    assert world.clock.getDelayedCalls() == []
     world.answer(0, ConnectionError("lost"))
     world.clock.advance(10 * RETRY_S)
     assert len(world.requests) == 1
