@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "KAFKA_ZK_COMMAND_CONFIG"
 _SECURITY = "kafka_zk.command_config"
-_KEYS = "kafka_zk.command_config.keys"
+_KEYS = f"{__name__}.keys"
 
 
 def _remember(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:

@@ -37,7 +37,7 @@ def test_features_that_cannot_be_read_are_left_as_they_are(cluster: Cluster) -> 
 def test_nothing_waits_for_the_controller_when_all_is_quiet(cluster: Cluster) -> None:
     cluster.create("t", {0: [1, 2]})
     cluster.settle()
-    assert [broker.controller.queued for broker in cluster.brokers] == [0, 0, 0]
+    assert [len(broker.controller._queue) for broker in cluster.brokers] == [0, 0, 0]
 
 
 def test_listeners_hear_of_every_controller() -> None:
