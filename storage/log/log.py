@@ -466,7 +466,7 @@ class Log:
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> Truncation | None:
         """Drop every batch that reaches ``offset`` or beyond, and leader epochs without a record in any case. Batches
-        below the high watermark are moved aside, not deleted.
+        below the high watermark are moved aside, not deleted. A log compacted beyond ``offset`` goes as a whole.
 
         Returns: None if no batch went.
         Raises: OffsetOutOfRange for a negative offset.
@@ -477,10 +477,11 @@ class Log:
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             return None
         first = self.segments[0].base_offset
+        if self.cleaned_offset is not None and offset < self.cleaned_offset:
+            offset = first  # compaction dropped records for later ones, which go now: only the leader has both
         last_end = self.segments.end_before(max(offset, first))
         self._rewind(offset, min(offset, last_end))
-        due_ms = now_ms + self.config.file_delete_delay_ms
-        keeps = offset < self.high_watermark
+        due_ms, keeps = now_ms + self.config.file_delete_delay_ms, offset < self.high_watermark
         end_offset, kept_as = self.segments.truncate_to(max(offset, first), due_ms, keeps=keeps)
         if offset < first:
             self.truncate_fully_and_start_at(offset, now_ms)

@@ -387,7 +387,7 @@ class ReplicaFetcher:
                 "{tp} was truncated from {before} to {offset}, high watermark {high_watermark}",
                 tp=effect.tp,
                 before=before,
-                offset=effect.offset,
+                offset=truncation.end_offset,
                 high_watermark=high_watermark,
                 kept_as=truncation.kept_as,
             )

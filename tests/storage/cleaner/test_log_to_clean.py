@@ -153,11 +153,19 @@ def test_a_truncation_voids_it(tmp_path: Path, to: int) -> None:
 def test_a_truncation_takes_the_clean_part_back(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     clean_here(log, SMALL, T0)
-    ends = [log.cleaned_offset]
-    for to in (9, 7):
-        log.truncate_to(to)
-        ends.append(log.cleaned_offset)
-    assert ends == [8, 8, 6], "the log ends with whole batches"
+    log.truncate_to(9)
+    assert (log.cleaned_offset, log.log_end_offset) == (8, 8)
+
+
+def test_a_truncation_below_the_clean_part_leaves_nothing(tmp_path: Path) -> None:
+    """Compaction dropped k's older records for one that goes now. What is left would lack k, which the leader has."""
+    log = compacted(tmp_path)
+    clean_here(log, SMALL, T0)
+    log.follow_log_end()
+    truncation = log.truncate_to(7)
+    assert truncation is not None and truncation.end_offset == log.log_end_offset == 0
+    assert truncation.kept_as is not None, "committed records are moved aside"
+    assert log.cleaned_offset == 0 and records(log) == []
 
 
 @pytest.mark.parametrize("to", [3, 7, 8, 9])
@@ -223,9 +231,9 @@ def test_a_swap_that_is_under_way_is_ended_by_what_needs_it(tmp_path: Path, what
     assert list(steps) == [] and read_offsets(log) == [7, 8, 9]
 
 
-@pytest.mark.parametrize(("to", "end"), [(3, 3), (7, 6), (9, 8)])
+@pytest.mark.parametrize(("to", "end"), [(3, 0), (7, 0), (9, 8)])
 def test_a_truncation_in_a_gap_ends_the_log_there(tmp_path: Path, to: int, end: int) -> None:
-    """Not behind the gap: a leader that never had the rest may have records in it."""
+    """Not behind the gap: a leader that never had the rest may have records in it. Below the clean part nothing stays."""
     log = compacted(tmp_path)
     clean_here(log, SMALL, T0)
     log.truncate_to(to)
