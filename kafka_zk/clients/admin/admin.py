@@ -103,10 +103,8 @@ class Admin:
         connect: Connect = connect,
         **options: Any,
     ) -> None:
-        if config is not None and options:
-            raise TypeError("give either a config or options, not both")
         self._reactor = reactor
-        self.config = ClientConfig.from_properties(options) if config is None else config
+        self.config = ClientConfig.given(config, options)
         self._cluster = Cluster(reactor, self.config, track_all_topics=True, prefer_controller=True, connect=connect)
         self.groups = GroupAdmin(reactor, self._cluster, self.config)
 

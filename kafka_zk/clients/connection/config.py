@@ -72,6 +72,15 @@ class CheckedConfig:
                 object.__setattr__(self, each.name, value)
 
     @classmethod
+    def given(cls, config: Self | None, options: Mapping[str, Any]) -> Self:
+        """What a client was made with: a ready configuration, or keys. Raises: TypeError for both; ConfigError."""
+        if config is None:
+            return cls.from_properties(options)
+        if options:
+            raise TypeError("give either a config or options, not both")
+        return config
+
+    @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
         """Build from keys in either spelling (``linger.ms`` or ``linger_ms``).
 

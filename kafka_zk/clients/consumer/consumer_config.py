@@ -103,6 +103,11 @@ class ConsumerConfig(ReaderConfig):
     def auto_commit_enable(self) -> bool:
         return self.enable_auto_commit
 
+    @property
+    def commits_starts(self) -> bool:
+        """Without ``enable.auto.commit`` nothing is committed but what the user commits."""
+        return self.enable_auto_commit
+
 
 def _assignors(given: str | tuple[str, ...]) -> tuple[str, ...]:
     names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)

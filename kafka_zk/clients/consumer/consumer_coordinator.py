@@ -21,7 +21,7 @@ from kafka_zk.clients.connection.errors import BrokerError, ClientClosed, KafkaE
 from kafka_zk.clients.connection.group_coordinator import Committer, GroupCoordinator
 from kafka_zk.clients.connection.waiting import Reactor, Signal, run, sleep
 from kafka_zk.clients.consumer.consumer_config import ConsumerConfig
-from kafka_zk.clients.consumer.group_commits import NOT_THE_OWNER, Refused
+from kafka_zk.clients.consumer.group_commits import NOT_THE_OWNER
 from kafka_zk.clients.consumer.group_delivery import GroupDelivery
 from kafka_zk.clients.consumer.group_effects import (
     CountPartitions,
@@ -46,10 +46,13 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.client.session import fires_within
+from kafka_zk.registry.offsets import Refused
 
 _log = Logger()
 _JOIN_SLACK_MS = 5_000
 """What Kafka's consumer waits for a JoinGroup beyond the rebalance timeout."""
+_CLOSE_PATIENCE_S = 30.0
+"""What Kafka's consumer gives ``close``."""
 _LEAVE_PATIENCE_S = 5.0
 """What the last commit and LeaveGroup are given, each."""
 _TURN_S = 0.5
@@ -60,6 +63,7 @@ _SyncGroup = codec.request(ApiKey.SYNC_GROUP)
 _Heartbeat = codec.request(ApiKey.HEARTBEAT)
 _LeaveGroup = codec.request(ApiKey.LEAVE_GROUP)
 
+Settled = Callable[[], Coroutine[Any, Any, None]]
 Answers = dict[TopicPartition, Refused | None]
 
 
@@ -136,28 +140,32 @@ class ConsumerCoordinator:
         finally:
             self._committing.release()
 
-    async def leave(self, asked_for: Coroutine[Any, Any, None]) -> None:
+    async def leave(self, settled: Settled) -> None:
         """Stop and commit what is owned, then leave the group, as far as it can be reached.
 
-        ``asked_for`` is over when the commits are that the user has asked for; then nothing more may be asked for.
+        ``settled()`` is over when the user's commits are; the user asks for no more.
         """
+        self._delivery.close_within(_CLOSE_PATIENCE_S)
         self._closing = True
         self._member.close()
-        try:
-            await self._give_everything_back(asked_for)
-            self._end()
-            for effect in self._member.leave("the consumer was closed"):
-                if isinstance(effect, SendLeave) and not await fires_within(
-                    self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S
-                ):
-                    _log.warn("the group was not told that this consumer left: its coordinator did not answer")
-        finally:
-            self._end()
-            self._coordinator.close()
+        await self._give_everything_back(settled)
+        self._end()
+        for effect in self._member.leave("the consumer was closed"):
+            if isinstance(effect, SendLeave) and not await fires_within(
+                self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S
+            ):
+                _log.warn("the group was not told that this consumer left: its coordinator did not answer")
 
-    async def _give_everything_back(self, asked_for: Coroutine[Any, Any, None]) -> None:
+    async def close(self) -> None:
+        """Do nothing more, and close all connections."""
+        self._end()
+        self._coordinator.close()
+        self._delivery.close_within(0)
+        await self._cluster.close()
+
+    async def _give_everything_back(self, settled: Settled) -> None:
         begun_s = self._reactor.seconds()
-        is_settled = await fires_within(self._reactor, run(asked_for), _LEAVE_PATIENCE_S)
+        is_settled = await fires_within(self._reactor, run(settled()), _LEAVE_PATIENCE_S)
         patience_s = _LEAVE_PATIENCE_S - (self._reactor.seconds() - begun_s)
         left = self._member.owned - self._member.stopping
         self._starts.withdraw(left)

@@ -30,7 +30,11 @@ from kafka_zk.rebalance.delivery import Start
 
 
 class DeliveryConfig(Protocol):
-    """What of a consumer's configuration counts here; ``backoff_ms``: how long users may hold what is taken away."""
+    """What a consumer of any group is configured with.
+
+    ``backoff_ms``: how long users may hold what is taken away. ``commits_starts``: whether the starts that
+    ``auto.offset.reset`` chose are committed at once.
+    """
 
     @property
     def reader(self) -> ReaderConfig: ...
@@ -44,6 +48,10 @@ class DeliveryConfig(Protocol):
     def auto_commit_enable(self) -> bool: ...
     @property
     def auto_commit_interval_ms(self) -> int: ...
+    @property
+    def commits_starts(self) -> bool: ...
+    @property
+    def exclude_internal_topics(self) -> bool: ...
 
 
 class _Claim:

@@ -175,6 +175,11 @@ class ZookeeperConsumerConfig(CheckedConfig):
         return max(1, self.queued_max_message_chunks - 1) * self.fetch_message_max_bytes
 
     @property
+    def commits_starts(self) -> bool:
+        """As Kafka's old consumer, which has no other way to say where its group begins."""
+        return True
+
+    @property
     def group(self) -> GroupConfig:
         """What the group's driver needs of this."""
         return GroupConfig(self.backoff_ms, self.rebalance_max_retries, self.exclude_internal_topics)

@@ -68,10 +68,8 @@ class Producer:
         clock: Clock | None = None,
         **options: Any,
     ) -> None:
-        if config is not None and options:
-            raise TypeError("give either a config or options, not both")
         self._reactor = reactor
-        self.config = ProducerConfig.from_properties(options) if config is None else config
+        self.config = ProducerConfig.given(config, options)
         self._cluster = Cluster(reactor, self.config, allow_auto_topic_creation=True, connect=connect)
         self.accumulator = RecordAccumulator(self.config, partial(now_ms, reactor))
         self.intake = RecordIntake(self._cluster, self.accumulator, self.config, clock or SystemClock(reactor))
