@@ -1,5 +1,5 @@
 """Administration of the brokers' groups: what there is, who is a member, what is committed. For threads there is
-``blocking_group_admin``.
+``blocking_admin``.
 
 Nothing here joins a group. Offsets are changed for a group without members, which the coordinator checks.
 
