@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from kafka_zk.clients.connection.config import option
 from kafka_zk.clients.connection.errors import ConfigError
 from kafka_zk.clients.consumer.assignors import ASSIGNORS
+from kafka_zk.clients.consumer.classic_member import MemberConfig
 from kafka_zk.clients.consumer.config import ReaderConfig
 from kafka_zk.clients.consumer.deserializers import deserializer_of
-from kafka_zk.clients.consumer.group_member import MemberConfig
 from kafka_zk.clients.serdes import Deserializer
 
 _JAVA_PACKAGE = "org.apache.kafka.clients.consumer."

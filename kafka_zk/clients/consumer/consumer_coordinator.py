@@ -1,4 +1,4 @@
-"""A member of a group of the broker at work: carries out what ``group_member`` decides.
+"""A member of a group of the broker at work: carries out what ``classic_member`` decides.
 
 All methods on the reactor's thread, but ``may_act``. Commits are written one after another, each only under the
 ownership in which it was asked for, be it in a later generation, so no offset goes back by itself.
@@ -20,6 +20,7 @@ from kafka_zk.clients.connection.coordinators import COORDINATOR_GONE
 from kafka_zk.clients.connection.errors import BrokerError, ClientClosed, KafkaError, broker_error
 from kafka_zk.clients.connection.group_coordinator import Committer, GroupCoordinator
 from kafka_zk.clients.connection.waiting import Reactor, Signal, run, sleep
+from kafka_zk.clients.consumer.classic_member import ClassicMember
 from kafka_zk.clients.consumer.consumer_config import ConsumerConfig
 from kafka_zk.clients.consumer.group_commits import NOT_THE_OWNER
 from kafka_zk.clients.consumer.group_delivery import GroupDelivery
@@ -38,7 +39,6 @@ from kafka_zk.clients.consumer.group_effects import (
     Start,
     Stop,
 )
-from kafka_zk.clients.consumer.group_member import GroupMember
 from kafka_zk.clients.consumer.starts_looked_up import StartsLookedUp
 from kafka_zk.clients.consumer.topics_subscribed import TopicsSubscribed
 from kafka_zk.protocol import codec
@@ -86,7 +86,7 @@ class ConsumerCoordinator:
         self._topics = topics
         self._now_ms_of = now_ms
         self._coordinator = GroupCoordinator(reactor, config, cluster, config.group_id)
-        self._member = GroupMember(config.member)
+        self._member = ClassicMember(config.member)
         self._starts = StartsLookedUp(delivery.start, self._coordinator.committed)
         self._committing = DeferredLock()
         self._giving_count = 0  # how often users are waited for

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from kafka_zk.clients.consumer import assignors as assignors_module
-from kafka_zk.clients.consumer import group_member as member_module
+from kafka_zk.clients.consumer import classic_member as member_module
 from tests.kafka_zk.clients.consumer import group_world
 from tests.kafka_zk.clients.consumer.test_group_schedules import storm
 
@@ -82,7 +82,7 @@ def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
     changed = {module: _compiled(module, source.replace(text, replacement)) for module, source in sources.items()}
     member = changed[member_module]
     vars(member)["ASSIGNORS"] = changed[assignors_module].ASSIGNORS
-    patch.setattr(group_world, "GroupMember", member.GroupMember)
+    patch.setattr(group_world, "ClassicMember", member.ClassicMember)
 
 
 def _compiled(module: ModuleType, source: str) -> ModuleType:

@@ -9,7 +9,7 @@ coordinator gives the member up. A Java consumer has no such thing;
 with it no two of our members hand out records of a partition at the same time.
 
 Source: AbstractCoordinator.java, ConsumerCoordinator.java@3.9; KIP-345, KIP-394, KIP-429, KIP-814.
-Tests: tests/kafka_zk/clients/consumer/test_group_member.py, test_group_schedules.py.
+Tests: tests/kafka_zk/clients/consumer/test_classic_member.py, test_group_schedules.py.
 """
 
 import enum
@@ -101,7 +101,7 @@ class MemberConfig:
     retry_backoff_ms: int
 
 
-class GroupMember:
+class ClassicMember:
     """See the module's text.
 
     Attributes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.classic_member import ClassicMember, MemberConfig, MemberState
 from kafka_zk.clients.consumer.group_effects import (
     CountPartitions,
     Drop,
@@ -20,7 +21,6 @@ from kafka_zk.clients.consumer.group_effects import (
     Start,
     Stop,
 )
-from kafka_zk.clients.consumer.group_member import GroupMember, MemberConfig, MemberState
 from kafka_zk.protocol.consumer_protocol import read_assignment, read_subscription, write_assignment
 from kafka_zk.protocol.errors import ErrorCode
 
@@ -33,7 +33,7 @@ class Driven:
 
     def __init__(self, *assignors: str, instance: str | None = None) -> None:
         config = MemberConfig(assignors or ("range",), instance, SESSION_MS, REBALANCE_MS, HEARTBEAT_MS, BACKOFF_MS)
-        self.member = GroupMember(config)
+        self.member = ClassicMember(config)
         self.ms = 1_000
         self.effects: list[Effect] = []
 
