@@ -10,6 +10,7 @@ besides what ``ReactorThread.call`` raises.
 """
 
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
@@ -53,6 +54,22 @@ class BlockingClient(Blocking[Closable_co]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class BlockingContext:
+    """``with`` for what a client of the reactor uses with ``async with``."""
+
+    def __init__(self, thread: ReactorThread, context: AbstractAsyncContextManager[None]) -> None:
+        self._thread = thread
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._thread.call(self._context.__aenter__)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._thread.call(self._context.__aexit__, kind, error, trace)
 
 
 def blocking(method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Blocking[C], P], T]:

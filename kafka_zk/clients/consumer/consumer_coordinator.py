@@ -58,6 +58,10 @@ _LEAVE_PATIENCE_S = 5.0
 _TURN_S = 0.5
 """How often it is looked whether the user still asks for records."""
 
+_ANOTHER_GENERATION = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
+)
+
 _JoinGroup = codec.request(ApiKey.JOIN_GROUP)
 _SyncGroup = codec.request(ApiKey.SYNC_GROUP)
 _Heartbeat = codec.request(ApiKey.HEARTBEAT)
@@ -435,8 +439,9 @@ class ConsumerCoordinator:
                     codes = await self._coordinator.commit(left, committer)
             except KafkaError as error:
                 return answers | dict.fromkeys(left, Refused(str(error)))
-            again = self._settle(codes, committer, answers)
-            left = {tp: offset for tp, offset in left.items() if tp in again}
+            answers |= _settled(codes)
+            self._tell_member(codes, committer)
+            left = {tp: offset for tp, offset in left.items() if tp not in answers}
             pause_s = self._config.retry_backoff_ms / 1000
             if left and self._reactor.seconds() + pause_s >= deadline_s:
                 return answers | {tp: Refused(codes[tp].name) for tp in left}
@@ -444,24 +449,20 @@ class ConsumerCoordinator:
                 await sleep(self._reactor, pause_s)
         return answers
 
-    def _settle(
-        self, codes: Mapping[TopicPartition, ErrorCode], committer: Committer, answers: Answers
-    ) -> set[TopicPartition]:
-        """Note what is settled, and tell the member of what concerns it. Returns those to be tried again."""
-        again = set()
-        for tp, code in codes.items():
-            if code is ErrorCode.NONE:
-                answers[tp] = None
-            elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS):
-                again.add(tp)  # if it is still owned, in the generation that has begun meanwhile
-            elif code.retriable and code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                again.add(tp)
-            else:
-                answers[tp] = Refused(code.name)
+    def _tell_member(self, codes: Mapping[TopicPartition, ErrorCode], committer: Committer) -> None:
         for code in set(codes.values()) - {ErrorCode.NONE}:
             effects = self._member.commit_refused(committer.member_id, committer.generation_id, code, self._now_ms())
             self._apply(effects)
-        return again
+
+
+def _settled(codes: Mapping[TopicPartition, ErrorCode]) -> Answers:
+    """What is known of a commit; the others are to be tried again, if they are still owned in the generation that has
+    begun meanwhile."""
+    return {
+        tp: None if code is ErrorCode.NONE else Refused(code.name)
+        for tp, code in codes.items()
+        if code not in _ANOTHER_GENERATION and (not code.retriable or code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    }
 
 
 def _join_answer(response: Any) -> JoinAnswer:

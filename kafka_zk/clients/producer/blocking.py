@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any
 
 from kafka_zk.base.clock import monotonic_s
-from kafka_zk.clients.connection.blocking import BlockingClient, blocking, on_reactor
+from kafka_zk.clients.connection.blocking import BlockingClient, BlockingContext, blocking, on_reactor
 from kafka_zk.clients.connection.errors import BufferExhausted, ClientClosed, KafkaError
 from kafka_zk.clients.connection.reactor_thread import reactor_thread
 from kafka_zk.clients.producer.config import ProducerConfig
@@ -14,7 +14,6 @@ from kafka_zk.clients.producer.future import RecordFuture
 from kafka_zk.clients.producer.intake import Missing
 from kafka_zk.clients.producer.producer import Producer
 from kafka_zk.clients.producer.producer_record import ProducerRecord
-from kafka_zk.clients.producer.transaction_scope import BlockingTransactionScope
 from kafka_zk.storage.records.record_batch import Header
 
 
@@ -84,13 +83,13 @@ class BlockingProducer(BlockingClient[Producer]):
     send_offsets = blocking(Producer.send_offsets)
     partitions_for = blocking(Producer.partitions_for)
 
-    def transaction(self) -> BlockingTransactionScope:
+    def transaction(self) -> BlockingContext:
         """``with producer.transaction():`` begins one, commits it at the end, aborts it after an exception.
 
         Raises: TransactionAbortable after the abort: the same work may be tried again; else what
         ``commit_transaction`` raises. After ProducerFenced and TransactionFatal close the producer.
         """
-        return BlockingTransactionScope(self)
+        return BlockingContext(self._thread, self._client.transaction())
 
     def close(self, timeout_s: float | None = None) -> None:
         """Deliver what was sent (at most ``timeout_s``; None: as long as ``delivery.timeout.ms`` allows), then stop.

@@ -206,16 +206,15 @@ class Producer:
 
         Raises: the first KafkaError that a record met; records after a refused batch may have been written.
         """
-        batches: dict[ProducerBatch, None] = {}
         begun_count = self.begun_count
         try:
             await self.ready(topic)
-            count = await self._take_all(topic, records, batches, begun_count)
+            count, batches = await self._take_all(topic, records, begun_count)
         except Exception as error:
             self.not_taken(error, begun_count)
             raise
         await self._all_done(list(batches))
-        _forget_delivered(batches)
+        _undelivered(batches)
         return count
 
     async def flush(self) -> None:
@@ -397,11 +396,12 @@ class Producer:
         return result
 
     async def _take_all(
-        self, topic: str, records: Iterable[ProducerRecord], batches: dict[ProducerBatch, None], begun_count: int
-    ) -> int:
-        """Put all records into batches, of which those not delivered yet are in ``batches``."""
+        self, topic: str, records: Iterable[ProducerRecord], begun_count: int
+    ) -> tuple[int, dict[ProducerBatch, None]]:
+        """Put all records into batches; how many there are, and the batches that may not be delivered yet."""
         self.check_begun(begun_count)
         count = 0
+        batches: dict[ProducerBatch, None] = {}
         turn_end_s = self._reactor.seconds() + _TURN_S
         offer = self.intake.offer
         for value, key, partition, timestamp_ms, headers in records:
@@ -414,11 +414,11 @@ class Producer:
             if taken.batch not in batches:
                 batches[taken.batch] = None
                 if self._reactor.seconds() >= turn_end_s:
-                    _forget_delivered(batches)
+                    batches = _undelivered(batches)
                     await sleep(self._reactor, 0)
                     self.check_begun(begun_count)
                     turn_end_s = self._reactor.seconds() + _TURN_S
-        return count
+        return count, batches
 
     async def _until_there(self, topic: str, partition: int | None, missing: Missing) -> None:
         if missing is Missing.ROOM:
@@ -480,10 +480,9 @@ def _settle(result: "Deferred[RecordMetadata]", future: RecordFuture) -> None:
         result.callback(metadata)
 
 
-def _forget_delivered(batches: dict[ProducerBatch, None]) -> None:
-    """Drop the batches that are done; raise the error of the first that failed."""
-    for batch in [batch for batch in batches if batch.done]:
-        for part in batch.leaves():
-            if part.error is not None:
-                raise part.error
-        del batches[batch]
+def _undelivered(batches: dict[ProducerBatch, None]) -> dict[ProducerBatch, None]:
+    """The batches that are not done. Raises: the error of the first that failed."""
+    for part in (part for batch in batches if batch.done for part in batch.leaves()):
+        if part.error is not None:
+            raise part.error
+    return {batch: None for batch in batches if not batch.done}
