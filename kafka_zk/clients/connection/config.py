@@ -125,7 +125,7 @@ class ClientConfig(CheckedConfig):
 def _checked(name: str, value: Any, default: Any, allowed: Mapping[str, Any]) -> Any:
     key = name.replace("_", ".")
     if isinstance(default, bool):
-        return _boolean(key, value)
+        return boolean(key, value)
     if default is None and value is None:
         return None
     if isinstance(default, int) or allowed["minimum"] is not None:
@@ -135,7 +135,8 @@ def _checked(name: str, value: Any, default: Any, allowed: Mapping[str, Any]) ->
     return value
 
 
-def _boolean(key: str, value: Any) -> bool:
+def boolean(key: str, value: Any) -> bool:
+    """True or false, as it is or as text. Raises: ConfigError naming the key."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.lower() in ("true", "false"):

@@ -14,7 +14,8 @@ from twisted.logger import Logger
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.waiting import Reactor, run
 from kafka_zk.clients.consumer.errors import CommitRefused
-from kafka_zk.clients.consumer.group_delivery import DeliveryConfig, GroupDelivery
+from kafka_zk.clients.consumer.group_consumer_config import GroupConsumerConfig
+from kafka_zk.clients.consumer.group_delivery import GroupDelivery
 from kafka_zk.registry.offsets import Refused
 
 _log = Logger()
@@ -34,7 +35,7 @@ class GroupCommits:
     """The commits of one consumer."""
 
     def __init__(
-        self, reactor: Reactor, config: DeliveryConfig, delivery: GroupDelivery, write: Write
+        self, reactor: Reactor, config: GroupConsumerConfig, delivery: GroupDelivery, write: Write
     ) -> None:
         self._reactor = reactor
         self._interval_s = config.auto_commit_interval_ms / 1000 if config.auto_commit_enable else None

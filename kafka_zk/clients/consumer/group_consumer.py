@@ -9,7 +9,8 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.connection.waiting import Reactor
 from kafka_zk.clients.consumer.group_commits import Answers, GroupCommits
-from kafka_zk.clients.consumer.group_delivery import DeliveryConfig, GroupDelivery
+from kafka_zk.clients.consumer.group_consumer_config import GroupConsumerConfig
+from kafka_zk.clients.consumer.group_delivery import GroupDelivery
 from kafka_zk.clients.consumer.membership import Lease, Membership
 from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.clients.consumer.starts import Start
@@ -37,7 +38,7 @@ class Group(Lease, Protocol):
         """Close all connections; may be called again."""
 
 
-C = TypeVar("C", bound=DeliveryConfig)
+C = TypeVar("C", bound=GroupConsumerConfig)
 G = TypeVar("G", bound=Group)
 
 

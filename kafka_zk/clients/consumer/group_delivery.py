@@ -8,7 +8,6 @@ of the streams. Tests: tests/kafka_zk/clients/consumer/test_zookeeper_delivery.p
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Protocol
 
 from twisted.internet.defer import Deferred
 
@@ -16,42 +15,16 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.connection.waiting import Reactor, Signal, run
-from kafka_zk.clients.consumer.config import ReaderConfig
 from kafka_zk.clients.consumer.errors import NoOffsetForPartition
 from kafka_zk.clients.consumer.fetch_state import FetchState
 from kafka_zk.clients.consumer.fetcher import Fetcher
+from kafka_zk.clients.consumer.group_consumer_config import GroupConsumerConfig
 from kafka_zk.clients.consumer.membership import Membership
 from kafka_zk.clients.consumer.starts import RESETS
 from kafka_zk.clients.consumer.starts import Start as FetchStart
 from kafka_zk.clients.consumer.stream import Stream
 from kafka_zk.clients.consumer.user_side import UserSide
-from kafka_zk.clients.serdes import Deserializer
 from kafka_zk.rebalance.delivery import Start
-
-
-class DeliveryConfig(Protocol):
-    """What a consumer of any group is configured with.
-
-    ``backoff_ms``: how long users may hold what is taken away. ``commits_starts``: whether the starts that
-    ``auto.offset.reset`` chose are committed at once.
-    """
-
-    @property
-    def reader(self) -> ReaderConfig: ...
-    @property
-    def ahead_bytes(self) -> int: ...
-    @property
-    def deserializers(self) -> tuple[Deserializer | None, Deserializer | None]: ...
-    @property
-    def backoff_ms(self) -> int: ...
-    @property
-    def auto_commit_enable(self) -> bool: ...
-    @property
-    def auto_commit_interval_ms(self) -> int: ...
-    @property
-    def commits_starts(self) -> bool: ...
-    @property
-    def exclude_internal_topics(self) -> bool: ...
 
 
 class _Claim:
@@ -80,7 +53,7 @@ class GroupDelivery:
     def __init__(
         self,
         reactor: Reactor,
-        config: DeliveryConfig,
+        config: GroupConsumerConfig,
         cluster: Cluster,
         stream_count: int,
         membership: Membership,
