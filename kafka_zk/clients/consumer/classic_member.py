@@ -162,7 +162,7 @@ class ClassicMember:
         self._is_closing = True
 
     def leave(self, reason: str) -> list[Effect]:
-        """Leave the group; whoever calls this has stopped and committed what was owned. Static members just go."""
+        """Leave the group, after what was owned has been stopped and committed. A static member just goes."""
         if self.member_id and self.state is not MemberState.LEFT and self._config.group_instance_id is None:
             self._effects.append(SendLeave(self.member_id, reason))
         self._end()
@@ -359,9 +359,9 @@ class ClassicMember:
         self._partitions.generation_id = self.generation_id
         self._requests.heartbeat_due_ms = now_ms + (self._config.heartbeat_interval_ms if self.may_act(now_ms) else 0)
         if self._is_closing:
-            return  # nobody else is given what is owned before this member leaves
+            return  # what is owned goes to no other member before this one leaves
         fitting = frozenset(tp for tp in assigned if tp.topic in self._joined.topics)
-        if fitting != assigned:  # a static member came back with another subscription, and nobody assigned anew
+        if fitting != assigned:  # a static member came back with another subscription, without a new assignment
             self._rejoin("the assignment does not fit the subscription")
         gone, new = self.owned - fitting, fitting - self.owned
         if gone:
@@ -375,7 +375,7 @@ class ClassicMember:
 
     @staticmethod
     def _understood(member: JoinedMember) -> GroupMemberSubscription:
-        """Who sends what nobody understands is subscribed to nothing."""
+        """A member whose subscription cannot be read is subscribed to nothing."""
         try:
             subscription = read_subscription(member.subscription)
         except ProtocolError:

@@ -37,7 +37,7 @@ class _Claim:
         self.start = start  # -1: none was committed, and none was found yet
         self.committed: int | None = start if start >= 0 else None
         self.found: int | None = None  # what auto.offset.reset chose, until something is committed
-        self.floor = -1  # what the user committed himself, before he was done with it: nothing below is written
+        self.floor = -1  # the user committed this offset before being done with the records: nothing below is written
         self.sought = False  # the start that is looked up is the user's own
         self.fetching = False
         self.stopping = False
@@ -161,7 +161,7 @@ class GroupDelivery:
         while (told is not None and not told.called) or self._awaited(claims):
             await self._asked.wait_until(min(deadline_s, self._close_s))
             if self._reactor.seconds() >= min(deadline_s, self._close_s):
-                break  # whoever holds records of them did not come back in time
+                break  # the user who holds records of them did not come back in time
         left = {tp: claim for tp, claim in claims.items() if self._claims.get(tp) is claim}
         offsets = {tp: self._offset_to_release(tp, claim) for tp, claim in left.items()}
         self._forget(frozenset(left))
@@ -214,8 +214,8 @@ class GroupDelivery:
         return self._offsets(self._claims, waiting)
 
     def processed(self) -> dict[TopicPartition, int]:
-        """Per owned partition the offset behind what its user is done with, or has committed himself, where it is not
-        what is committed."""
+        """Per owned partition the offset behind what the user is done with, or has committed explicitly, if it is not
+        committed yet."""
         undone = self._merged(stream.handout.undone_offsets() for stream in self.streams)
         running = {tp: claim for tp, claim in self._claims.items() if not claim.stopping}
         offsets = self._offsets(running, undone)

@@ -33,7 +33,7 @@ STALE_METADATA = frozenset(
 class BatchCompletion:
     """Ends or repeats batches in the accumulator, and keeps the sequences straight.
 
-    ``on_failed`` is told of each batch that is given up, before its records are.
+    ``on_failed`` is called for each batch that is given up, before its records fail.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class BatchCompletion:
             for index, message in response.record_errors
         }
         if self._idempotence is not None and batch.has_sequence:
-            # With its retries used up nobody knows whether an earlier attempt was written.
+            # With its retries used up an earlier attempt may have been written.
             self._idempotence.failed(batch, certainly_not_written=batch.attempts < self._retries)
         self._on_failed(error)
         batch.fail(error, each)

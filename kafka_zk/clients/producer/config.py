@@ -21,7 +21,7 @@ class ProducerConfig(ClientConfig):
     ``partitioner`` is ``roundrobin`` (default), ``sticky`` or a callable ``(topic, key, value, count) -> partition``.
     ``key_serializer``, ``value_serializer``: a name of ``clients.serdes.SERDES``, an object with ``serialize``,
     or None: bytes are given.
-    ``transactional_id`` makes a transactional producer (see ``Producer``); whoever uses the same one later fences this.
+    ``transactional_id`` makes a transactional producer (see ``Producer``); a later one with this id fences it.
     ``transaction_timeout_ms``: the coordinator aborts a transaction that takes longer.
     ``enable_idempotence`` left at None means: on, unless acks, retries or in-flight requests forbid it (as Kafka).
 

@@ -230,7 +230,7 @@ class Producer:
     # --- transactions ---
 
     async def init_transactions(self) -> None:
-        """Take over the ``transactional.id``, once and before everything else: whoever had it is fenced, and what they
+        """Take over the ``transactional.id``, once and before everything else: a former producer is fenced, and what it
         left open is aborted. Waits for that at most ``max.block.ms``.
 
         Raises: KafkaTimeoutError (it may be called again); TransactionFatal (authorization, a transaction timeout above
