@@ -15,9 +15,11 @@ from kafka_zk.clients.connection.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.clients.connection.metadata import TopicMetadata
 from kafka_zk.clients.connection.waiting import Reactor, Signal, now_ms, run, sleep
 from kafka_zk.clients.producer.batch import ProducerBatch
+from kafka_zk.clients.producer.completion import BatchCompletion
 from kafka_zk.clients.producer.config import ProducerConfig
 from kafka_zk.clients.producer.errors import IllegalTransactionState, TransactionAborted
 from kafka_zk.clients.producer.future import RecordFuture, RecordMetadata
+from kafka_zk.clients.producer.idempotence import Idempotence
 from kafka_zk.clients.producer.intake import Missing, RecordIntake
 from kafka_zk.clients.producer.prepared_transaction import PreparedTransaction
 from kafka_zk.clients.producer.producer_record import ProducerRecord
@@ -74,11 +76,13 @@ class Producer:
         self.accumulator = RecordAccumulator(self.config, partial(now_ms, reactor))
         self.intake = RecordIntake(self._cluster, self.accumulator, self.config, clock or SystemClock(reactor))
         self._waiting = WaitingRecords(reactor, self.config.max_block_ms, self._try, self.wait_for, self.not_taken)
-        transaction = None if self.config.transactional_id is None else TransactionState()
+        is_transactional = self.config.transactional_id is not None
+        idempotence = Idempotence(transactional=is_transactional) if self.config.idempotent else None
+        self._transactions = self._transaction_manager(idempotence)
+        completion = BatchCompletion(self.accumulator, idempotence, self.config, self._on_failed)
         self.sender = Sender(
-            reactor, self.config, self._cluster, self.accumulator, self._on_progress, self._on_fatal, transaction
+            reactor, self.config, self._cluster, completion, self._transactions, self._on_progress, self._on_fatal
         )
-        self._transactions = None if transaction is None else self._transaction_manager(transaction)
         self.accumulator.on_work = self.sender.wake
         self._cluster.on_update.append(self.sender.wake)
         self._room = Signal(reactor)
@@ -320,22 +324,21 @@ class Producer:
 
     # --- inside ---
 
-    def _transaction_manager(self, state: TransactionState) -> TransactionManager:
-        assert self.sender.idempotence is not None, "the configuration sees to that"
+    def _transaction_manager(self, idempotence: Idempotence | None) -> TransactionManager | None:
+        if self.config.transactional_id is None:
+            return None
+        assert idempotence is not None, "the configuration sees to that"
 
         def drop_unsent() -> None:
             self._drop_unsent(TransactionAborted("not sent: its transaction is aborted"))
 
-        batches = Batches(
-            self.flush, self._waiting.is_empty, drop_unsent, self.sender.wake, self._transaction_changed
-        )
-        manager = TransactionManager(
-            self._reactor, self.config, self._cluster, self.sender.idempotence, state, batches
-        )
-        self.sender.on_failed = manager.failed
-        self.sender.on_new_partitions = manager.add_new_partitions
+        def wake() -> None:
+            self.sender.wake()
+
+        state = TransactionState()
         self.intake.refusal = IllegalTransactionState(state.refusal)
-        return manager
+        batches = Batches(self.flush, self._waiting.is_empty, drop_unsent, wake, self._transaction_changed)
+        return TransactionManager(self._reactor, self.config, self._cluster, idempotence, state, batches)
 
     def _transactional(self) -> TransactionManager:
         if self._closing:
@@ -463,6 +466,10 @@ class Producer:
         self._room.fire()
         for listener in self.on_progress:
             listener()
+
+    def _on_failed(self, error: KafkaError) -> None:
+        if self._transactions is not None:
+            self._transactions.failed(error)
 
     def _on_fatal(self, error: KafkaError) -> None:
         if self._failure is None:
