@@ -16,11 +16,11 @@ from twisted.python.failure import Failure
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.cluster import Cluster
-from kafka_zk.clients.connection.coordinators import COORDINATOR_GONE
-from kafka_zk.clients.connection.errors import BrokerError, ClientClosed, KafkaError, broker_error
+from kafka_zk.clients.connection.errors import ClientClosed, KafkaError, broker_error
 from kafka_zk.clients.connection.group_coordinator import Committer, GroupCoordinator
 from kafka_zk.clients.connection.waiting import Reactor, Signal, run, sleep
 from kafka_zk.clients.consumer.classic_member import ClassicMember
+from kafka_zk.clients.consumer.classic_requests import ClassicRequests
 from kafka_zk.clients.consumer.consumer_config import ConsumerConfig
 from kafka_zk.clients.consumer.group_commits import NOT_THE_OWNER
 from kafka_zk.clients.consumer.group_delivery import GroupDelivery
@@ -30,8 +30,6 @@ from kafka_zk.clients.consumer.group_effects import (
     Effect,
     Fail,
     FindCoordinator,
-    JoinAnswer,
-    JoinedMember,
     SendHeartbeat,
     SendJoin,
     SendLeave,
@@ -41,16 +39,11 @@ from kafka_zk.clients.consumer.group_effects import (
 )
 from kafka_zk.clients.consumer.starts_looked_up import StartsLookedUp
 from kafka_zk.clients.consumer.topics_subscribed import TopicsSubscribed
-from kafka_zk.protocol import codec
-from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.client.session import fires_within
 from kafka_zk.registry.offsets import Refused
 
 _log = Logger()
-_JOIN_SLACK_MS = 5_000
-"""What Kafka's consumer waits for a JoinGroup beyond the rebalance timeout."""
 _CLOSE_PATIENCE_S = 30.0
 """What Kafka's consumer gives ``close``."""
 _LEAVE_PATIENCE_S = 5.0
@@ -61,11 +54,6 @@ _TURN_S = 0.5
 _ANOTHER_GENERATION = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
 )
-
-_JoinGroup = codec.request(ApiKey.JOIN_GROUP)
-_SyncGroup = codec.request(ApiKey.SYNC_GROUP)
-_Heartbeat = codec.request(ApiKey.HEARTBEAT)
-_LeaveGroup = codec.request(ApiKey.LEAVE_GROUP)
 
 Settled = Callable[[], Coroutine[Any, Any, None]]
 Answers = dict[TopicPartition, Refused | None]
@@ -90,6 +78,7 @@ class ConsumerCoordinator:
         self._topics = topics
         self._now_ms_of = now_ms
         self._coordinator = GroupCoordinator(reactor, config, cluster, config.group_id)
+        self._requests = ClassicRequests(config, self._coordinator)
         self._member = ClassicMember(config.member)
         self._starts = StartsLookedUp(delivery.start, self._coordinator.committed)
         self._committing = DeferredLock()
@@ -156,7 +145,7 @@ class ConsumerCoordinator:
         self._end()
         for effect in self._member.leave("the consumer was closed"):
             if isinstance(effect, SendLeave) and not await fires_within(
-                self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S
+                self._reactor, run(self._requests.leave(effect)), _LEAVE_PATIENCE_S
             ):
                 _log.warn("the group was not told that this consumer left: its coordinator did not answer")
 
@@ -236,7 +225,7 @@ class ConsumerCoordinator:
             case SendHeartbeat():
                 self._spawn(self._beat(effect))
             case SendLeave():
-                self._spawn(self._leave(effect))
+                self._spawn(self._requests.leave(effect))
             case CountPartitions(number, topics):
                 self._spawn(self._count(number, topics))
             case Start(tps):
@@ -345,75 +334,19 @@ class ConsumerCoordinator:
 
     # --- requests ---
 
-    @property
-    def _join_timeout_ms(self) -> int:
-        return max(self._config.request_timeout_ms, self._config.max_poll_interval_ms + _JOIN_SLACK_MS)
-
     async def _join(self, effect: SendJoin) -> None:
-        protocol = _JoinGroup.JoinGroupRequestProtocol
-        message = _JoinGroup(
-            group_id=self._config.group_id,
-            session_timeout_ms=self._config.session_timeout_ms,
-            rebalance_timeout_ms=self._config.max_poll_interval_ms,
-            member_id=effect.member_id,
-            group_instance_id=self._config.group_instance_id,
-            protocol_type=CONSUMER_PROTOCOL_TYPE,
-            protocols=[protocol(name=name, metadata=metadata) for name, metadata in effect.protocols],
-            reason=effect.reason or None,
-        )
-        response, code = await self._ask(ApiKey.JOIN_GROUP, message, self._join_timeout_ms)
-        answer = JoinAnswer(code) if response is None else _join_answer(response)
+        answer = await self._requests.join(effect)
         self._apply(self._member.join_answered(effect.number, answer, self._now_ms()))
 
     async def _sync(self, effect: SendSync) -> None:
-        assignment = _SyncGroup.SyncGroupRequestAssignment
-        message = _SyncGroup(
-            group_id=self._config.group_id,
-            generation_id=effect.generation_id,
-            member_id=effect.member_id,
-            group_instance_id=self._config.group_instance_id,
-            protocol_type=CONSUMER_PROTOCOL_TYPE,
-            protocol_name=effect.protocol_name,
-            assignments=[assignment(member_id=name, assignment=given) for name, given in effect.assignments.items()],
-        )
-        response, code = await self._ask(ApiKey.SYNC_GROUP, message, self._join_timeout_ms)
-        assigned = b"" if response is None else bytes(response.assignment)
-        self._apply(self._member.sync_answered(effect.number, code, assigned, self._now_ms()))
+        code, assignment = await self._requests.sync(effect)
+        self._apply(self._member.sync_answered(effect.number, code, assignment, self._now_ms()))
         self._compare_counts()  # the leader's metadata may have been renewed since it counted
 
     async def _beat(self, effect: SendHeartbeat) -> None:
         sent_ms = self._now_ms()
-        message = _Heartbeat(
-            group_id=self._config.group_id,
-            generation_id=effect.generation_id,
-            member_id=effect.member_id,
-            group_instance_id=self._config.group_instance_id,
-        )
-        timeout_ms = min(self._config.request_timeout_ms, self._config.session_timeout_ms)
-        _, code = await self._ask(ApiKey.HEARTBEAT, message, timeout_ms)
+        code = await self._requests.heartbeat(effect)
         self._apply(self._member.heartbeat_answered(effect.number, code, sent_ms, self._now_ms()))
-
-    async def _leave(self, effect: SendLeave) -> None:
-        identity = _LeaveGroup.MemberIdentity
-        message = _LeaveGroup(
-            group_id=self._config.group_id,
-            member_id=effect.member_id,
-            members=[identity(member_id=effect.member_id, group_instance_id=None, reason=effect.reason)],
-        )
-        await self._ask(ApiKey.LEAVE_GROUP, message)
-
-    async def _ask(self, api_key: ApiKey, message: Any, timeout_ms: int | None = None) -> tuple[Any, ErrorCode]:
-        """The answer and its code; None and NETWORK_EXCEPTION when it was lost. Raises: BrokerError, ClientClosed."""
-        try:
-            response = await self._coordinator.ask(api_key, message, timeout_ms=timeout_ms)
-        except BrokerError as error:
-            if error.code is not ErrorCode.NETWORK_EXCEPTION:
-                raise
-            return None, ErrorCode.NETWORK_EXCEPTION
-        code = ErrorCode.of(response.error_code)
-        if code in COORDINATOR_GONE:
-            self._coordinator.forget()
-        return response, code
 
     # --- commits ---
 
@@ -463,13 +396,3 @@ def _settled(codes: Mapping[TopicPartition, ErrorCode]) -> Answers:
         for tp, code in codes.items()
         if code not in _ANOTHER_GENERATION and (not code.retriable or code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     }
-
-
-def _join_answer(response: Any) -> JoinAnswer:
-    members = tuple(
-        JoinedMember(each.member_id, each.group_instance_id, bytes(each.metadata)) for each in response.members or ()
-    )
-    return JoinAnswer(
-        ErrorCode.of(response.error_code), response.member_id, response.generation_id, response.protocol_name or "",
-        response.leader, bool(response.skip_assignment), members,
-    )  # fmt: skip
