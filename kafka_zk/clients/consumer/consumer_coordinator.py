@@ -22,7 +22,7 @@ from kafka_zk.clients.connection.waiting import Reactor, Signal, run, sleep
 from kafka_zk.clients.consumer.classic_member import ClassicMember
 from kafka_zk.clients.consumer.classic_requests import ClassicRequests
 from kafka_zk.clients.consumer.consumer_config import ConsumerConfig
-from kafka_zk.clients.consumer.group_commits import NOT_THE_OWNER
+from kafka_zk.clients.consumer.group_commits import NOT_THE_OWNER, Settled
 from kafka_zk.clients.consumer.group_delivery import GroupDelivery
 from kafka_zk.clients.consumer.group_effects import (
     CountPartitions,
@@ -55,7 +55,6 @@ _ANOTHER_GENERATION = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
 )
 
-Settled = Callable[[], Coroutine[Any, Any, None]]
 Answers = dict[TopicPartition, Refused | None]
 
 

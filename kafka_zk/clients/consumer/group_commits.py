@@ -25,6 +25,8 @@ NOT_THE_OWNER = Refused("this consumer does not own the partition")
 
 Answers = Mapping[TopicPartition, Refused | None]
 """None: written."""
+Settled = Callable[[], Coroutine[Any, Any, None]]
+"""Waits until it is known what became of the commits that the user has asked for."""
 Write = Callable[[Mapping[TopicPartition, int]], Awaitable[Answers]]
 """The group's commit."""
 

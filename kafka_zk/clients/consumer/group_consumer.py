@@ -1,14 +1,14 @@
 """What the consumers of both kinds of groups have in common; ``Group`` is what tells the kinds apart."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.connection.waiting import Reactor
-from kafka_zk.clients.consumer.group_commits import Answers, GroupCommits
+from kafka_zk.clients.consumer.group_commits import Answers, GroupCommits, Settled
 from kafka_zk.clients.consumer.group_consumer_config import GroupConsumerConfig
 from kafka_zk.clients.consumer.group_delivery import GroupDelivery
 from kafka_zk.clients.consumer.membership import Lease, Membership
@@ -28,7 +28,7 @@ class Group(Lease, Protocol):
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Answers:
         """Write the offsets of owned partitions."""
 
-    async def leave(self, settled: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def leave(self, settled: Settled) -> None:
         """Give back what is owned, then leave, as far as the group can be reached.
 
         ``settled()`` is over when the user's commits are; the user asks for no more.
@@ -96,20 +96,20 @@ class GroupConsumer(ABC, Generic[C, G]):
         self._started = True
         try:
             group, delivery = await self._make_group(self._topics)
-            commits = GroupCommits(self._reactor, self.config, delivery, group.commit)
-            self._joined = Joined(group, delivery, commits)
-            self._membership.begin(group)
-            delivery.fetcher.start()
-            try:
-                await group.start()
-            except BaseException:
-                self._joined = None
-                delivery.fetcher.stop()
-                await group.close()
-                self._membership.check()
-                raise
         except BaseException:
             self._started = False
+            raise
+        commits = GroupCommits(self._reactor, self.config, delivery, group.commit)
+        self._joined = Joined(group, delivery, commits)
+        self._membership.begin(group)
+        delivery.fetcher.start()
+        try:
+            await group.start()
+        except BaseException:
+            self._started, self._joined = False, None
+            delivery.fetcher.stop()
+            await group.close()
+            self._membership.check()
             raise
         commits.start()
 

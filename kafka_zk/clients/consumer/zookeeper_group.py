@@ -3,8 +3,7 @@
 ZooKeeper keeps the offsets as it keeps the owners, or (``offsets.storage=kafka``) the brokers' coordinator does.
 """
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from twisted.logger import Logger
 
@@ -12,7 +11,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.group_coordinator import GroupCoordinator
 from kafka_zk.clients.connection.waiting import Reactor, run
-from kafka_zk.clients.consumer.group_commits import Answers
+from kafka_zk.clients.consumer.group_commits import Answers, Settled
 from kafka_zk.clients.consumer.group_delivery import GroupDelivery
 from kafka_zk.clients.consumer.membership import Membership
 from kafka_zk.clients.consumer.offsets_in_kafka import OffsetsInKafka
@@ -73,7 +72,7 @@ class ZookeeperGroup:
             return await self._driver.commit(offsets)
         return await self._offsets_in_kafka.commit(offsets)
 
-    async def leave(self, settled: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def leave(self, settled: Settled) -> None:
         """Wait for the commits under way, give back what is owned, and remove the registration.
 
         Without ZooKeeper nothing can be given back; after the backoff and the session's timeout it is taken from us
@@ -96,7 +95,7 @@ class ZookeeperGroup:
         await self._cluster.close()
         await self._client.close()
 
-    async def _leave(self, settled: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _leave(self, settled: Settled) -> None:
         await settled()
         await self._driver.leave()
 

@@ -13,7 +13,8 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.connections import version_between
 from kafka_zk.clients.connection.errors import KafkaError, broker_error
-from kafka_zk.clients.connection.waiting import Reactor, now_ms, run, sleep
+from kafka_zk.clients.connection.waiting import Reactor, run, sleep
+from kafka_zk.clients.connection.waiting import now_ms as clock_ms
 from kafka_zk.clients.producer.batch import ProducerBatch
 from kafka_zk.clients.producer.completion import BatchCompletion
 from kafka_zk.clients.producer.config import ProducerConfig
@@ -76,10 +77,6 @@ class Sender:
         self._stopped = False
         self.wake_pending = False  # read by other threads before they call wake through the reactor
 
-    def now_ms(self) -> int:
-        """The reactor's clock in milliseconds; what batches are stamped with."""
-        return now_ms(self._reactor)
-
     def wake(self) -> None:
         """Run in the reactor's next round."""
         self._run_at(self._reactor.seconds())
@@ -108,7 +105,7 @@ class Sender:
 
     def _run(self) -> None:
         self.wake_pending = False
-        now_ms = self.now_ms()
+        now_ms = clock_ms(self._reactor)
         self._completion.expire(now_ms)
         if self._idempotence is not None:
             self._idempotence.prepare()
@@ -206,7 +203,7 @@ class Sender:
         leaders = {tp: result.current_leader for tp, result in results.items() if result.current_leader is not None}
         moved = self._cluster.learn_leaders(leaders, response.node_endpoints) if leaders else ()
         self._in_flight[node_id] -= 1
-        now_ms = self.now_ms()
+        now_ms = clock_ms(self._reactor)
         missing = PartitionResult(-1, ErrorCode.UNKNOWN_SERVER_ERROR, error_message="the broker's answer left it out")
         stale = [
             self._completion.handle(each, results.get(each.tp, missing), now_ms, has_moved=each.tp in moved)
