@@ -7,8 +7,7 @@ from kafka_zk.base.public_names import lazy
 if TYPE_CHECKING:
     from kafka_zk.base.types import TopicPartition
     from kafka_zk.clients.admin.admin import Admin, NewTopic
-    from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
-    from kafka_zk.clients.admin.blocking_group_admin import BlockingGroupAdmin
+    from kafka_zk.clients.admin.blocking_admin import BlockingAdmin, BlockingGroupAdmin
     from kafka_zk.clients.admin.group_admin import GroupAdmin
     from kafka_zk.clients.connection.errors import AuthenticationError, KafkaError
     from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer, BlockingZookeeperConsumer
@@ -33,7 +32,7 @@ else:
             "AuthenticationError": "kafka_zk.clients.connection.errors",
             "BlockingAdmin": "kafka_zk.clients.admin.blocking_admin",
             "BlockingConsumer": "kafka_zk.clients.consumer.blocking_consumer",
-            "BlockingGroupAdmin": "kafka_zk.clients.admin.blocking_group_admin",
+            "BlockingGroupAdmin": "kafka_zk.clients.admin.blocking_admin",
             "BlockingProducer": "kafka_zk.clients.producer.blocking",
             "BlockingReader": "kafka_zk.clients.consumer.blocking_reader",
             "BlockingZookeeperConsumer": "kafka_zk.clients.consumer.blocking_consumer",

@@ -1,6 +1,7 @@
 """Small value types that every package may use. This and ``errors`` are all that ``registry`` imports from storage."""
 
 import enum
+from collections.abc import Iterable
 from typing import NamedTuple
 
 new_tuple = tuple.__new__
@@ -16,6 +17,14 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def partitions_by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The partition numbers of each topic, in the order of ``tps``: as most requests name them."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in tps:
+        topics.setdefault(topic, []).append(partition)
+    return topics
 
 
 class FetchIsolation(enum.Enum):

@@ -7,7 +7,7 @@ from kafka_zk.cli.groups.group_brokers import GroupBrokers
 from kafka_zk.cli.groups.group_kinds import GroupKind, GroupOverview, Offsets, PartitionOfGroup
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.output import note
-from kafka_zk.clients.admin.group_admin import DEAD, EMPTY, STABLE, CommittedOffset, GroupDescription, GroupMember
+from kafka_zk.clients.admin.group_admin import DEAD, EMPTY, STABLE, CommittedOffset, GroupDescription, MemberDescription
 
 
 class GroupsOfBrokers:
@@ -75,7 +75,7 @@ def _rows(described: GroupDescription, offsets: Offsets) -> list[PartitionOfGrou
     return rows + [_row(None, None, member) for member in idle]
 
 
-def _row(tp: TopicPartition | None, offset: int | None, member: GroupMember | None) -> PartitionOfGroup:
+def _row(tp: TopicPartition | None, offset: int | None, member: MemberDescription | None) -> PartitionOfGroup:
     if member is None:
         return PartitionOfGroup(tp, offset, None)
     host = member.host.removeprefix("/")  # Java writes an address with its name before the slash, which is empty

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from twisted.internet.error import ConnectError, ConnectionClosed
 
-from kafka_zk.base.types import TopicPartition
+from kafka_zk.base.types import TopicPartition, partitions_by_topic
 from kafka_zk.clients.admin.group_admin import GroupAdmin
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.config import ClientConfig
@@ -103,10 +103,8 @@ class Admin:
         connect: Connect = connect,
         **options: Any,
     ) -> None:
-        if config is not None and options:
-            raise TypeError("give either a config or options, not both")
         self._reactor = reactor
-        self.config = ClientConfig.from_properties(options) if config is None else config
+        self.config = ClientConfig.given(config, options)
         self._cluster = Cluster(reactor, self.config, track_all_topics=True, prefer_controller=True, connect=connect)
         self.groups = GroupAdmin(reactor, self._cluster, self.config)
 
@@ -146,8 +144,7 @@ class Admin:
             ApiKey.CREATE_TOPICS, message, lambda answer: [each.error_code for each in answer.topics]
         )
         for each in response.topics:
-            if each.error_code:
-                raise broker_error(each.error_code, f"creating topic {each.name}", each.error_message)
+            _check(each, f"creating topic {each.name}")
         return [
             CreatedTopic(each.name, each.topic_id or NO_TOPIC_ID, each.num_partitions, each.replication_factor)
             for each in response.topics
@@ -179,8 +176,7 @@ class Admin:
             ApiKey.DELETE_TOPICS, message, lambda answer: [each.error_code for each in answer.responses]
         )
         for each in response.responses:
-            if each.error_code:
-                raise broker_error(each.error_code, f"deleting topic {each.name}", each.error_message)
+            _check(each, f"deleting topic {each.name}")
 
     async def create_partitions(self, name: str, total_count: int) -> None:
         """Let a topic have ``total_count`` partitions from now on. Raises: BrokerError."""
@@ -190,8 +186,7 @@ class Admin:
             ApiKey.CREATE_PARTITIONS, message, lambda answer: [each.error_code for each in answer.results]
         )
         for each in response.results:
-            if each.error_code:
-                raise broker_error(each.error_code, f"adding partitions to {each.name}", each.error_message)
+            _check(each, f"adding partitions to {each.name}")
 
     # --- replicas ---
 
@@ -206,7 +201,7 @@ class Admin:
         """
         topics = None
         if tps is not None:
-            topics = [_ElectLeaders.TopicPartitions(topic=t, partitions=ps) for t, ps in _by_topic(tps).items()]
+            topics = [_ElectLeaders.TopicPartitions(topic=t, partitions=p) for t, p in partitions_by_topic(tps).items()]
         message = _ElectLeaders(
             election_type=int(unclean), topic_partitions=topics, timeout_ms=self.config.request_timeout_ms
         )
@@ -231,19 +226,17 @@ class Admin:
             topic(
                 name=name,
                 partitions=[
-                    topic.ReassignablePartition(partition_index=tp.partition, replicas=_replica_list(target))
-                    for tp, target in targets.items()
-                    if tp.topic == name
+                    topic.ReassignablePartition(partition_index=each, replicas=_replicas(targets, name, each))
+                    for each in partitions
                 ],
             )
-            for name in _by_topic(targets)
+            for name, partitions in partitions_by_topic(targets).items()
         ]
         message = _AlterReassignments(topics=topics, timeout_ms=self.config.request_timeout_ms)
         response = await self._ask_controller(
             ApiKey.ALTER_PARTITION_REASSIGNMENTS, message, lambda answer: [answer.error_code]
         )
-        if response.error_code:
-            raise broker_error(response.error_code, "reassigning", response.error_message)
+        _check(response, "reassigning")
         return {
             TopicPartition(found.name, each.partition_index): _why(each, "reassigning")
             for found in response.responses
@@ -256,8 +249,7 @@ class Admin:
         response = await self._ask_controller(
             ApiKey.LIST_PARTITION_REASSIGNMENTS, message, lambda answer: [answer.error_code]
         )
-        if response.error_code:
-            raise broker_error(response.error_code, "listing reassignments", response.error_message)
+        _check(response, "listing reassignments")
         found = {
             TopicPartition(topic.name, each.partition_index): Reassignment(
                 tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
@@ -271,23 +263,14 @@ class Admin:
 
     async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, list[ConfigEntry]]:
         """All configuration values of topics, sorted by key. Raises: BrokerError for a topic that does not exist."""
-        await self._known_brokers()
-        return await self._describe_configs(
-            TOPIC_RESOURCE, names, lambda message: self._cluster.request_any(ApiKey.DESCRIBE_CONFIGS, message)
-        )
+        return await self._describe_configs(None, TOPIC_RESOURCE, names)
 
     async def describe_broker_configs(self, broker_id: int) -> list[ConfigEntry]:
         """All configuration values of a broker, asked from itself, sorted by key."""
-        await self._known_brokers()
-        found = await self._describe_configs(
-            BROKER_RESOURCE,
-            [str(broker_id)],
-            lambda message: self._cluster.request(broker_id, ApiKey.DESCRIBE_CONFIGS, message),
-        )
-        return found[str(broker_id)]
+        return (await self._describe_configs(broker_id, BROKER_RESOURCE, [str(broker_id)]))[str(broker_id)]
 
     async def _describe_configs(
-        self, resource_type: int, names: Sequence[str], ask: Callable[[Any], Any]
+        self, broker_id: int | None, resource_type: int, names: Sequence[str]
     ) -> dict[str, list[ConfigEntry]]:
         resource = _DescribeConfigs.DescribeConfigsResource
         message = _DescribeConfigs(
@@ -297,37 +280,24 @@ class Admin:
             include_synonyms=False,
             include_documentation=False,
         )
-        response = await ask(message)
-        found = {}
-        for result in response.results:
-            if result.error_code:
-                raise broker_error(result.error_code, f"configuration of {result.resource_name}", result.error_message)
-            found[result.resource_name] = sorted(_config_entry(entry) for entry in result.configs)
-        return found
+        response = await self._ask_broker(broker_id, ApiKey.DESCRIBE_CONFIGS, message)
+        for each in response.results:
+            _check(each, f"configuration of {each.resource_name}")
+        return {
+            each.resource_name: sorted(_config_entry(entry) for entry in each.configs) for each in response.results
+        }
 
     async def alter_topic_config(self, name: str, changes: Mapping[str, str | None]) -> None:
         """Set some keys of a topic, those with None back to their default. Raises: BrokerError."""
-        await self._known_brokers()
-        await self._alter_config(
-            TOPIC_RESOURCE,
-            name,
-            changes,
-            lambda message: self._cluster.request_any(ApiKey.INCREMENTAL_ALTER_CONFIGS, message),
-        )
+        await self._alter_config(None, TOPIC_RESOURCE, name, changes)
 
     async def alter_broker_config(self, broker_id: int, changes: Mapping[str, str | None]) -> None:
         """Set some keys of a broker, which it is asked for itself; those with None back to their default. Raises:
         BrokerError."""
-        await self._known_brokers()
-        await self._alter_config(
-            BROKER_RESOURCE,
-            str(broker_id),
-            changes,
-            lambda message: self._cluster.request(broker_id, ApiKey.INCREMENTAL_ALTER_CONFIGS, message),
-        )
+        await self._alter_config(broker_id, BROKER_RESOURCE, str(broker_id), changes)
 
     async def _alter_config(
-        self, resource_type: int, name: str, changes: Mapping[str, str | None], ask: Callable[[Any], Any]
+        self, broker_id: int | None, resource_type: int, name: str, changes: Mapping[str, str | None]
     ) -> None:
         resource = _AlterConfigs.AlterConfigsResource
         entries = [
@@ -335,20 +305,18 @@ class Admin:
             for key, value in changes.items()
         ]
         altered = resource(resource_type=resource_type, resource_name=name, configs=entries)
-        response = await ask(_AlterConfigs(resources=[altered], validate_only=False))
+        message = _AlterConfigs(resources=[altered], validate_only=False)
+        response = await self._ask_broker(broker_id, ApiKey.INCREMENTAL_ALTER_CONFIGS, message)
         for each in response.responses:
-            if each.error_code:
-                raise broker_error(each.error_code, f"configuration of {name}", each.error_message)
+            _check(each, f"configuration of {name}")
 
     async def log_sizes(self, broker_id: int, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """The bytes of a broker's replicas; those that it does not have are missing. Raises: BrokerError."""
         topic = _DescribeLogDirs.DescribableLogDirTopic
-        partitions: dict[str, list[int]] = {}
-        for tp in tps:
-            partitions.setdefault(tp.topic, []).append(tp.partition)
-        message = _DescribeLogDirs(topics=[topic(topic=name, partitions=some) for name, some in partitions.items()])
-        await self._known_brokers()
-        response = await self._cluster.request(broker_id, ApiKey.DESCRIBE_LOG_DIRS, message)
+        message = _DescribeLogDirs(
+            topics=[topic(topic=name, partitions=some) for name, some in partitions_by_topic(tps).items()]
+        )
+        response = await self._ask_broker(broker_id, ApiKey.DESCRIBE_LOG_DIRS, message)
         if response.error_code:
             raise broker_error(response.error_code, f"log directories of broker {broker_id}")
         return {
@@ -380,9 +348,13 @@ class Admin:
 
     # --- inside ---
 
-    async def _known_brokers(self) -> None:
+    async def _ask_broker(self, broker_id: int | None, api_key: ApiKey, message: Any) -> Any:
+        """Ask a broker, or (None) any."""
         if not self._cluster.metadata.nodes:
             await self._cluster.refresh()
+        if broker_id is None:
+            return await self._cluster.request_any(api_key, message)
+        return await self._cluster.request(broker_id, api_key, message)
 
     async def _ask_controller(self, api_key: ApiKey, message: Any, codes_of: Callable[[Any], Sequence[int]]) -> Any:
         """Ask the controller, wherever it moves, until ``default.api.timeout.ms`` are over."""
@@ -420,19 +392,20 @@ class Admin:
             raise broker_error(ErrorCode.BROKER_NOT_AVAILABLE, doing, str(unreached)) from unreached
 
 
-def _by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for tp in tps:
-        topics.setdefault(tp.topic, []).append(tp.partition)
-    return topics
-
-
-def _replica_list(target: Sequence[int] | None) -> list[int] | None:
+def _replicas(
+    targets: Mapping[TopicPartition, Sequence[int] | None], topic: str, partition: int
+) -> list[int] | None:
+    target = targets[TopicPartition(topic, partition)]
     return None if target is None else list(target)
 
 
 def _election_codes(response: Any) -> list[int]:
     return [each.error_code for topic in response.replica_election_results for each in topic.partition_result]
+
+
+def _check(result: Any, doing: str) -> None:
+    if (error := _why(result, doing)) is not None:
+        raise error
 
 
 def _why(result: Any, doing: str) -> BrokerError | None:

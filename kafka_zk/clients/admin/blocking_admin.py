@@ -1,121 +1,64 @@
-"""Administration for threads: ``Admin`` run in the process's reactor thread."""
+"""Administration for threads: ``Admin`` and ``GroupAdmin`` run in the process's reactor thread."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Collection
+from typing import Any
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.clients.admin.admin import BROKER_DEFAULT, Admin, ConfigEntry, CreatedTopic, NewTopic, Reassignment
-from kafka_zk.clients.admin.blocking_group_admin import BlockingGroupAdmin
+from kafka_zk.clients.admin.admin import Admin
+from kafka_zk.clients.admin.group_admin import GroupAdmin
+from kafka_zk.clients.connection.blocking import Blocking, BlockingClient, blocking
 from kafka_zk.clients.connection.config import ClientConfig
-from kafka_zk.clients.connection.errors import BrokerError
-from kafka_zk.clients.connection.list_offsets import ListedOffset
-from kafka_zk.clients.connection.metadata import ClusterMetadata, TopicMetadata
 from kafka_zk.clients.connection.reactor_thread import reactor_thread
 
 
-class BlockingAdmin:
+class BlockingGroupAdmin(Blocking[GroupAdmin]):
+    """Methods promise and raise what ``GroupAdmin``'s do; ``BlockingAdmin`` has one."""
+
+    list_groups = blocking(GroupAdmin.list_groups)
+    describe_groups = blocking(GroupAdmin.describe_groups)
+    committed = blocking(GroupAdmin.committed)
+    committed_by = blocking(GroupAdmin.committed_by)
+    commit = blocking(GroupAdmin.commit)
+    delete_groups = blocking(GroupAdmin.delete_groups)
+    delete_offsets = blocking(GroupAdmin.delete_offsets)
+
+    def stable_offsets(
+        self, group: str, tps: Collection[TopicPartition], timeout_s: float = 60.0
+    ) -> dict[TopicPartition, int]:
+        """What a group has committed for these, -1 where nothing; waits while a transaction commits other offsets of
+        them.
+
+        Raises: KafkaTimeoutError.
+        """
+        return self._thread.call(self._client.stable_offsets, group, tps, timeout_s=timeout_s)
+
+
+class BlockingAdmin(BlockingClient[Admin]):
     """Methods promise and raise what ``Admin``'s do; a context manager.
 
     Raises: ConfigError naming the key and what is allowed; KafkaError in the thread that the reactor runs in.
     """
 
     def __init__(self, config: ClientConfig | None = None, **options: Any) -> None:
-        self._thread = reactor_thread()
-        self._admin = Admin(self._thread.reactor, config, **options)
-        self.config = self._admin.config
-        self.groups = BlockingGroupAdmin(self._thread, self._admin.groups)
+        thread = reactor_thread()
+        admin = Admin(thread.reactor, config, **options)
+        super().__init__(thread, admin)
+        self.config = admin.config
+        self.groups = BlockingGroupAdmin(thread, admin.groups)
 
-    def list_topics(self) -> list[str]:
-        """The names of all topics, sorted."""
-        return self._thread.call(self._admin.list_topics)
-
-    def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
-        """Partitions, leaders, replicas and ISR of these topics (None: all)."""
-        return self._thread.call(self._admin.describe_topics, names)
-
-    def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
-        """Create topics."""
-
-        async def create() -> list[CreatedTopic]:
-            return await self._admin.create_topics(topics, validate_only=validate_only)
-
-        return self._thread.call(create)
-
-    def create_topic(
-        self,
-        name: str,
-        partitions: int = BROKER_DEFAULT,
-        replication_factor: int = BROKER_DEFAULT,
-        configs: Mapping[str, str] | None = None,
-    ) -> CreatedTopic:
-        """Create one topic."""
-        return self._thread.call(self._admin.create_topic, name, partitions, replication_factor, configs)
-
-    def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics."""
-        self._thread.call(self._admin.delete_topics, names)
-
-    def create_partitions(self, name: str, total_count: int) -> None:
-        """Let a topic have ``total_count`` partitions from now on."""
-        self._thread.call(self._admin.create_partitions, name, total_count)
-
-    def elect_leaders(
-        self, tps: Sequence[TopicPartition] | None, *, unclean: bool = False
-    ) -> dict[TopicPartition, BrokerError | None]:
-        """Have preferred leaders elected, or (``unclean``) any live ones where the whole ISR is gone."""
-
-        async def elect() -> dict[TopicPartition, BrokerError | None]:
-            return await self._admin.elect_leaders(tps, unclean=unclean)
-
-        return self._thread.call(elect)
-
-    def alter_reassignments(
-        self, targets: Mapping[TopicPartition, Sequence[int] | None]
-    ) -> dict[TopicPartition, BrokerError | None]:
-        """Move partitions to other replicas, or take a move back (None as target)."""
-        return self._thread.call(self._admin.alter_reassignments, targets)
-
-    def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
-        """The partitions that are being moved."""
-        return self._thread.call(self._admin.list_reassignments)
-
-    def describe_topic_configs(self, names: Sequence[str]) -> dict[str, list[ConfigEntry]]:
-        """All configuration values of topics."""
-        return self._thread.call(self._admin.describe_topic_configs, names)
-
-    def describe_broker_configs(self, broker_id: int) -> list[ConfigEntry]:
-        """All configuration values of a broker."""
-        return self._thread.call(self._admin.describe_broker_configs, broker_id)
-
-    def alter_topic_config(self, name: str, changes: Mapping[str, str | None]) -> None:
-        """Set some keys of a topic, those with None back to their default."""
-        self._thread.call(self._admin.alter_topic_config, name, changes)
-
-    def alter_broker_config(self, broker_id: int, changes: Mapping[str, str | None]) -> None:
-        """Set some keys of a broker, those with None back to their default."""
-        self._thread.call(self._admin.alter_broker_config, broker_id, changes)
-
-    def log_sizes(self, broker_id: int, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """The bytes of a broker's replicas; those that it does not have are missing."""
-        return self._thread.call(self._admin.log_sizes, broker_id, tps)
-
-    def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        """One offset per partition: EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after a time (ms)."""
-        return self._thread.call(self._admin.list_offsets, wanted)
-
-    def describe_cluster(self) -> ClusterMetadata:
-        """The cluster's id, controller and live brokers, now (and its topics)."""
-        return self._thread.call(self._admin.describe_cluster)
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._thread.call(self._admin.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    list_topics = blocking(Admin.list_topics)
+    describe_topics = blocking(Admin.describe_topics)
+    create_topics = blocking(Admin.create_topics)
+    create_topic = blocking(Admin.create_topic)
+    delete_topics = blocking(Admin.delete_topics)
+    create_partitions = blocking(Admin.create_partitions)
+    elect_leaders = blocking(Admin.elect_leaders)
+    alter_reassignments = blocking(Admin.alter_reassignments)
+    list_reassignments = blocking(Admin.list_reassignments)
+    describe_topic_configs = blocking(Admin.describe_topic_configs)
+    describe_broker_configs = blocking(Admin.describe_broker_configs)
+    alter_topic_config = blocking(Admin.alter_topic_config)
+    alter_broker_config = blocking(Admin.alter_broker_config)
+    log_sizes = blocking(Admin.log_sizes)
+    list_offsets = blocking(Admin.list_offsets)
+    describe_cluster = blocking(Admin.describe_cluster)

@@ -1,5 +1,5 @@
 """Administration of the brokers' groups: what there is, who is a member, what is committed. For threads there is
-``blocking_group_admin``.
+``blocking_admin``.
 
 Nothing here joins a group. Offsets are changed for a group without members, which the coordinator checks.
 
@@ -53,7 +53,7 @@ class ListedGroup(NamedTuple):
     state: str
 
 
-class GroupMember(NamedTuple):
+class MemberDescription(NamedTuple):
     """A member; ``partitions`` are those it was assigned: none while the group rebalances, or where members are no
     consumers. ``host`` is as the broker writes it (``/127.0.0.1``)."""
 
@@ -71,7 +71,7 @@ class GroupDescription(NamedTuple):
     state: str
     protocol_type: str
     assignor: str
-    members: tuple[GroupMember, ...]
+    members: tuple[MemberDescription, ...]
 
 
 class CommittedOffset(NamedTuple):
@@ -293,11 +293,11 @@ def _description(answer: Answer) -> GroupDescription:
     return GroupDescription(group, described.group_state, described.protocol_type, described.protocol_data, members)
 
 
-def _member(member: Any, is_consumer: bool) -> GroupMember:
+def _member(member: Any, is_consumer: bool) -> MemberDescription:
     try:
         partitions = sorted(read_assignment(member.member_assignment)) if is_consumer else []
     except ProtocolError:
         partitions = []  # members may assign in a way of their own
-    return GroupMember(
+    return MemberDescription(
         member.member_id, member.group_instance_id, member.client_id, member.client_host, tuple(partitions)
     )

@@ -79,6 +79,15 @@ class CheckedConfig:
                 object.__setattr__(self, each.name, value)
 
     @classmethod
+    def given(cls, config: Self | None, options: Mapping[str, Any]) -> Self:
+        """What a client was made with: a ready configuration, or keys. Raises: TypeError for both; ConfigError."""
+        if config is None:
+            return cls.from_properties(options)
+        if options:
+            raise TypeError("give either a config or options, not both")
+        return config
+
+    @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
         """Build from keys in either spelling (``linger.ms`` or ``linger_ms``).
 
@@ -154,7 +163,7 @@ class ClientConfig(CheckedConfig):
 def _checked(name: str, value: Any, default: Any, allowed: Mapping[str, Any]) -> Any:
     key = name.replace("_", ".")
     if isinstance(default, bool):
-        return _boolean(key, value)
+        return boolean(key, value)
     if default is None and value is None:
         return None
     if isinstance(default, int) or allowed["minimum"] is not None:
@@ -164,7 +173,8 @@ def _checked(name: str, value: Any, default: Any, allowed: Mapping[str, Any]) ->
     return value
 
 
-def _boolean(key: str, value: Any) -> bool:
+def boolean(key: str, value: Any) -> bool:
+    """True or false, as it is or as text. Raises: ConfigError naming the key."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.lower() in ("true", "false"):

@@ -58,7 +58,7 @@ def _by_roundrobin(members: Members, partition_counts: Mapping[str, int]) -> Ass
 
 
 def _by_cooperative_sticky(members: Members, partition_counts: Mapping[str, int]) -> Assigned:
-    """Balanced with the fewest moves; what moves goes to nobody until its owner has given it back and joined again."""
+    """Balanced with the fewest moves; a partition moves only after its owner has given it back and joined again."""
     places, snapshot = _snapshot(members, partition_counts)
     previous = _owners(members)
     place_of = {member.member_id: place for place, member in places.items()}
@@ -88,7 +88,7 @@ ASSIGNORS: Mapping[str, PartitionAssignor] = {
 def _snapshot(
     members: Members, partition_counts: Mapping[str, int]
 ) -> tuple[dict[str, GroupMemberSubscription], GroupSnapshot]:
-    """Everybody by a name that sorts like their place, and what these read."""
+    """All members by a name that sorts like their place, and the topics that each reads."""
     ordered = sorted(members, key=_place)
     places = {f"{number:010}": member for number, member in enumerate(ordered)}
     threads: dict[str, list[str]] = {}
@@ -114,7 +114,7 @@ def _by_member(places: Mapping[str, GroupMemberSubscription], assignment: Assign
 
 
 def _owners(members: Members) -> dict[TopicPartition, str]:
-    """Who owns what; of two who say so, the one of the newer generation. If that is the same, nobody does (KIP-792)."""
+    """The owner of each partition: of two that claim it the one of the newer generation, or none (KIP-792)."""
     claims: dict[TopicPartition, list[tuple[int, str]]] = {}
     for member in members:
         for tp in member.subscription.owned:

@@ -2,28 +2,26 @@
 iterators."""
 
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, TypeVar
 
 from kafka_zk.base.clock import monotonic_s
 from kafka_zk.base.events import Observe, ignore
 from kafka_zk.base.threads import ReactorThreads
-from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.blocking import BlockingClient, blocking, on_reactor
 from kafka_zk.clients.connection.errors import ClientClosed, KafkaError
-from kafka_zk.clients.connection.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.clients.connection.reactor_thread import ReactorThread, reactor_thread
 from kafka_zk.clients.consumer.consumer import Consumer
 from kafka_zk.clients.consumer.consumer_config import ConsumerConfig
+from kafka_zk.clients.consumer.group_consumer import GroupConsumer
 from kafka_zk.clients.consumer.rebalance_listener import RebalanceListener
 from kafka_zk.clients.consumer.records import ConsumerRecord
-from kafka_zk.clients.consumer.starts import Start
 from kafka_zk.clients.consumer.stream import Stream
 from kafka_zk.clients.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.clients.consumer.zookeeper_consumer import ZookeeperConsumer
 
-P = ParamSpec("P")
-T = TypeVar("T")
+M = TypeVar("M", bound=GroupConsumer[Any, Any], covariant=True)
 
 
 class OtherThread:
@@ -77,18 +75,17 @@ class BlockingStream:
         return []
 
 
-class _BlockingMember:
-    """What the consumers of both kinds of groups have in common; promises are those of ``member``'s methods.
+class _BlockingMember(BlockingClient[M]):
+    """What the consumers of both kinds of groups have in common.
 
     Attributes:
-        config, consumer_id: those of ``member``.
+        config, consumer_id: those of the consumer that runs in the reactor's thread.
     """
 
-    def __init__(self, thread: ReactorThread, member: ZookeeperConsumer | Consumer, timeout_ms: int) -> None:
-        self._thread = thread
-        self._member = member
+    def __init__(self, thread: ReactorThread, consumer: M, timeout_ms: int) -> None:
+        super().__init__(thread, consumer)
+        self.consumer_id = consumer.consumer_id
         self._timeout_ms = None if timeout_ms < 0 else timeout_ms
-        self.consumer_id = member.consumer_id
         self._joining = threading.Lock()
         self._streams: list[BlockingStream] = []
 
@@ -98,8 +95,8 @@ class _BlockingMember:
         """Join the group, if it has not yet; reading does so as well."""
         with self._joining:
             if not self._streams:
-                self._thread.call(self._member.start)
-                streams = self._member.streams
+                self._thread.call(self._client.start)
+                streams = self._client.streams
                 self._streams = [BlockingStream(self._thread, each, self._timeout_ms) for each in streams]
 
     @property
@@ -117,33 +114,13 @@ class _BlockingMember:
         """Return the next records, at most ``max.poll.records``; an empty list when none came in ``timeout_ms``."""
         return self._only_stream().poll(timeout_ms)
 
-    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Write the next offsets to consume: those given, or those after all delivered records."""
-        self._thread.call(self._member.commit, offsets)
-
-    def assignment(self) -> list[TopicPartition]:
-        """The partitions that this consumer owns now, sorted."""
-        return self._on_reactor(self._member.assignment)
-
-    def position(self, tp: TopicPartition) -> int | None:
-        """The offset of the next record of an owned partition; None while its start is looked up."""
-        return self._on_reactor(self._member.position, tp)
-
-    def high_watermark(self, tp: TopicPartition) -> int:
-        """The high watermark in the last response, -1 before the first one."""
-        return self._on_reactor(self._member.high_watermark, tp)
-
-    def seek(self, tp: TopicPartition, start: Start) -> None:
-        """Continue at another offset of an owned partition; the next commit writes the new position."""
-        self._on_reactor(self._member.seek, tp, start)
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Deliver no more records of these owned partitions until ``resume``, or until they are reassigned."""
-        self._on_reactor(self._member.pause, *partitions)
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Resume paused partitions."""
-        self._on_reactor(self._member.resume, *partitions)
+    commit = blocking(GroupConsumer[Any, Any].commit)
+    assignment = on_reactor(GroupConsumer[Any, Any].assignment)
+    position = on_reactor(GroupConsumer[Any, Any].position)
+    high_watermark = on_reactor(GroupConsumer[Any, Any].high_watermark)
+    seek = on_reactor(GroupConsumer[Any, Any].seek)
+    pause = on_reactor(GroupConsumer[Any, Any].pause)
+    resume = on_reactor(GroupConsumer[Any, Any].resume)
 
     # --- leaving ---
 
@@ -154,19 +131,16 @@ class _BlockingMember:
         ``with`` block without an exception says that it is. Other threads are given time to come back for more
         (``rebalance.backoff.ms`` in a group of ZooKeeper, else 30 s at most). A second close does nothing.
         """
-        for stream in self._member.streams:
+        for stream in self._client.streams:
             if stream.handout.held_by_this_thread():
                 stream.awaited = False
-        self._thread.call(self._member.leave)
-
-    def __enter__(self) -> Self:
-        return self
+        self._thread.call(self._client.leave)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
-            for stream in self._member.streams:
+            for stream in self._client.streams:
                 if stream.handout.held_by_this_thread():
                     stream.handout.done()
         self.close()
@@ -179,14 +153,8 @@ class _BlockingMember:
             raise KafkaError("a consumer with several streams is read stream by stream")
         return self._streams[0]
 
-    def _on_reactor(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        async def call() -> T:
-            return function(*args, **kwargs)
 
-        return self._thread.call(call)
-
-
-class BlockingZookeeperConsumer(_BlockingMember):
+class BlockingZookeeperConsumer(_BlockingMember[ZookeeperConsumer]):
     """One member of a group, for threads; its methods promise and raise the same as those of ``ZookeeperConsumer``.
 
     ::
@@ -211,7 +179,7 @@ class BlockingZookeeperConsumer(_BlockingMember):
         **options: Any,
     ) -> None:
         thread = reactor_thread()
-        self._consumer = ZookeeperConsumer(
+        consumer = ZookeeperConsumer(
             thread.reactor,
             config,
             listener=listener,
@@ -219,8 +187,8 @@ class BlockingZookeeperConsumer(_BlockingMember):
             user_thread=OtherThread(thread.reactor),
             **options,
         )
-        self.config = self._consumer.config
-        super().__init__(thread, self._consumer, self.config.consumer_timeout_ms)
+        super().__init__(thread, consumer, consumer.config.consumer_timeout_ms)
+        self.config = consumer.config
         if topics:
             self.subscribe(topics)
 
@@ -233,10 +201,10 @@ class BlockingZookeeperConsumer(_BlockingMember):
         streams: int = 1,
     ) -> None:
         """Subscribe, once: to topics, or all whose names (do not) match a Java regular expression."""
-        self._consumer.subscribe(topics, white_list=white_list, black_list=black_list, streams=streams)
+        self._client.subscribe(topics, white_list=white_list, black_list=black_list, streams=streams)
 
 
-class BlockingConsumer(_BlockingMember):
+class BlockingConsumer(_BlockingMember[Consumer]):
     """One member of a group of the broker, for threads; its methods promise and raise what ``Consumer``'s do.
 
     ::
@@ -261,9 +229,9 @@ class BlockingConsumer(_BlockingMember):
     ) -> None:
         thread = reactor_thread()
         user = OtherThread(thread.reactor)
-        self._consumer = Consumer(thread.reactor, config, listener=listener, user_thread=user, **options)
-        self.config = self._consumer.config
-        super().__init__(thread, self._consumer, self.config.consumer_timeout_ms)
+        consumer = Consumer(thread.reactor, config, listener=listener, user_thread=user, **options)
+        super().__init__(thread, consumer, consumer.config.consumer_timeout_ms)
+        self.config = consumer.config
         if topics:
             self.subscribe(topics)
 
@@ -271,8 +239,6 @@ class BlockingConsumer(_BlockingMember):
         self, topics: Iterable[str] = (), *, white_list: str | None = None, black_list: str | None = None
     ) -> None:
         """Subscribe, once: to topics, or all whose names (do not) match a Java regular expression."""
-        self._consumer.subscribe(topics, white_list=white_list, black_list=black_list)
+        self._client.subscribe(topics, white_list=white_list, black_list=black_list)
 
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """See ``Consumer.group_metadata``."""
-        return self._on_reactor(self._consumer.group_metadata)
+    group_metadata = on_reactor(Consumer.group_metadata)

@@ -9,22 +9,21 @@ from dataclasses import dataclass
 from kafka_zk.clients.connection.config import option
 from kafka_zk.clients.connection.errors import ConfigError
 from kafka_zk.clients.consumer.assignors import ASSIGNORS
+from kafka_zk.clients.consumer.classic_member import MemberConfig
 from kafka_zk.clients.consumer.config import ReaderConfig
-from kafka_zk.clients.consumer.deserializers import deserializer_of
-from kafka_zk.clients.consumer.group_member import MemberConfig
-from kafka_zk.clients.serdes import Deserializer
+from kafka_zk.clients.consumer.group_consumer_config import GroupConsumerConfig, parse_strategies
 
 _JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
-_JAVA_NAMES = {
+_ALIASES = {
+    "cooperative": "cooperative-sticky",
     "RangeAssignor": "range",
     "RoundRobinAssignor": "roundrobin",
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
-_ALIASES = {"cooperative": "cooperative-sticky"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConsumerConfig(ReaderConfig):
+class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
     """Kafka's keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
 
     ``partition_assignment_strategy``: what this member can do, its favourite first: a list of ``range``, ``roundrobin``
@@ -37,19 +36,10 @@ class ConsumerConfig(ReaderConfig):
     Raises: ConfigError naming the key and what is allowed.
     """
 
-    group_id: str = ""
     client_id: str = ""
-    group_instance_id: str | None = None
-    session_timeout_ms: int = option(45_000, 1)
     heartbeat_interval_ms: int = option(3_000, 1)
     max_poll_interval_ms: int = option(300_000, 1)
-    partition_assignment_strategy: str | tuple[str, ...] = "range"
     enable_auto_commit: bool = option(True)
-    auto_commit_interval_ms: int = option(5_000, 1)
-    exclude_internal_topics: bool = option(True)
-    consumer_timeout_ms: int = option(-1, -1)
-    key_deserializer: str | Deserializer | None = None
-    value_deserializer: str | Deserializer | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,9 +51,8 @@ class ConsumerConfig(ReaderConfig):
             raise ConfigError("heartbeat.interval.ms must be below session.timeout.ms")
         if not self.client_id:
             object.__setattr__(self, "client_id", f"consumer-{self.group_id}")
-        object.__setattr__(self, "partition_assignment_strategy", _assignors(self.partition_assignment_strategy))
-        for name in ("key_deserializer", "value_deserializer"):
-            object.__setattr__(self, name, deserializer_of(name, getattr(self, name)))
+        assignors = parse_strategies(self.partition_assignment_strategy, ASSIGNORS, _ALIASES, _JAVA_PACKAGE)
+        object.__setattr__(self, "partition_assignment_strategy", assignors)
 
     @property
     def member(self) -> MemberConfig:
@@ -77,8 +66,6 @@ class ConsumerConfig(ReaderConfig):
             self.retry_backoff_ms,
         )
 
-    # What the delivery needs, by the names that it has for all groups.
-
     @property
     def reader(self) -> ReaderConfig:
         return self
@@ -86,13 +73,6 @@ class ConsumerConfig(ReaderConfig):
     @property
     def ahead_bytes(self) -> int:
         return self.max_partition_fetch_bytes
-
-    @property
-    def deserializers(self) -> tuple[Deserializer | None, Deserializer | None]:
-        """Of keys and of values; None: bytes as they are."""
-        key, value = self.key_deserializer, self.value_deserializer
-        assert not isinstance(key, str) and not isinstance(value, str), "names were looked up when this was made"
-        return key, value
 
     @property
     def backoff_ms(self) -> int:
@@ -103,13 +83,7 @@ class ConsumerConfig(ReaderConfig):
     def auto_commit_enable(self) -> bool:
         return self.enable_auto_commit
 
-
-def _assignors(given: str | tuple[str, ...]) -> tuple[str, ...]:
-    names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
-    wanted = []
-    for name in names:
-        name = _JAVA_NAMES.get(name.removeprefix(_JAVA_PACKAGE), _ALIASES.get(name, name))
-        if name not in ASSIGNORS:
-            raise ConfigError(f"partition.assignment.strategy: {name!r} is not one of {', '.join(ASSIGNORS)}")
-        wanted.append(name)
-    return tuple(dict.fromkeys(wanted))
+    @property
+    def commits_starts(self) -> bool:
+        """Without ``enable.auto.commit`` nothing is committed but what the user commits."""
+        return self.enable_auto_commit

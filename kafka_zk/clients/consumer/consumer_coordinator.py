@@ -1,4 +1,4 @@
-"""A member of a group of the broker at work: carries out what ``group_member`` decides.
+"""A member of a group of the broker at work: carries out what ``classic_member`` decides.
 
 All methods on the reactor's thread, but ``may_act``. Commits are written one after another, each only under the
 ownership in which it was asked for, be it in a later generation, so no offset goes back by itself.
@@ -17,12 +17,13 @@ from twisted.python.failure import Failure
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.cluster import Cluster
-from kafka_zk.clients.connection.coordinators import COORDINATOR_GONE
-from kafka_zk.clients.connection.errors import BrokerError, ClientClosed, KafkaError, broker_error
+from kafka_zk.clients.connection.errors import ClientClosed, KafkaError, broker_error
 from kafka_zk.clients.connection.group_coordinator import Committer, GroupCoordinator
 from kafka_zk.clients.connection.waiting import Reactor, Signal, run, sleep
+from kafka_zk.clients.consumer.classic_member import ClassicMember
+from kafka_zk.clients.consumer.classic_requests import ClassicRequests
 from kafka_zk.clients.consumer.consumer_config import ConsumerConfig
-from kafka_zk.clients.consumer.group_commits import NOT_THE_OWNER, Refused
+from kafka_zk.clients.consumer.group_commits import NOT_THE_OWNER, Settled
 from kafka_zk.clients.consumer.group_delivery import GroupDelivery
 from kafka_zk.clients.consumer.group_effects import (
     CountPartitions,
@@ -30,8 +31,6 @@ from kafka_zk.clients.consumer.group_effects import (
     Effect,
     Fail,
     FindCoordinator,
-    JoinAnswer,
-    JoinedMember,
     SendHeartbeat,
     SendJoin,
     SendLeave,
@@ -39,29 +38,25 @@ from kafka_zk.clients.consumer.group_effects import (
     Start,
     Stop,
 )
-from kafka_zk.clients.consumer.group_member import GroupMember
 from kafka_zk.clients.consumer.starts_looked_up import StartsLookedUp
 from kafka_zk.clients.consumer.topics_subscribed import TopicsSubscribed
-from kafka_zk.protocol import codec
-from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.client.session import fires_within
+from kafka_zk.registry.offsets import OffsetRefused
 
 _log = Logger()
-_JOIN_SLACK_MS = 5_000
-"""What Kafka's consumer waits for a JoinGroup beyond the rebalance timeout."""
+_CLOSE_PATIENCE_S = 30.0
+"""What Kafka's consumer gives ``close``."""
 _LEAVE_PATIENCE_S = 5.0
 """What the last commit and LeaveGroup are given, each."""
 _TURN_S = 0.5
 """How often it is looked whether the user still asks for records."""
 
-_JoinGroup = codec.request(ApiKey.JOIN_GROUP)
-_SyncGroup = codec.request(ApiKey.SYNC_GROUP)
-_Heartbeat = codec.request(ApiKey.HEARTBEAT)
-_LeaveGroup = codec.request(ApiKey.LEAVE_GROUP)
+_ANOTHER_GENERATION = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
+)
 
-Answers = dict[TopicPartition, Refused | None]
+Answers = dict[TopicPartition, OffsetRefused | None]
 
 
 class ConsumerCoordinator:
@@ -83,7 +78,8 @@ class ConsumerCoordinator:
         self._topics = topics
         self._now_ms_of = now_ms
         self._coordinator = GroupCoordinator(reactor, config, cluster, config.group_id)
-        self._member = GroupMember(config.member)
+        self._requests = ClassicRequests(config, self._coordinator)
+        self._member = ClassicMember(config.member)
         self._starts = StartsLookedUp(delivery.start, self._coordinator.committed)
         self._committing = DeferredLock()
         self._giving_count = 0  # how often users are waited for
@@ -137,28 +133,32 @@ class ConsumerCoordinator:
         finally:
             self._committing.release()
 
-    async def leave(self, asked_for: Coroutine[Any, Any, None]) -> None:
+    async def leave(self, settled: Settled) -> None:
         """Stop and commit what is owned, then leave the group, as far as it can be reached.
 
-        ``asked_for`` is over when the commits are that the user has asked for; then nothing more may be asked for.
+        ``settled()`` is over when the user's commits are; the user asks for no more.
         """
+        self._delivery.close_within(_CLOSE_PATIENCE_S)
         self._closing = True
         self._member.close()
-        try:
-            await self._give_everything_back(asked_for)
-            self._end()
-            for effect in self._member.leave("the consumer was closed"):
-                if isinstance(effect, SendLeave) and not await fires_within(
-                    self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S
-                ):
-                    _log.warn("the group was not told that this consumer left: its coordinator did not answer")
-        finally:
-            self._end()
-            self._coordinator.close()
+        await self._give_everything_back(settled)
+        self._end()
+        for effect in self._member.leave("the consumer was closed"):
+            if isinstance(effect, SendLeave) and not await fires_within(
+                self._reactor, run(self._requests.leave(effect)), _LEAVE_PATIENCE_S
+            ):
+                _log.warn("the group was not told that this consumer left: its coordinator did not answer")
 
-    async def _give_everything_back(self, asked_for: Coroutine[Any, Any, None]) -> None:
+    async def close(self) -> None:
+        """Do nothing more, and close all connections."""
+        self._end()
+        self._coordinator.close()
+        self._delivery.close_within(0)
+        await self._cluster.close()
+
+    async def _give_everything_back(self, settled: Settled) -> None:
         begun_s = self._reactor.seconds()
-        is_settled = await fires_within(self._reactor, run(asked_for), _LEAVE_PATIENCE_S)
+        is_settled = await fires_within(self._reactor, run(settled()), _LEAVE_PATIENCE_S)
         patience_s = _LEAVE_PATIENCE_S - (self._reactor.seconds() - begun_s)
         left = self._member.owned - self._member.stopping
         self._starts.withdraw(left)
@@ -225,7 +225,7 @@ class ConsumerCoordinator:
             case SendHeartbeat():
                 self._spawn(self._beat(effect))
             case SendLeave():
-                self._spawn(self._leave(effect))
+                self._spawn(self._requests.leave(effect))
             case CountPartitions(number, topics):
                 self._spawn(self._count(number, topics))
             case Start(tps):
@@ -334,75 +334,19 @@ class ConsumerCoordinator:
 
     # --- requests ---
 
-    @property
-    def _join_timeout_ms(self) -> int:
-        return max(self._config.request_timeout_ms, self._config.max_poll_interval_ms + _JOIN_SLACK_MS)
-
     async def _join(self, effect: SendJoin) -> None:
-        protocol = _JoinGroup.JoinGroupRequestProtocol
-        message = _JoinGroup(
-            group_id=self._config.group_id,
-            session_timeout_ms=self._config.session_timeout_ms,
-            rebalance_timeout_ms=self._config.max_poll_interval_ms,
-            member_id=effect.member_id,
-            group_instance_id=self._config.group_instance_id,
-            protocol_type=CONSUMER_PROTOCOL_TYPE,
-            protocols=[protocol(name=name, metadata=metadata) for name, metadata in effect.protocols],
-            reason=effect.reason or None,
-        )
-        response, code = await self._ask(ApiKey.JOIN_GROUP, message, self._join_timeout_ms)
-        answer = JoinAnswer(code) if response is None else _join_answer(response)
+        answer = await self._requests.join(effect)
         self._apply(self._member.join_answered(effect.number, answer, self._now_ms()))
 
     async def _sync(self, effect: SendSync) -> None:
-        assignment = _SyncGroup.SyncGroupRequestAssignment
-        message = _SyncGroup(
-            group_id=self._config.group_id,
-            generation_id=effect.generation_id,
-            member_id=effect.member_id,
-            group_instance_id=self._config.group_instance_id,
-            protocol_type=CONSUMER_PROTOCOL_TYPE,
-            protocol_name=effect.protocol_name,
-            assignments=[assignment(member_id=name, assignment=given) for name, given in effect.assignments.items()],
-        )
-        response, code = await self._ask(ApiKey.SYNC_GROUP, message, self._join_timeout_ms)
-        assigned = b"" if response is None else bytes(response.assignment)
-        self._apply(self._member.sync_answered(effect.number, code, assigned, self._now_ms()))
+        code, assignment = await self._requests.sync(effect)
+        self._apply(self._member.sync_answered(effect.number, code, assignment, self._now_ms()))
         self._compare_counts()  # the leader's metadata may have been renewed since it counted
 
     async def _beat(self, effect: SendHeartbeat) -> None:
         sent_ms = self._now_ms()
-        message = _Heartbeat(
-            group_id=self._config.group_id,
-            generation_id=effect.generation_id,
-            member_id=effect.member_id,
-            group_instance_id=self._config.group_instance_id,
-        )
-        timeout_ms = min(self._config.request_timeout_ms, self._config.session_timeout_ms)
-        _, code = await self._ask(ApiKey.HEARTBEAT, message, timeout_ms)
+        code = await self._requests.heartbeat(effect)
         self._apply(self._member.heartbeat_answered(effect.number, code, sent_ms, self._now_ms()))
-
-    async def _leave(self, effect: SendLeave) -> None:
-        identity = _LeaveGroup.MemberIdentity
-        message = _LeaveGroup(
-            group_id=self._config.group_id,
-            member_id=effect.member_id,
-            members=[identity(member_id=effect.member_id, group_instance_id=None, reason=effect.reason)],
-        )
-        await self._ask(ApiKey.LEAVE_GROUP, message)
-
-    async def _ask(self, api_key: ApiKey, message: Any, timeout_ms: int | None = None) -> tuple[Any, ErrorCode]:
-        """The answer and its code; None and NETWORK_EXCEPTION when it was lost. Raises: BrokerError, ClientClosed."""
-        try:
-            response = await self._coordinator.ask(api_key, message, timeout_ms=timeout_ms)
-        except BrokerError as error:
-            if error.code is not ErrorCode.NETWORK_EXCEPTION:
-                raise
-            return None, ErrorCode.NETWORK_EXCEPTION
-        code = ErrorCode.of(response.error_code)
-        if code in COORDINATOR_GONE:
-            self._coordinator.forget()
-        return response, code
 
     # --- commits ---
 
@@ -427,41 +371,28 @@ class ConsumerCoordinator:
                 else:
                     codes = await self._coordinator.commit(left, committer)
             except KafkaError as error:
-                return answers | dict.fromkeys(left, Refused(str(error)))
-            again = self._settle(codes, committer, answers)
-            left = {tp: offset for tp, offset in left.items() if tp in again}
+                return answers | dict.fromkeys(left, OffsetRefused(str(error)))
+            answers |= _settled(codes)
+            self._tell_member(codes, committer)
+            left = {tp: offset for tp, offset in left.items() if tp not in answers}
             pause_s = self._config.retry_backoff_ms / 1000
             if left and self._reactor.seconds() + pause_s >= deadline_s:
-                return answers | {tp: Refused(codes[tp].name) for tp in left}
+                return answers | {tp: OffsetRefused(codes[tp].name) for tp in left}
             if left:
                 await sleep(self._reactor, pause_s)
         return answers
 
-    def _settle(
-        self, codes: Mapping[TopicPartition, ErrorCode], committer: Committer, answers: Answers
-    ) -> set[TopicPartition]:
-        """Note what is settled, and tell the member of what concerns it. Returns those to be tried again."""
-        again = set()
-        for tp, code in codes.items():
-            if code is ErrorCode.NONE:
-                answers[tp] = None
-            elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS):
-                again.add(tp)  # if it is still owned, in the generation that has begun meanwhile
-            elif code.retriable and code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                again.add(tp)
-            else:
-                answers[tp] = Refused(code.name)
+    def _tell_member(self, codes: Mapping[TopicPartition, ErrorCode], committer: Committer) -> None:
         for code in set(codes.values()) - {ErrorCode.NONE}:
             effects = self._member.commit_refused(committer.member_id, committer.generation_id, code, self._now_ms())
             self._apply(effects)
-        return again
 
 
-def _join_answer(response: Any) -> JoinAnswer:
-    members = tuple(
-        JoinedMember(each.member_id, each.group_instance_id, bytes(each.metadata)) for each in response.members or ()
-    )
-    return JoinAnswer(
-        ErrorCode.of(response.error_code), response.member_id, response.generation_id, response.protocol_name or "",
-        response.leader, bool(response.skip_assignment), members,
-    )  # fmt: skip
+def _settled(codes: Mapping[TopicPartition, ErrorCode]) -> Answers:
+    """What is known of a commit; the others are to be tried again, if they are still owned in the generation that has
+    begun meanwhile."""
+    return {
+        tp: None if code is ErrorCode.NONE else OffsetRefused(code.name)
+        for tp, code in codes.items()
+        if code not in _ANOTHER_GENERATION and (not code.retriable or code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    }

@@ -95,7 +95,7 @@ class Fetcher:
         await gatherResults(opening, consumeErrors=True)
 
     async def _once(self, preparation: Awaitable[object]) -> None:
-        """If it fails nothing is lost: the fetch tries again and again, and tells. Who owns nothing asks nobody."""
+        """If it fails nothing is lost: the fetch tries again, and logs why it failed."""
         try:
             await preparation
         except Exception as error:

@@ -6,7 +6,7 @@ else was committed, so it is decided when its turn comes. On the reactor's threa
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
@@ -14,21 +14,21 @@ from twisted.logger import Logger
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.waiting import Reactor, run
 from kafka_zk.clients.consumer.errors import CommitRefused
-from kafka_zk.clients.consumer.group_delivery import DeliveryConfig, GroupDelivery
+from kafka_zk.clients.consumer.group_consumer_config import GroupConsumerConfig
+from kafka_zk.clients.consumer.group_delivery import GroupDelivery
+from kafka_zk.registry.offsets import OffsetRefused
 
 _log = Logger()
 
 
-class Refused(NamedTuple):
-    """Why an offset was not written."""
+NOT_THE_OWNER = OffsetRefused("this consumer does not own the partition")
 
-    reason: str
-
-
-NOT_THE_OWNER = Refused("this consumer does not own the partition")
-
-Write = Callable[[Mapping[TopicPartition, int]], Awaitable[Mapping[TopicPartition, Any]]]
-"""The driver's commit: per partition None, or an object whose ``reason`` says why it was refused."""
+Answers = Mapping[TopicPartition, OffsetRefused | None]
+"""None: written."""
+Settled = Callable[[], Coroutine[Any, Any, None]]
+"""Waits until it is known what became of the commits that the user has asked for."""
+Write = Callable[[Mapping[TopicPartition, int]], Awaitable[Answers]]
+"""The group's commit."""
 
 _TAKEN_AWAY = "it was taken away while its records were being processed; they will be delivered again"
 
@@ -37,7 +37,7 @@ class GroupCommits:
     """The commits of one consumer."""
 
     def __init__(
-        self, reactor: Reactor, config: DeliveryConfig, delivery: GroupDelivery, write: Write
+        self, reactor: Reactor, config: GroupConsumerConfig, delivery: GroupDelivery, write: Write
     ) -> None:
         self._reactor = reactor
         self._interval_s = config.auto_commit_interval_ms / 1000 if config.auto_commit_enable else None
@@ -46,7 +46,8 @@ class GroupCommits:
         self._turn = DeferredLock()
         self._starts_wait = False  # for their turn
         self._timer: Any = None
-        delivery.on_starts_due = self.commit_starts
+        if config.commits_starts:
+            delivery.on_starts_due = self.commit_starts
 
     def start(self) -> None:
         """Commit by the clock from now on, if the configuration says so."""

@@ -9,7 +9,6 @@ test_zookeeper_consumer_offsets.py.
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Protocol
 
 from twisted.internet.defer import Deferred
 
@@ -17,34 +16,16 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.connection.waiting import Reactor, Signal, run
-from kafka_zk.clients.consumer.config import ReaderConfig
 from kafka_zk.clients.consumer.errors import NoOffsetForPartition
 from kafka_zk.clients.consumer.fetch_state import FetchState
 from kafka_zk.clients.consumer.fetcher import Fetcher
+from kafka_zk.clients.consumer.group_consumer_config import GroupConsumerConfig
 from kafka_zk.clients.consumer.membership import Membership
 from kafka_zk.clients.consumer.starts import RESETS
 from kafka_zk.clients.consumer.starts import Start as FetchStart
 from kafka_zk.clients.consumer.stream import Stream
 from kafka_zk.clients.consumer.user_side import UserSide
-from kafka_zk.clients.serdes import Deserializer
 from kafka_zk.rebalance.delivery import Start
-
-
-class DeliveryConfig(Protocol):
-    """What of a consumer's configuration counts here; ``backoff_ms``: how long users may hold what is taken away."""
-
-    @property
-    def reader(self) -> ReaderConfig: ...
-    @property
-    def ahead_bytes(self) -> int: ...
-    @property
-    def deserializers(self) -> tuple[Deserializer | None, Deserializer | None]: ...
-    @property
-    def backoff_ms(self) -> int: ...
-    @property
-    def auto_commit_enable(self) -> bool: ...
-    @property
-    def auto_commit_interval_ms(self) -> int: ...
 
 
 class _Claim:
@@ -57,7 +38,7 @@ class _Claim:
         self.start = start  # -1: none was committed, and none was found yet
         self.committed: int | None = start if start >= 0 else None
         self.found: int | None = None  # what auto.offset.reset chose, until something is committed
-        self.floor = -1  # what the user committed himself, before he was done with it: nothing below is written
+        self.floor = -1  # the user committed this offset before being done with the records: nothing below is written
         self.sought = False  # the start that is looked up is the user's own
         self.fetching = False
         self.stopping = False
@@ -73,7 +54,7 @@ class GroupDelivery:
     def __init__(
         self,
         reactor: Reactor,
-        config: DeliveryConfig,
+        config: GroupConsumerConfig,
         cluster: Cluster,
         stream_count: int,
         membership: Membership,
@@ -181,7 +162,7 @@ class GroupDelivery:
         while (told is not None and not told.called) or self._awaited(claims):
             await self._asked.wait_until(min(deadline_s, self._close_s))
             if self._reactor.seconds() >= min(deadline_s, self._close_s):
-                break  # whoever holds records of them did not come back in time
+                break  # the user who holds records of them did not come back in time
         left = {tp: claim for tp, claim in claims.items() if self._claims.get(tp) is claim}
         offsets = {tp: self._offset_to_release(tp, claim) for tp, claim in left.items()}
         self._forget(frozenset(left))
@@ -234,8 +215,8 @@ class GroupDelivery:
         return self._offsets(self._claims, waiting)
 
     def processed(self) -> dict[TopicPartition, int]:
-        """Per owned partition the offset behind what its user is done with, or has committed himself, where it is not
-        what is committed."""
+        """Per owned partition the offset behind what the user is done with, or has committed explicitly, if it is not
+        committed yet."""
         undone = self._merged(stream.handout.undone_offsets() for stream in self.streams)
         running = {tp: claim for tp, claim in self._claims.items() if not claim.stopping}
         offsets = self._offsets(running, undone)

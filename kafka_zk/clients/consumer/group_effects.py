@@ -46,7 +46,7 @@ class SendHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class SendLeave:
-    """Nobody waits for the answer but who closes the consumer."""
+    """Only a consumer that is being closed waits for the answer."""
 
     member_id: str
     reason: str
@@ -96,7 +96,7 @@ Effect = (
 
 
 class JoinedMember(NamedTuple):
-    """What a leader is told of a member."""
+    """A member, as the coordinator describes it to the leader."""
 
     member_id: str
     group_instance_id: str | None

@@ -1,4 +1,4 @@
-"""Whether a consumer may act as a member of its group: whoever hands out records or commits asks here.
+"""Whether a consumer may act as a member of its group: asked before records are handed out and offsets committed.
 
 ``may_act`` may be asked in any thread; everything else happens on the reactor's.
 """
@@ -9,13 +9,13 @@ from kafka_zk.clients.connection.errors import ClientClosed
 
 
 class Lease(Protocol):
-    """What of the group's driver is asked."""
+    """What tells whether this member still owns its partitions."""
 
     def may_act(self) -> bool:
         """Whether what is owned is still owned for certain."""
 
     def held_back(self) -> None:
-        """Told that records wait which may not be handed out."""
+        """Records wait that may not be handed out."""
 
 
 class Membership:
@@ -30,11 +30,11 @@ class Membership:
         self._lease: Lease | None = None
 
     def begin(self, lease: Lease) -> None:
-        """The consumer has a driver from now on."""
+        """The consumer is in a group from now on."""
         self._lease = lease
 
     def may_act(self) -> bool:
-        """Whether records may be handed out now; never before there is a driver."""
+        """Whether records may be handed out now; never before it is in a group."""
         return not self.suspended and self._lease is not None and self._lease.may_act()
 
     def held_back(self) -> None:

@@ -23,16 +23,18 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.errors import ClientClosed, KafkaError
 from kafka_zk.clients.connection.group_coordinator import GroupCoordinator
 from kafka_zk.clients.connection.waiting import Reactor, run, sleep
-from kafka_zk.clients.consumer.group_commits import NOT_THE_OWNER, Refused, Write
+from kafka_zk.clients.consumer.group_commits import NOT_THE_OWNER, Write
 from kafka_zk.clients.consumer.group_delivery import GroupDelivery
 from kafka_zk.clients.consumer.starts_looked_up import StartsLookedUp
+from kafka_zk.clients.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.rebalance.delivery import Start
+from kafka_zk.registry.offsets import OffsetRefused
 
 _log = Logger()
 
 _SETTLED = frozenset({ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE})
-_IN_DOUBT = Refused("the session is not certain to be alive")
+_IN_DOUBT = OffsetRefused("the session is not certain to be alive")
 
 Offsets = Mapping[TopicPartition, int]
 Answers = dict[TopicPartition, Any]
@@ -42,41 +44,35 @@ class OffsetsInKafka:
     """Stands between a group's driver and its delivery, as a ``rebalance.delivery.Delivery``.
 
     Args:
+        config: offsets.commit.max.retries, the pause between them, and dual.commit.enabled count.
         may_act: whether what is owned is certainly owned.
-        dual: dual.commit.enabled.
-        max_retries, backoff_ms: offsets.commit.max.retries and the pause between them.
+        write: commits in ZooKeeper.
     """
 
     def __init__(
         self,
         reactor: Reactor,
+        config: ZookeeperConsumerConfig,
         coordinator: GroupCoordinator,
         delivery: GroupDelivery,
         may_act: Callable[[], bool],
-        *,
-        dual: bool,
-        max_retries: int,
-        backoff_ms: int,
+        write: Write,
     ) -> None:
         self._reactor = reactor
         self._coordinator = coordinator
         self._delivery = delivery
         self._may_act = may_act
-        self._dual = dual
-        self._max_retries = max_retries
-        self._backoff_s = backoff_ms / 1000
+        self._write = write
+        self._dual = config.dual_commit_enabled
+        self._max_retries = config.offsets_commit_max_retries
+        self._backoff_s = config.offsets_channel_backoff_ms / 1000
         self._in_zookeeper: dict[TopicPartition, int] = {}
         self._starts = StartsLookedUp(delivery.start, self._look_up)
         self._turn = DeferredLock()
-        self._write: Write | None = None
         self.prepare = delivery.prepare
         self.suspend = delivery.suspend
         self.resume = delivery.resume
         self.failed = delivery.failed
-
-    def begin(self, write: Write) -> None:
-        """There is a driver, whose commit this is."""
-        self._write = write
 
     # --- rebalance.delivery.Delivery ---
 
@@ -107,7 +103,7 @@ class OffsetsInKafka:
         try:
             answers = await self._to_kafka(offsets)
             written = {tp: offset for tp, offset in offsets.items() if answers[tp] is None}
-            if self._dual and written and self._write is not None:
+            if self._dual and written:
                 answers.update(await self._write(written))
         finally:
             self._turn.release()
@@ -125,9 +121,9 @@ class OffsetsInKafka:
             try:
                 codes = await self._coordinator.commit(left)
             except KafkaError as error:
-                return answers | dict.fromkeys(left, Refused(str(error)))
+                return answers | dict.fromkeys(left, OffsetRefused(str(error)))
             for tp, code in codes.items():
-                answers[tp] = None if code is ErrorCode.NONE else Refused(f"the coordinator says {code.name}")
+                answers[tp] = None if code is ErrorCode.NONE else OffsetRefused(f"the coordinator says {code.name}")
             left = {tp: offset for tp, offset in left.items() if codes[tp] not in _SETTLED}
             if left and tries_left:
                 await sleep(self._reactor, self._backoff_s)

@@ -40,10 +40,8 @@ class Reader:
         connect: Connect = connect,
         **options: Any,
     ) -> None:
-        if config is not None and options:
-            raise TypeError("give either a config or options, not both")
         self._reactor = reactor
-        self.config = ReaderConfig.from_properties(options) if config is None else config
+        self.config = ReaderConfig.given(config, options)
         self._cluster = Cluster(reactor, self.config, connect=connect)
         self._state = FetchState(self.config)
         self._fetcher = Fetcher(reactor, self.config, self._cluster, self._state)

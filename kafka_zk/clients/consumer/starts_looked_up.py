@@ -1,6 +1,6 @@
 """Partitions that are owned, whose committed offsets are still looked up at the coordinator.
 
-Whoever takes a partition away meanwhile takes it from here: it never starts, and nothing is committed. On the reactor's
+A partition that is taken away meanwhile is withdrawn here: it never starts, and nothing is committed. On the reactor's
 thread.
 """
 

@@ -122,7 +122,7 @@ class Stream:
                 if value_deserializer is not None:
                     value = value_deserializer.deserialize(topic, value, headers)
             except Exception as error:
-                # Whatever it is that a deserializer of the user's raises, he gets it in his own call.
+                # The user gets whatever their deserializer raises, in their own call.
                 tp = record.tp
                 failed.add(tp)
                 self._state.fail(tp, offset, RecordDeserializationError(tp, offset, error))

@@ -1,4 +1,4 @@
-"""A consumer's user, as the consumer sees them: a listener that is told, in a thread that may be another one."""
+"""A consumer's user, as the consumer sees them: a listener, which may have to be called in another thread."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from kafka_zk.clients.connection.config import CheckedConfig, ClientConfig, option, with_security
+from kafka_zk.clients.connection.config import ClientConfig, boolean, option, with_security
 from kafka_zk.clients.connection.errors import ConfigError
 from kafka_zk.clients.consumer.config import ISOLATION_LEVELS, ReaderConfig
-from kafka_zk.clients.consumer.deserializers import deserializer_of
-from kafka_zk.clients.serdes import Deserializer
+from kafka_zk.clients.consumer.group_consumer_config import GroupConsumerConfig, parse_strategies
 from kafka_zk.rebalance.config import DEFAULT_RETRIES, GroupConfig
 from kafka_zk.rebalance.group_strategy import STRATEGIES, keeps_places
 from kafka_zk.registry.client import connect_string
@@ -34,7 +33,7 @@ _RESETS = {
     "error": "none",
     "none": "none",
 }
-_STRATEGY_ALIASES = {"cooperative": "cooperative-sticky"}
+_ALIASES = {"cooperative": "cooperative-sticky"}
 _WITHOUT_MEANING_HERE = frozenset(
     {
         "num_consumer_fetchers",  # one request is in flight per broker, whatever the count
@@ -46,7 +45,7 @@ _SECURITY_NAMES = {key: key.replace(".", "_") for key in SECURITY_KEYS}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZookeeperConsumerConfig(CheckedConfig):
+class ZookeeperConsumerConfig(GroupConsumerConfig):
     """Kafka's keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
 
     ``partition_assignment_strategy``: what this member can do, its favourite first: a list of ``range``,
@@ -65,16 +64,12 @@ class ZookeeperConsumerConfig(CheckedConfig):
     Raises: ConfigError naming the key and what is allowed.
     """
 
-    group_id: str = ""
     zookeeper_connect: str = "127.0.0.1:2181"
     zookeeper_session_timeout_ms: int = option(6_000, 1)
     zookeeper_connection_timeout_ms: int | None = option(None, 1)
     zookeeper_sync_time_ms: int = option(2_000, 0)
     consumer_id: str | None = None
     client_id: str | None = None
-    group_instance_id: str | None = None
-    session_timeout_ms: int = option(45_000, 1)
-    partition_assignment_strategy: str | tuple[str, ...] = "range"
     rebalance_max_retries: int = option(DEFAULT_RETRIES, 0)
     rebalance_backoff_ms: int | None = option(None, 0)
     auto_commit_enable: bool = option(True)
@@ -85,8 +80,6 @@ class ZookeeperConsumerConfig(CheckedConfig):
     offsets_channel_backoff_ms: int = option(1_000, 0)
     offsets_channel_socket_timeout_ms: int = option(10_000, 1)
     offsets_commit_max_retries: int = option(5, 0)
-    exclude_internal_topics: bool = option(True)
-    consumer_timeout_ms: int = option(-1, -1)
     fetch_message_max_bytes: int = option(1_048_576, 1)
     fetch_max_bytes: int = option(52_428_800, 1)
     fetch_min_bytes: int = option(1, 0)
@@ -99,8 +92,6 @@ class ZookeeperConsumerConfig(CheckedConfig):
     refresh_leader_backoff_ms: int = option(200, 0)
     zookeeper_security: Security = NO_SECURITY
     security: ClientSecurity = NO_CLIENT_SECURITY
-    key_deserializer: str | Deserializer | None = None
-    value_deserializer: str | Deserializer | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,14 +109,13 @@ class ZookeeperConsumerConfig(CheckedConfig):
         object.__setattr__(self, "dual_commit_enabled", self._dual_commit())
         if self.fetch_wait_max_ms >= self.socket_timeout_ms:
             raise ConfigError("socket.timeout.ms must be above fetch.wait.max.ms")
-        object.__setattr__(self, "partition_assignment_strategy", _strategies(self.partition_assignment_strategy))
+        strategies = parse_strategies(self.partition_assignment_strategy, (*STRATEGIES, *_ALIASES), _ALIASES)
+        object.__setattr__(self, "partition_assignment_strategy", strategies)
         if self.group_instance_id is not None and not keeps_places(self.strategies):
             raise ConfigError(
                 f"group.instance.id has no effect under {' and '.join(self.strategies)} alone: list sticky or"
                 " cooperative in partition.assignment.strategy, too"
             )
-        for name in ("key_deserializer", "value_deserializer"):
-            object.__setattr__(self, name, deserializer_of(name, getattr(self, name)))
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
@@ -145,27 +135,18 @@ class ZookeeperConsumerConfig(CheckedConfig):
         )
 
     def _dual_commit(self) -> bool:
-        given = self.dual_commit_enabled
         in_kafka = self.offsets_storage == "kafka"
-        if given is None:
+        if self.dual_commit_enabled is None:
             return in_kafka
-        if str(given).lower() not in ("true", "false"):
-            raise ConfigError(f"dual.commit.enabled: {given!r} is neither true nor false")
-        if str(given).lower() == "true" and not in_kafka:
+        is_dual = boolean("dual.commit.enabled", self.dual_commit_enabled)
+        if is_dual and not in_kafka:
             raise ConfigError("dual.commit.enabled: it only has a meaning with offsets.storage=kafka")
-        return str(given).lower() == "true"
+        return is_dual
 
     @property
     def strategies(self) -> tuple[str, ...]:
         """What this member announces, by the names that stand in ZooKeeper, its favourite first."""
         return tuple(self.partition_assignment_strategy)
-
-    @property
-    def deserializers(self) -> tuple[Deserializer | None, Deserializer | None]:
-        """Of keys and of values; None: bytes as they are."""
-        key, value = self.key_deserializer, self.value_deserializer
-        assert not isinstance(key, str) and not isinstance(value, str), "names were looked up when this was made"
-        return key, value
 
     @property
     def backoff_ms(self) -> int:
@@ -176,6 +157,11 @@ class ZookeeperConsumerConfig(CheckedConfig):
     def ahead_bytes(self) -> int:
         """How much of a partition is fetched ahead: the queued chunks besides the one that is being worked on."""
         return max(1, self.queued_max_message_chunks - 1) * self.fetch_message_max_bytes
+
+    @property
+    def commits_starts(self) -> bool:
+        """As Kafka's old consumer, which has no other way to say where its group begins."""
+        return True
 
     @property
     def group(self) -> GroupConfig:
@@ -209,13 +195,3 @@ class ZookeeperConsumerConfig(CheckedConfig):
             retry_backoff_ms=self.refresh_leader_backoff_ms,
             security=self.security,
         )
-
-
-def _strategies(given: str | tuple[str, ...]) -> tuple[str, ...]:
-    names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
-    wanted = [_STRATEGY_ALIASES.get(name, name) for name in names]
-    for name in wanted:
-        if name not in STRATEGIES:
-            known = ", ".join((*STRATEGIES, *_STRATEGY_ALIASES))
-            raise ConfigError(f"partition.assignment.strategy: {name!r} is not one of {known}")
-    return tuple(dict.fromkeys(wanted))

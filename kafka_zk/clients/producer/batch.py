@@ -141,7 +141,7 @@ class ProducerBatch:
             self._finish()
 
     def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None) -> None:
-        """It will not be delivered (or nobody knows); a no-op when the outcome is known already."""
+        """It will not be delivered, or may not have been; a no-op when the outcome is known already."""
         if not self.done:
             self.error, self._record_errors = error, record_errors or {}
             self._finish()

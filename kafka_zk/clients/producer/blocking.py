@@ -1,27 +1,23 @@
 """The producer for plain threads: the same cores, with the sending done in the process's reactor thread."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kafka_zk.base.clock import monotonic_s
-from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.connection.blocking import BlockingClient, BlockingContext, blocking, on_reactor
 from kafka_zk.clients.connection.errors import BufferExhausted, ClientClosed, KafkaError
-from kafka_zk.clients.connection.group_coordinator import ConsumerGroupMetadata
-from kafka_zk.clients.connection.metadata import TopicMetadata
 from kafka_zk.clients.connection.reactor_thread import reactor_thread
 from kafka_zk.clients.producer.config import ProducerConfig
 from kafka_zk.clients.producer.future import RecordFuture
 from kafka_zk.clients.producer.intake import Missing
-from kafka_zk.clients.producer.prepared_transaction import PreparedTransaction
 from kafka_zk.clients.producer.producer import Producer
 from kafka_zk.clients.producer.producer_record import ProducerRecord
-from kafka_zk.clients.producer.transaction_scope import BlockingTransactionScope
 from kafka_zk.storage.records.record_batch import Header
 
 
-class BlockingProducer:
+class BlockingProducer(BlockingClient[Producer]):
     """Sends records in batches from any number of threads.
 
     ``send`` puts the record into its batch and returns a future at once; it waits only for a topic's first metadata,
@@ -35,15 +31,16 @@ class BlockingProducer:
     """
 
     def __init__(self, config: ProducerConfig | None = None, **options: Any) -> None:
-        self._thread = reactor_thread()
-        self._producer = Producer(self._thread.reactor, config, **options)
-        self.config = self._producer.config
-        self._intake = self._producer.intake
-        self._sender = self._producer.sender
+        thread = reactor_thread()
+        producer = Producer(thread.reactor, config, **options)
+        super().__init__(thread, producer)
+        self.config = producer.config
+        self._intake = producer.intake
+        self._sender = producer.sender
         self._room = threading.Condition()
         self._closed = False
-        self._producer.accumulator.on_work = self._wake
-        self._producer.on_progress.append(self._tell_waiting)
+        producer.accumulator.on_work = self._wake
+        producer.on_progress.append(self._tell_waiting)
 
     def send(
         self,
@@ -62,7 +59,7 @@ class BlockingProducer:
         """
         if self._closed:
             raise ClientClosed("the producer was closed")
-        begun_count = self._producer.begun_count
+        begun_count = self._client.begun_count
         try:
             taken = self._intake.offer(topic, value, key, partition, timestamp_ms, headers)
             if isinstance(taken, RecordFuture):
@@ -71,52 +68,28 @@ class BlockingProducer:
             return self._wait_and_send(taken, topic, record, begun_count)
         except KafkaError as error:
             if self.config.transactional_id is not None:
-                self._thread.tell(self._producer.not_taken, error, begun_count)
+                self._thread.tell(self._client.not_taken, error, begun_count)
             raise
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Wait until each record sent before is acknowledged or has failed. Raises: KafkaTimeoutError."""
-        self._thread.call(self._producer.flush, timeout_s=timeout_s)
+        self._thread.call(self._client.flush, timeout_s=timeout_s)
 
-    def init_transactions(self) -> None:
-        """Take over the ``transactional.id``, once and before everything else; see ``Producer.init_transactions``."""
-        self._thread.call(self._producer.init_transactions)
+    init_transactions = blocking(Producer.init_transactions)
+    begin_transaction = on_reactor(Producer.begin_transaction)
+    commit_transaction = blocking(Producer.commit_transaction)
+    abort_transaction = blocking(Producer.abort_transaction)
+    prepare_transaction = blocking(Producer.prepare_transaction)
+    send_offsets = blocking(Producer.send_offsets)
+    partitions_for = blocking(Producer.partitions_for)
 
-    def begin_transaction(self) -> None:
-        """Records that are sent from now on belong together; see ``Producer.begin_transaction``."""
-
-        async def begin() -> None:
-            self._producer.begin_transaction()
-
-        self._thread.call(begin)
-
-    def commit_transaction(self) -> None:
-        """Send everything, and let it count; see ``Producer.commit_transaction``."""
-        self._thread.call(self._producer.commit_transaction)
-
-    def abort_transaction(self) -> None:
-        """Nothing that was sent since the beginning counts; see ``Producer.abort_transaction``."""
-        self._thread.call(self._producer.abort_transaction)
-
-    def prepare_transaction(self) -> PreparedTransaction | None:
-        """Send everything and leave the transaction open for somebody else; see ``Producer.prepare_transaction``."""
-        return self._thread.call(self._producer.prepare_transaction)
-
-    def send_offsets(self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata | str) -> None:
-        """Let the group's offsets be committed with the transaction, or not at all; see ``Producer.send_offsets``."""
-        self._thread.call(self._producer.send_offsets, offsets, group)
-
-    def transaction(self) -> BlockingTransactionScope:
+    def transaction(self) -> BlockingContext:
         """``with producer.transaction():`` begins one, commits it at the end, aborts it after an exception.
 
         Raises: TransactionAbortable after the abort: the same work may be tried again; else what
         ``commit_transaction`` raises. After ProducerFenced and TransactionFatal close the producer.
         """
-        return BlockingTransactionScope(self)
-
-    def partitions_for(self, topic: str) -> TopicMetadata:
-        """The topic's metadata, waiting for it to exist at most ``max.block.ms``."""
-        return self._thread.call(self._producer.partitions_for, topic)
+        return BlockingContext(self._thread, self._client.transaction())
 
     def close(self, timeout_s: float | None = None) -> None:
         """Deliver what was sent (at most ``timeout_s``; None: as long as ``delivery.timeout.ms`` allows), then stop.
@@ -124,10 +97,7 @@ class BlockingProducer:
         What is not delivered by then fails with ClientClosed. A second close does nothing.
         """
         self._closed = True
-        self._thread.call(self._producer.close, timeout_s)
-
-    def __enter__(self) -> Self:
-        return self
+        self._thread.call(self._client.close, timeout_s)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -140,10 +110,10 @@ class BlockingProducer:
         while True:
             if taken is not Missing.ROOM:
                 left_s = deadline_s - monotonic_s()
-                self._thread.call(self._producer.wait_for, taken, topic, record.partition, left_s)
+                self._thread.call(self._client.wait_for, taken, topic, record.partition, left_s)
             with self._room:
                 # Offered under the condition's lock, so that room made between the refusal and the wait is not missed.
-                self._producer.check_begun(begun_count)
+                self._client.check_begun(begun_count)
                 taken = self._intake.offer(topic, *record)
                 if isinstance(taken, RecordFuture):
                     break

@@ -33,7 +33,7 @@ STALE_METADATA = frozenset(
 class BatchCompletion:
     """Ends or repeats batches in the accumulator, and keeps the sequences straight.
 
-    ``on_failed`` is told of each batch that is given up, before its records are.
+    ``on_failed`` is called for each batch that is given up, before its records fail.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class BatchCompletion:
         config: ProducerConfig,
         on_failed: Callable[[KafkaError], None] = lambda error: None,
     ) -> None:
-        self._accumulator = accumulator
+        self.accumulator = accumulator
         self._on_failed = on_failed
         self._transactional = config.transactional_id is not None
-        self._idempotence = idempotence
+        self.idempotence = idempotence
         self._retries = config.retries
         self._delivery_timeout_ms = config.delivery_timeout_ms
         self._compression = config.compression_type
@@ -56,10 +56,10 @@ class BatchCompletion:
 
         ``has_moved``: the answer named another leader, to which the batch can go without a pause.
         """
-        self._accumulator.returned(batch.tp)
+        self.accumulator.returned(batch.tp)
         if batch.done:  # it expired while in flight; a late success still moves the sequences on
-            if response.error_code == ErrorCode.NONE and self._idempotence is not None and batch.has_sequence:
-                self._idempotence.completed(batch)
+            if response.error_code == ErrorCode.NONE and self.idempotence is not None and batch.has_sequence:
+                self.idempotence.completed(batch)
             return False
         code = _known(response.error_code)
         if code == ErrorCode.NONE:
@@ -70,7 +70,7 @@ class BatchCompletion:
             batch.attempts += 1
             batch.last_attempt_ms = now_ms
             batch.has_new_leader = has_moved
-            self._accumulator.requeue([batch])
+            self.accumulator.requeue([batch])
         elif code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._succeed(batch, -1, -1)  # written long ago; the broker forgot where
         else:
@@ -79,41 +79,41 @@ class BatchCompletion:
 
     def expire(self, now_ms: int) -> None:
         """Fail what ran out of ``delivery.timeout.ms``."""
-        for batch in self._accumulator.expired(now_ms):
+        for batch in self.accumulator.expired(now_ms):
             age_ms = now_ms - batch.created_ms
             error = KafkaTimeoutError(
                 f"{batch.count} record(s) for {batch.tp} not delivered after {age_ms} ms "
                 f"(delivery.timeout.ms {self._delivery_timeout_ms}, {batch.attempts} attempt(s) failed)",
                 ErrorCode.REQUEST_TIMED_OUT,
             )
-            if self._idempotence is not None and batch.has_sequence:
-                self._idempotence.failed(batch, certainly_not_written=False)
-                self._idempotence.expired_after_sending(batch)
+            if self.idempotence is not None and batch.has_sequence:
+                self.idempotence.failed(batch, certainly_not_written=False)
+                self.idempotence.expired_after_sending(batch)
             self._on_failed(error)
             self._end(batch, error)
 
     def drop_unsent(self, error: KafkaError) -> None:
         """Fail what was never sent: its transaction is aborted."""
-        for batch in self._accumulator.take_unsent():
+        for batch in self.accumulator.take_unsent():
             self._end(batch, error)
 
     def fail_all(self, error: KafkaError) -> None:
         """Fail everything that has no outcome: the producer is closing or cannot go on."""
-        for batch in self._accumulator.abort_all():
+        for batch in self.accumulator.abort_all():
             self._end(batch, error)
 
     def _should_retry(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int, now_ms: int) -> bool:
         if now_ms >= batch.created_ms + self._delivery_timeout_ms or batch.attempts >= self._retries:
             return False
-        if self._idempotence is None or not batch.has_sequence:
+        if self.idempotence is None or not batch.has_sequence:
             return code.retriable
-        return self._idempotence.should_retry(batch, code, log_start_offset)
+        return self.idempotence.should_retry(batch, code, log_start_offset)
 
     def _succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
-        if self._idempotence is not None and batch.has_sequence:
-            self._idempotence.completed(batch)
+        if self.idempotence is not None and batch.has_sequence:
+            self.idempotence.completed(batch)
         batch.complete(base_offset, log_append_time_ms)
-        self._accumulator.release(batch)
+        self.accumulator.release(batch)
 
     def _refuse(self, batch: ProducerBatch, response: PartitionResult) -> None:
         doing = f"producing to {batch.tp}"
@@ -125,16 +125,16 @@ class BatchCompletion:
             )
             for index, message in response.record_errors
         }
-        if self._idempotence is not None and batch.has_sequence:
-            # With its retries used up nobody knows whether an earlier attempt was written.
-            self._idempotence.failed(batch, certainly_not_written=batch.attempts < self._retries)
+        if self.idempotence is not None and batch.has_sequence:
+            # With its retries used up an earlier attempt may have been written.
+            self.idempotence.failed(batch, certainly_not_written=batch.attempts < self._retries)
         self._on_failed(error)
         batch.fail(error, each)
-        self._accumulator.release(batch)
+        self.accumulator.release(batch)
 
     def _end(self, batch: ProducerBatch, error: KafkaError) -> None:
         batch.fail(error)
-        self._accumulator.release(batch)
+        self.accumulator.release(batch)
 
     def _split(self, batch: ProducerBatch) -> None:
         """Send the same records again in two batches, which do not count as attempts."""
@@ -150,11 +150,11 @@ class BatchCompletion:
                 part.append(record.timestamp_ms, record.key, record.value, record.headers)
             part.closed = True
             parts.append(part)
-        if self._idempotence is not None and batch.has_sequence:
-            self._idempotence.replaced(batch, parts)
+        if self.idempotence is not None and batch.has_sequence:
+            self.idempotence.replaced(batch, parts)
         batch.split_into(parts)
-        self._accumulator.replace(batch, parts)
-        self._accumulator.release(batch)
+        self.accumulator.replace(batch, parts)
+        self.accumulator.release(batch)
 
 
 def _known(code: int) -> ErrorCode:

@@ -5,7 +5,7 @@ Pure. Source: ProducerConfig.java@3.9 (postProcessAndValidateIdempotenceConfigs)
 
 from dataclasses import dataclass
 
-from kafka_zk.clients.connection.config import ClientConfig, option
+from kafka_zk.clients.connection.config import ClientConfig, boolean, option
 from kafka_zk.clients.connection.errors import ConfigError
 from kafka_zk.clients.producer.partitioners import UserPartitioner
 from kafka_zk.clients.serdes import Serializer, serde_named
@@ -21,7 +21,7 @@ class ProducerConfig(ClientConfig):
     ``partitioner`` is ``roundrobin`` (default), ``sticky`` or a callable ``(topic, key, value, count) -> partition``.
     ``key_serializer``, ``value_serializer``: a name of ``clients.serdes.SERDES``, an object with ``serialize``,
     or None: bytes are given.
-    ``transactional_id`` makes a transactional producer (see ``Producer``); whoever uses the same one later fences this.
+    ``transactional_id`` makes a transactional producer (see ``Producer``); a later one with this id fences it.
     ``transaction_timeout_ms``: the coordinator aborts a transaction that takes longer.
     ``enable_idempotence`` left at None means: on, unless acks, retries or in-flight requests forbid it (as Kafka).
 
@@ -61,11 +61,8 @@ class ProducerConfig(ClientConfig):
                 object.__setattr__(self, name, serde_named(name.replace("_", "."), given).serializer)
 
     def _decide_idempotence(self) -> bool:
-        wanted = self.enable_idempotence
-        if isinstance(wanted, str):
-            if wanted.lower() not in ("true", "false"):
-                raise ConfigError(f"enable.idempotence: {wanted!r} is neither true nor false")
-            wanted = wanted.lower() == "true"
+        given = self.enable_idempotence
+        wanted = None if given is None else boolean("enable.idempotence", given)
         refusal = None
         if self.required_acks != -1:
             refusal = "acks=all"

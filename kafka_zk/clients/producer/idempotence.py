@@ -8,7 +8,7 @@ batches are numbered from 0 again under the new epoch. Other partitions move to 
 unfinished. A batch that expired after having been sent leaves its partition *unresolved*: nothing new is drained until
 the batches behind it tell whether the broker had it.
 
-In a transaction nobody but the coordinator bumps the epoch: a gap makes the transaction fail, and its end starts over.
+In a transaction only the coordinator bumps the epoch: a gap makes the transaction fail, and its end starts over.
 
 Source: KIP-98, KIP-360; TransactionManager.java and TxnPartitionMap.java@3.9.
 Tests: tests/kafka_zk/clients/producer/test_producer_core.py.
@@ -148,7 +148,7 @@ class Idempotence:
             self._to_restart.add(batch.tp)
 
     def expired_after_sending(self, batch: ProducerBatch) -> None:
-        """A batch that was sent at least once ran out of time: nobody knows whether it was written."""
+        """A batch that was sent at least once ran out of time: it may have been written."""
         self._unresolve(batch)
 
     def _unresolve(self, batch: ProducerBatch) -> None:

@@ -1,7 +1,7 @@
-"""Transactions that one producer has filled and left open, and that somebody else ends, maybe in another process.
+"""Transactions that one producer has filled and left open, to be ended by another program.
 
-The ids are all that EndTxn needs. Until then readers with read_committed see nothing of the transaction; if nobody ends
-it, the coordinator aborts it after ``transaction.timeout.ms``. Source: KIP-939 (the idea and the name), EndTxn@3.9.
+The ids are all that EndTxn needs. Until then readers with read_committed see nothing of the transaction; if it is not
+ended, the coordinator aborts it after ``transaction.timeout.ms``. Source: KIP-939 (the idea and the name), EndTxn@3.9.
 Tests: tests/integration/spark/test_spark_sink.py.
 """
 

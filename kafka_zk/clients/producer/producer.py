@@ -15,9 +15,11 @@ from kafka_zk.clients.connection.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.clients.connection.metadata import TopicMetadata
 from kafka_zk.clients.connection.waiting import Reactor, Signal, now_ms, run, sleep
 from kafka_zk.clients.producer.batch import ProducerBatch
+from kafka_zk.clients.producer.completion import BatchCompletion
 from kafka_zk.clients.producer.config import ProducerConfig
 from kafka_zk.clients.producer.errors import IllegalTransactionState, TransactionAborted
 from kafka_zk.clients.producer.future import RecordFuture, RecordMetadata
+from kafka_zk.clients.producer.idempotence import Idempotence
 from kafka_zk.clients.producer.intake import Missing, RecordIntake
 from kafka_zk.clients.producer.prepared_transaction import PreparedTransaction
 from kafka_zk.clients.producer.producer_record import ProducerRecord
@@ -68,19 +70,19 @@ class Producer:
         clock: Clock | None = None,
         **options: Any,
     ) -> None:
-        if config is not None and options:
-            raise TypeError("give either a config or options, not both")
         self._reactor = reactor
-        self.config = ProducerConfig.from_properties(options) if config is None else config
+        self.config = ProducerConfig.given(config, options)
         self._cluster = Cluster(reactor, self.config, allow_auto_topic_creation=True, connect=connect)
         self.accumulator = RecordAccumulator(self.config, partial(now_ms, reactor))
         self.intake = RecordIntake(self._cluster, self.accumulator, self.config, clock or SystemClock(reactor))
         self._waiting = WaitingRecords(reactor, self.config.max_block_ms, self._try, self.wait_for, self.not_taken)
-        transaction = None if self.config.transactional_id is None else TransactionState()
+        is_transactional = self.config.transactional_id is not None
+        idempotence = Idempotence(transactional=is_transactional) if self.config.idempotent else None
+        self._transactions = self._transaction_manager(idempotence)
+        completion = BatchCompletion(self.accumulator, idempotence, self.config, self._on_failed)
         self.sender = Sender(
-            reactor, self.config, self._cluster, self.accumulator, self._on_progress, self._on_fatal, transaction
+            reactor, self.config, self._cluster, completion, self._transactions, self._on_progress, self._on_fatal
         )
-        self._transactions = None if transaction is None else self._transaction_manager(transaction)
         self.accumulator.on_work = self.sender.wake
         self._cluster.on_update.append(self.sender.wake)
         self._room = Signal(reactor)
@@ -208,16 +210,15 @@ class Producer:
 
         Raises: the first KafkaError that a record met; records after a refused batch may have been written.
         """
-        batches: dict[ProducerBatch, None] = {}
         begun_count = self.begun_count
         try:
             await self.ready(topic)
-            count = await self._take_all(topic, records, batches, begun_count)
+            count, batches = await self._take_all(topic, records, begun_count)
         except Exception as error:
             self.not_taken(error, begun_count)
             raise
         await self._all_done(list(batches))
-        _forget_delivered(batches)
+        _undelivered(batches)
         return count
 
     async def flush(self) -> None:
@@ -233,7 +234,7 @@ class Producer:
     # --- transactions ---
 
     async def init_transactions(self) -> None:
-        """Take over the ``transactional.id``, once and before everything else: whoever had it is fenced, and what they
+        """Take over the ``transactional.id``, once and before everything else: a former producer is fenced, and what it
         left open is aborted. Waits for that at most ``max.block.ms``.
 
         Raises: KafkaTimeoutError (it may be called again); TransactionFatal (authorization, a transaction timeout above
@@ -323,22 +324,21 @@ class Producer:
 
     # --- inside ---
 
-    def _transaction_manager(self, state: TransactionState) -> TransactionManager:
-        assert self.sender.idempotence is not None, "the configuration sees to that"
+    def _transaction_manager(self, idempotence: Idempotence | None) -> TransactionManager | None:
+        if self.config.transactional_id is None:
+            return None
+        assert idempotence is not None, "the configuration sees to that"
 
         def drop_unsent() -> None:
             self._drop_unsent(TransactionAborted("not sent: its transaction is aborted"))
 
-        batches = Batches(
-            self.flush, self._waiting.is_empty, drop_unsent, self.sender.wake, self._transaction_changed
-        )
-        manager = TransactionManager(
-            self._reactor, self.config, self._cluster, self.sender.idempotence, state, batches
-        )
-        self.sender.on_failed = manager.failed
-        self.sender.on_new_partitions = manager.add_new_partitions
+        def wake() -> None:
+            self.sender.wake()
+
+        state = TransactionState()
         self.intake.refusal = IllegalTransactionState(state.refusal)
-        return manager
+        batches = Batches(self.flush, self._waiting.is_empty, drop_unsent, wake, self._transaction_changed)
+        return TransactionManager(self._reactor, self.config, self._cluster, idempotence, state, batches)
 
     def _transactional(self) -> TransactionManager:
         if self._closing:
@@ -399,11 +399,12 @@ class Producer:
         return result
 
     async def _take_all(
-        self, topic: str, records: Iterable[ProducerRecord], batches: dict[ProducerBatch, None], begun_count: int
-    ) -> int:
-        """Put all records into batches, of which those not delivered yet are in ``batches``."""
+        self, topic: str, records: Iterable[ProducerRecord], begun_count: int
+    ) -> tuple[int, dict[ProducerBatch, None]]:
+        """Put all records into batches; how many there are, and the batches that may not be delivered yet."""
         self.check_begun(begun_count)
         count = 0
+        batches: dict[ProducerBatch, None] = {}
         turn_end_s = self._reactor.seconds() + _TURN_S
         offer = self.intake.offer
         for value, key, partition, timestamp_ms, headers in records:
@@ -416,11 +417,11 @@ class Producer:
             if taken.batch not in batches:
                 batches[taken.batch] = None
                 if self._reactor.seconds() >= turn_end_s:
-                    _forget_delivered(batches)
+                    batches = _undelivered(batches)
                     await sleep(self._reactor, 0)
                     self.check_begun(begun_count)
                     turn_end_s = self._reactor.seconds() + _TURN_S
-        return count
+        return count, batches
 
     async def _until_there(self, topic: str, partition: int | None, missing: Missing) -> None:
         if missing is Missing.ROOM:
@@ -466,6 +467,10 @@ class Producer:
         for listener in self.on_progress:
             listener()
 
+    def _on_failed(self, error: KafkaError) -> None:
+        if self._transactions is not None:
+            self._transactions.failed(error)
+
     def _on_fatal(self, error: KafkaError) -> None:
         if self._failure is None:
             self._failure = self.intake.refusal = error
@@ -482,10 +487,9 @@ def _settle(result: "Deferred[RecordMetadata]", future: RecordFuture) -> None:
         result.callback(metadata)
 
 
-def _forget_delivered(batches: dict[ProducerBatch, None]) -> None:
-    """Drop the batches that are done; raise the error of the first that failed."""
-    for batch in [batch for batch in batches if batch.done]:
-        for part in batch.leaves():
-            if part.error is not None:
-                raise part.error
-        del batches[batch]
+def _undelivered(batches: dict[ProducerBatch, None]) -> dict[ProducerBatch, None]:
+    """The batches that are not done. Raises: the error of the first that failed."""
+    for part in (part for batch in batches if batch.done for part in batch.leaves()):
+        if part.error is not None:
+            raise part.error
+    return {batch: None for batch in batches if not batch.done}

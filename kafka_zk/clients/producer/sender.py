@@ -13,13 +13,12 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.connections import version_between
 from kafka_zk.clients.connection.errors import KafkaError, broker_error
-from kafka_zk.clients.connection.waiting import Reactor, now_ms, run, sleep
+from kafka_zk.clients.connection.waiting import Reactor, run, sleep
+from kafka_zk.clients.connection.waiting import now_ms as clock_ms
 from kafka_zk.clients.producer.batch import ProducerBatch
 from kafka_zk.clients.producer.completion import BatchCompletion
 from kafka_zk.clients.producer.config import ProducerConfig
-from kafka_zk.clients.producer.idempotence import Idempotence
-from kafka_zk.clients.producer.record_accumulator import RecordAccumulator
-from kafka_zk.clients.producer.transaction_state import TransactionState
+from kafka_zk.clients.producer.transaction_manager import TransactionManager
 from kafka_zk.network.client import KafkaConnection
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
@@ -49,11 +48,7 @@ class Sender:
     Args:
         on_progress: called after every answer: memory may have become free.
         on_fatal: called once with the error after which this producer can send nothing more.
-        transaction: which says what may be sent when, of a transactional producer.
-    Attributes:
-        idempotence: the producer id and the sequences; None without them.
-        on_failed: called with the error of each batch that is given up.
-        on_new_partitions: called when batches may wait for their partitions to be added to the transaction.
+        transactions: of a transactional producer; they say what may be sent when.
     """
 
     def __init__(
@@ -61,34 +56,26 @@ class Sender:
         reactor: Reactor,
         config: ProducerConfig,
         cluster: Cluster,
-        accumulator: RecordAccumulator,
+        completion: BatchCompletion,
+        transactions: TransactionManager | None,
         on_progress: Callable[[], None],
         on_fatal: Callable[[KafkaError], None],
-        transaction: TransactionState | None = None,
     ) -> None:
         self._reactor = reactor
         self._config = config
         self._cluster = cluster
-        self._accumulator = accumulator
+        self._completion = completion
+        self._accumulator = completion.accumulator
+        self._idempotence = completion.idempotence
+        self._transactions = transactions
         self._on_progress = on_progress
         self._on_fatal = on_fatal
-        self._transaction = transaction
-        self.idempotence = (
-            Idempotence(transactional=transaction is not None) if config.idempotent else None
-        )
-        self.on_failed: Callable[[KafkaError], None] = lambda error: None
-        self.on_new_partitions: Callable[[], None] = lambda: None
-        self._completion = BatchCompletion(accumulator, self.idempotence, config, lambda error: self.on_failed(error))
         self._in_flight: dict[int, int] = {}
         self._connecting: set[int] = set()
         self._asking_producer_id = False
         self._timer: Any = None
         self._stopped = False
         self.wake_pending = False  # read by other threads before they call wake through the reactor
-
-    def now_ms(self) -> int:
-        """The reactor's clock in milliseconds; what batches are stamped with."""
-        return now_ms(self._reactor)
 
     def wake(self) -> None:
         """Run in the reactor's next round."""
@@ -118,16 +105,17 @@ class Sender:
 
     def _run(self) -> None:
         self.wake_pending = False
-        now_ms = self.now_ms()
+        now_ms = clock_ms(self._reactor)
         self._completion.expire(now_ms)
-        if self.idempotence is not None:
-            self.idempotence.prepare()
-            is_missing = self.idempotence.needs_producer_id and self._transaction is None
+        if self._idempotence is not None:
+            self._idempotence.prepare()
+            is_missing = self._idempotence.needs_producer_id and self._transactions is None
             if is_missing and not self._asking_producer_id:
                 self._asking_producer_id = True
                 run(self._ask_producer_id())
         wake_ms = [at for at in (self._send_ready(now_ms), self._accumulator.next_expiry_ms()) if at is not None]
-        self.on_new_partitions()
+        if self._transactions is not None:
+            self._transactions.add_new_partitions()
         if wake_ms:
             self._run_at(max(min(wake_ms), now_ms + 1) / 1000)
 
@@ -154,11 +142,12 @@ class Sender:
         return drained.next_check_ms
 
     def _may_drain(self) -> Callable[[ProducerBatch], bool]:
-        idempotence, transaction = self.idempotence, self._transaction
+        idempotence = self._idempotence
         if idempotence is None:
             return _always
-        if transaction is None:
+        if self._transactions is None:
             return idempotence.may_drain
+        transaction = self._transactions.state
         return lambda batch: (
             transaction.may_send(batch.tp, is_retry=batch.has_sequence) and idempotence.may_drain(batch)
         )
@@ -192,8 +181,8 @@ class Sender:
         connection = self._cluster.ready_connection(node_id, _PURPOSE)
         assert connection is not None, "drained for a node without a connection"
         for batch in batches:
-            if self.idempotence is not None:
-                self.idempotence.drained(batch)
+            if self._idempotence is not None:
+                self._idempotence.drained(batch)
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
         run(self._request(node_id, connection, batches))
 
@@ -214,7 +203,7 @@ class Sender:
         leaders = {tp: result.current_leader for tp, result in results.items() if result.current_leader is not None}
         moved = self._cluster.learn_leaders(leaders, response.node_endpoints) if leaders else ()
         self._in_flight[node_id] -= 1
-        now_ms = self.now_ms()
+        now_ms = clock_ms(self._reactor)
         missing = PartitionResult(-1, ErrorCode.UNKNOWN_SERVER_ERROR, error_message="the broker's answer left it out")
         stale = [
             self._completion.handle(each, results.get(each.tp, missing), now_ms, has_moved=each.tp in moved)
@@ -247,13 +236,13 @@ class Sender:
 
     async def _ask_producer_id(self) -> None:
         """Ask until a broker gives an id; an error that waiting cannot cure ends the producer."""
-        assert self.idempotence is not None
+        assert self._idempotence is not None
         message = _InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT_MS)
         while not self._stopped:
             try:
                 response = await self._cluster.request_any(ApiKey.INIT_PRODUCER_ID, message)
                 if response.error_code == ErrorCode.NONE:
-                    self.idempotence.set_producer_id(response.producer_id, response.producer_epoch)
+                    self._idempotence.set_producer_id(response.producer_id, response.producer_epoch)
                     break
                 error: KafkaError = broker_error(response.error_code, "asking for a producer id")
             except KafkaError as caught:

@@ -7,7 +7,7 @@ InitProducerIdRequest.json@3.9.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kafka_zk.base.types import TopicPartition
+from kafka_zk.base.types import TopicPartition, partitions_by_topic
 from kafka_zk.clients.connection.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
@@ -49,9 +49,7 @@ def init_producer_id(transactional_id: str, producer_id: int, epoch: int, timeou
 
 def add_partitions(transactional_id: str, producer_id: int, epoch: int, tps: Iterable[TopicPartition]) -> Request:
     """Let these partitions belong to the transaction."""
-    topics: dict[str, list[int]] = {}
-    for tp in tps:
-        topics.setdefault(tp.topic, []).append(tp.partition)
+    topics = partitions_by_topic(tps)
     message = _AddPartitions(
         v3_and_below_transactional_id=transactional_id,
         v3_and_below_producer_id=producer_id,

@@ -1,4 +1,4 @@
-"""``with producer.transaction():`` commits at the end of the block, and aborts after an exception."""
+"""``async with producer.transaction():`` commits at the end of the block, and aborts after an exception."""
 
 from types import TracebackType
 from typing import Protocol
@@ -7,23 +7,13 @@ from kafka_zk.clients.producer.errors import TransactionAbortable, TransactionFa
 
 
 class Transactional(Protocol):
-    """What a scope needs of a producer for Twisted programs."""
+    """What a scope needs of a producer."""
 
     def begin_transaction(self) -> None: ...
 
     async def commit_transaction(self) -> None: ...
 
     async def abort_transaction(self) -> None: ...
-
-
-class BlockingTransactional(Protocol):
-    """And of one for threads."""
-
-    def begin_transaction(self) -> None: ...
-
-    def commit_transaction(self) -> None: ...
-
-    def abort_transaction(self) -> None: ...
 
 
 def may_be_aborted(error: BaseException | None) -> bool:
@@ -54,25 +44,3 @@ class TransactionScope:
         except TransactionAbortable:
             await self._producer.abort_transaction()
             raise
-
-
-class BlockingTransactionScope:
-    """``with``; raises what ``commit_transaction`` raises, after an abort where one helps."""
-
-    def __init__(self, producer: BlockingTransactional) -> None:
-        self._producer = producer
-
-    def __enter__(self) -> None:
-        self._producer.begin_transaction()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            try:
-                self._producer.commit_transaction()
-            except TransactionAbortable:
-                self._producer.abort_transaction()
-                raise
-        elif may_be_aborted(error):
-            self._producer.abort_transaction()

@@ -7,7 +7,7 @@ Uninitialized the producer has no id yet
 Initializing  the coordinator is asked for it
 Ready         no transaction
 InTransaction records may be sent; a partition is added to the transaction before its first batch goes out
-Prepared      everything was sent; somebody else asks for EndTxn, unless it is aborted here
+Prepared      everything was sent; another program asks for EndTxn, unless it is aborted here
 Committing    everything was sent; EndTxn is asked for
 Aborting      what was not sent is dropped; EndTxn is asked for
 Abortable     something failed: only an abort helps
@@ -250,7 +250,7 @@ class TransactionState:
     # -- errors -------------------------------------------------------------------------------------------------------
 
     def batch_failed(self, error: KafkaError) -> None:
-        """Records of the transaction will not be written, or nobody knows."""
+        """Records of the transaction will not be written, or may not have been."""
         if error.code is ErrorCode.PRODUCER_FENCED:
             self.fail(Outcome.FENCED, error)
         elif error.code in _FATAL_WHEN_PRODUCING:

@@ -41,7 +41,7 @@ class WaitingRecords:
 
     Args:
         take: offers a record; a Deferred for one that was taken or refused.
-        wait_for: waits until a record may be offered again, at most so many seconds; raises KafkaTimeoutError then.
+        wait_for: waits until a record may be offered again, at most the given seconds; raises KafkaTimeoutError then.
         on_failed: called with the error of records that waited in vain, before they fail with it.
     """
 

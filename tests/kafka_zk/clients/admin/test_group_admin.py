@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.admin.admin import Admin
-from kafka_zk.clients.admin.group_admin import CommittedOffset, GroupMember
+from kafka_zk.clients.admin.group_admin import CommittedOffset, MemberDescription
 from kafka_zk.clients.connection.config import ClientConfig
 from kafka_zk.clients.connection.errors import BrokerError, KafkaTimeoutError
 from kafka_zk.clients.connection.waiting import run
@@ -54,8 +54,8 @@ def test_groups_of_all_brokers_are_listed_and_described(world: World) -> None:
     described = world.result(world.admin.groups.describe_groups(["h", "g", "nobody"]))
     assert {name: each.state for name, each in described.items()} == {"h": "Empty", "g": "Stable", "nobody": "Dead"}
     assert described["g"].members == (
-        GroupMember("m", None, "c", "/1.2.3.4", (ONE, TWO)),
-        GroupMember("odd", None, "c", "/1.2.3.4", ()),
+        MemberDescription("m", None, "c", "/1.2.3.4", (ONE, TWO)),
+        MemberDescription("odd", None, "c", "/1.2.3.4", ()),
     )
     assert world.clock.seconds() < CONFIG.retry_backoff_ms / 1000  # nothing was asked twice
 

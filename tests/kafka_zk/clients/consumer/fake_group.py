@@ -12,6 +12,8 @@ from kafka_zk.clients.connection.waiting import run
 from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.clients.consumer.zookeeper_consumer import ZookeeperConsumer
 from kafka_zk.rebalance.delivery import Delivery, Start
+from kafka_zk.registry.client.client import ZnodeStat
+from kafka_zk.registry.znodes.brokers import BrokerInfo, encode
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster, finish
 
@@ -98,8 +100,20 @@ class FakeGroup:
         self.delivery.drop(frozenset(partitions))
 
 
-class _NoZooKeeper:
+class _ZooKeeper:
+    """Knows the brokers, and nothing else."""
+
     session_timeout_ms = 6_000
+
+    def __init__(self, brokers: FakeCluster) -> None:
+        self.brokers = brokers
+
+    async def children(self, path: str) -> tuple[list[str], None]:
+        return [str(node_id) for node_id in self.brokers.node_ids], None
+
+    async def get(self, path: str) -> tuple[bytes, ZnodeStat]:
+        node_id = int(path.rpartition("/")[2])
+        return encode(BrokerInfo(node_id, f"b{node_id}", 9092)), ZnodeStat(*[0] * 11)
 
     def close(self) -> "Deferred[None]":
         return succeed(None)
@@ -110,7 +124,7 @@ def joined(clock: Clock, brokers: FakeCluster, group: FakeGroup, *, streams: int
     """A consumer that has joined, without any partition yet."""
 
     async def open_client() -> Any:
-        return _NoZooKeeper()
+        return _ZooKeeper(brokers)
 
     consumer = ZookeeperConsumer(
         clock,
@@ -121,10 +135,6 @@ def joined(clock: Clock, brokers: FakeCluster, group: FakeGroup, *, streams: int
         **{"group_id": "g", "auto_offset_reset": "smallest", **options},
     )
 
-    async def find_brokers() -> list[tuple[str, int]]:
-        return [(f"b{node_id}", 9092) for node_id in brokers.node_ids]
-
-    consumer._cluster._find_brokers = find_brokers
     consumer.subscribe(["t"], streams=streams)
     finish(clock, run(consumer.start()))
     return consumer

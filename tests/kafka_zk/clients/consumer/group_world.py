@@ -29,6 +29,7 @@ from kafka_zk.broker.group.requests import (
     SyncResult,
 )
 from kafka_zk.broker.group.requests import Effect as GroupEffect
+from kafka_zk.clients.consumer.classic_member import ClassicMember, MemberConfig
 from kafka_zk.clients.consumer.group_effects import (
     CountPartitions,
     Drop,
@@ -44,7 +45,6 @@ from kafka_zk.clients.consumer.group_effects import (
     Start,
     Stop,
 )
-from kafka_zk.clients.consumer.group_member import GroupMember, MemberConfig
 from kafka_zk.protocol.consumer_protocol import read_assignment
 from kafka_zk.protocol.errors import ErrorCode
 
@@ -60,7 +60,7 @@ class Consumer:
     """A member with its user and its connection."""
 
     name: str
-    member: GroupMember
+    member: ClassicMember
     topics: tuple[str, ...]
     group_instance_id: str | None = None
     alive: bool = True
@@ -123,7 +123,7 @@ class World:
         self, assignors: tuple[str, ...] = ("range",), topics: tuple[str, ...] = ("a", "b"), instance: str | None = None
     ) -> Consumer:
         config = MemberConfig(assignors, instance, SESSION_MS, REBALANCE_MS, HEARTBEAT_MS, 100)
-        consumer = Consumer(f"c{len(self.consumers)}", GroupMember(config), topics, instance)
+        consumer = Consumer(f"c{len(self.consumers)}", ClassicMember(config), topics, instance)
         self.consumers.append(consumer)
         self.apply(consumer, consumer.member.start(topics, self.ms))
         return consumer

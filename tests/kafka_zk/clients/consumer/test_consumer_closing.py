@@ -145,7 +145,7 @@ def test_a_close_waits_for_a_user_no_longer_than_it_should_whoever_else_waits_fo
     clock: Clock, brokers: BrokersOfOneMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rebalance waits for max.poll.interval.ms, which is longer; nothing goes on in the background."""
-    monkeypatch.setattr("kafka_zk.clients.consumer.consumer._CLOSE_PATIENCE_S", 3.0)
+    monkeypatch.setattr("kafka_zk.clients.consumer.consumer_coordinator._CLOSE_PATIENCE_S", 3.0)
     consumer = joined(clock, brokers, max_poll_records=10)
     consume(clock, consumer)
     brokers.is_rebalancing = True

@@ -104,8 +104,8 @@ def test_partitions_that_are_added_while_the_assignment_is_waited_for_are_assign
     brokers.is_rebalancing = True
     advance(clock, 4)
     brokers.leaders["t"].append(0)
-    assert consumer._cluster is not None
-    finish(clock, run(consumer._cluster.refresh()))
+    assert consumer._joined is not None
+    finish(clock, run(consumer._joined.group._cluster.refresh()))
     brokers.release()
     advance(clock, 1)
     assert [tp.partition for tp in consumer.assignment()] == [0, 1, 2]

@@ -8,7 +8,8 @@ from types import ModuleType
 import pytest
 
 from kafka_zk.clients.consumer import assignors as assignors_module
-from kafka_zk.clients.consumer import group_member as member_module
+from kafka_zk.clients.consumer import classic_member as member_module
+from kafka_zk.clients.consumer import member_lease as lease_module
 from tests.kafka_zk.clients.consumer import group_world
 from tests.kafka_zk.clients.consumer.test_group_schedules import storm
 
@@ -18,16 +19,16 @@ SEEDS = 150
 
 SAFEGUARDS = {
     "nothing is handed out without a lease": (
-        "return self._lease_until_ms is not None and now_ms < self._lease_until_ms",
+        "return now_ms < self._until_ms",
         "return True",
     ),
     "the lease counts from when the request was sent": (
-        "self._renew_lease(sent_ms, is_calm=code is ErrorCode.NONE)",
-        "self._renew_lease(now_ms, is_calm=code is ErrorCode.NONE)",
+        "self._lease.renew(sent_ms, is_calm=code is ErrorCode.NONE)",
+        "self._lease.renew(now_ms, is_calm=code is ErrorCode.NONE)",
     ),
     "who does not join a rebalance in time has no lease": (
-        "until_ms = min(sent_ms + self._config.session_timeout_ms, self._calm_ms + self._config.rebalance_timeout_ms)",
-        "until_ms = sent_ms + self._config.session_timeout_ms",
+        "until_ms = min(sent_ms + self._session_timeout_ms, self._calm_ms + self._rebalance_timeout_ms)",
+        "until_ms = sent_ms + self._session_timeout_ms",
     ),
     "an eager member gives everything back before it joins": (
         "if self._is_cooperative or not self.owned:",
@@ -42,20 +43,20 @@ SAFEGUARDS = {
         "pass",
     ),
     "who is asked to rebalance joins again": (
-        'if self.state is _STABLE:\n                self._rejoin("the group rebalances")\n'
+        'if self.state is MemberState.STABLE:\n                self._rejoin("the group rebalances")\n'
         "        elif code is not ErrorCode.NONE:",
         "pass\n        elif code is not ErrorCode.NONE:",
     ),
     "an unknown member forgets its id": (
-        "self.member_id, self.generation_id = UNKNOWN_MEMBER_ID, NO_GENERATION\n        self._owned_generation",
-        "self._owned_generation",
+        "self.member_id, self.generation_id = UNKNOWN_MEMBER_ID, NO_GENERATION\n        self._lease.end()",
+        "self._lease.end()",
     ),
     "a coordinator that is gone is looked for": (
         "if code in _COORDINATOR_GONE:\n            self._lose_coordinator()\n\n",
         "pass\n\n",
     ),
     "new partitions are assigned": (
-        "if any(counts.get(topic, 0) != count for topic, count in known.items()):",
+        "if any(counts.get(topic, 0) != count for topic, count in self.watched_topics.items()):",
         "if False:",
     ),
     "who has lost its membership has lost its partitions": (
@@ -77,12 +78,13 @@ FOUND_BY = {
 def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
     """Let the schedules run on the source without it."""
     text, replacement = SAFEGUARDS[safeguard]
-    sources = {module: inspect.getsource(module) for module in (assignors_module, member_module)}
+    sources = {module: inspect.getsource(module) for module in (assignors_module, lease_module, member_module)}
     assert sum(source.count(text) for source in sources.values()) == 1, f"the source has no single {text!r}"
     changed = {module: _compiled(module, source.replace(text, replacement)) for module, source in sources.items()}
     member = changed[member_module]
     vars(member)["ASSIGNORS"] = changed[assignors_module].ASSIGNORS
-    patch.setattr(group_world, "GroupMember", member.GroupMember)
+    vars(member)["MemberLease"] = changed[lease_module].MemberLease
+    patch.setattr(group_world, "ClassicMember", member.ClassicMember)
 
 
 def _compiled(module: ModuleType, source: str) -> ModuleType:

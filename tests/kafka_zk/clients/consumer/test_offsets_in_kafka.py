@@ -12,6 +12,7 @@ from twisted.internet.task import Clock
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.waiting import run
 from kafka_zk.clients.consumer.offsets_in_kafka import OffsetsInKafka
+from kafka_zk.clients.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.rebalance.delivery import Start
 
@@ -31,10 +32,14 @@ class World:
         self.started: dict[TopicPartition, int] = {}
         self.to_release: dict[TopicPartition, int | None] = {}
         self.failures: list[Exception] = []
-        self.storage = OffsetsInKafka(
-            self.clock, self, self, lambda: self.acting, dual=dual, max_retries=max_retries, backoff_ms=100  # type: ignore[arg-type]
+        config = ZookeeperConsumerConfig(
+            group_id="g",
+            offsets_storage="kafka",
+            dual_commit_enabled=dual,
+            offsets_commit_max_retries=max_retries,
+            offsets_channel_backoff_ms=100,
         )
-        self.storage.begin(self.write)
+        self.storage = OffsetsInKafka(self.clock, config, self, self, lambda: self.acting, self.write)  # type: ignore[arg-type]
 
     # the coordinator
 

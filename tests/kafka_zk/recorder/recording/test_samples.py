@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.events import AssignmentCompleted
-from kafka_zk.clients.admin.group_admin import GroupDescription, GroupMember, ListedGroup
+from kafka_zk.clients.admin.group_admin import GroupDescription, ListedGroup, MemberDescription
 from kafka_zk.clients.connection.errors import KafkaTimeoutError
 from kafka_zk.clients.connection.list_offsets import ListedOffset
 from kafka_zk.clients.connection.waiting import run
@@ -192,7 +192,7 @@ class AskedAdmin:
         return {"g": ListedGroup("g", "consumer", self.state), "connect": ListedGroup("connect", "connect", "")}
 
     async def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupDescription]:
-        members = tuple(GroupMember(name, None, "c", "h", tps) for name, tps in self.members.items())
+        members = tuple(MemberDescription(name, None, "c", "h", tps) for name, tps in self.members.items())
         return {name: GroupDescription(name, self.state, "consumer", "range", members) for name in groups}
 
 

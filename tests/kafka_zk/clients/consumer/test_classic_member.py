@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.consumer.classic_member import ClassicMember, MemberConfig
+from kafka_zk.clients.consumer.classic_states import MemberState
 from kafka_zk.clients.consumer.group_effects import (
     CountPartitions,
     Drop,
@@ -20,7 +22,6 @@ from kafka_zk.clients.consumer.group_effects import (
     Start,
     Stop,
 )
-from kafka_zk.clients.consumer.group_member import GroupMember, MemberConfig, MemberState
 from kafka_zk.protocol.consumer_protocol import read_assignment, read_subscription, write_assignment
 from kafka_zk.protocol.errors import ErrorCode
 
@@ -33,7 +34,7 @@ class Driven:
 
     def __init__(self, *assignors: str, instance: str | None = None) -> None:
         config = MemberConfig(assignors or ("range",), instance, SESSION_MS, REBALANCE_MS, HEARTBEAT_MS, BACKOFF_MS)
-        self.member = GroupMember(config)
+        self.member = ClassicMember(config)
         self.ms = 1_000
         self.effects: list[Effect] = []
 
@@ -192,7 +193,7 @@ def test_heartbeats_do_not_keep_the_lease_of_who_does_not_join() -> None:
     driven.stable(A0, A1)
     joined_ms = driven.ms
     for _ in range(4):
-        driven.member._stops.setdefault(99, frozenset({A1}))  # its user does not come back
+        driven.member._partitions.stop(99, frozenset({A1}))  # its user does not come back
         driven.beats(ErrorCode.REBALANCE_IN_PROGRESS)
     assert driven.member.may_act(joined_ms + REBALANCE_MS - 1) and not driven.member.may_act(joined_ms + REBALANCE_MS)
 

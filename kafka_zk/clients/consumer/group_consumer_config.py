@@ -1,0 +1,80 @@
+"""What the consumers of both kinds of groups are configured with.
+
+Pure. Tests: tests/kafka_zk/clients/consumer/test_consumer_config.py, test_zookeeper_config.py.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from kafka_zk.clients.connection.config import CheckedConfig, option
+from kafka_zk.clients.connection.errors import ConfigError
+from kafka_zk.clients.consumer.config import ReaderConfig
+from kafka_zk.clients.serdes import Deserializer, serde_named
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupConsumerConfig(CheckedConfig, ABC):
+    """Keys that both kinds of consumers have, and what they share under names of their own."""
+
+    group_id: str = ""
+    group_instance_id: str | None = None
+    session_timeout_ms: int = option(45_000, 1)
+    partition_assignment_strategy: str | tuple[str, ...] = "range"
+    auto_commit_interval_ms: int = option(5_000, 1)
+    exclude_internal_topics: bool = option(True)
+    consumer_timeout_ms: int = option(-1, -1)
+    key_deserializer: str | Deserializer | None = None
+    value_deserializer: str | Deserializer | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("key_deserializer", "value_deserializer"):
+            given = getattr(self, name)
+            if isinstance(given, str):
+                found = None if given == "bytes" else serde_named(name.replace("_", "."), given).deserializer
+                object.__setattr__(self, name, found)
+
+    @property
+    @abstractmethod
+    def reader(self) -> ReaderConfig:
+        """What fetches."""
+
+    @property
+    @abstractmethod
+    def ahead_bytes(self) -> int:
+        """How much of a partition is fetched ahead."""
+
+    @property
+    @abstractmethod
+    def backoff_ms(self) -> int:
+        """How long users may hold records of what is taken away."""
+
+    @property
+    @abstractmethod
+    def auto_commit_enable(self) -> bool:
+        """Whether the offsets of processed records are committed without the user's doing."""
+
+    @property
+    @abstractmethod
+    def commits_starts(self) -> bool:
+        """Whether the starts that ``auto.offset.reset`` chose are committed at once."""
+
+    @property
+    def deserializers(self) -> tuple[Deserializer | None, Deserializer | None]:
+        """Of keys and of values; None: bytes as they are."""
+        key, value = self.key_deserializer, self.value_deserializer
+        assert not isinstance(key, str) and not isinstance(value, str), "names were looked up when this was made"
+        return key, value
+
+
+def parse_strategies(
+    given: str | tuple[str, ...], known: Collection[str], aliases: Mapping[str, str], prefix: str = ""
+) -> tuple[str, ...]:
+    """The names in ``partition.assignment.strategy``, each once. Raises: ConfigError for one that is not known."""
+    names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
+    wanted = [aliases.get(name.removeprefix(prefix), name) for name in names]
+    for name in wanted:
+        if name not in known:
+            raise ConfigError(f"partition.assignment.strategy: {name!r} is not one of {', '.join(known)}")
+    return tuple(dict.fromkeys(wanted))
