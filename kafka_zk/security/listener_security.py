@@ -2,7 +2,7 @@
 
 A key counts for a listener under ``listener.name.<listener>.`` or, unless it says who may log in, without the prefix.
 Whatever this broker cannot give is refused with one sentence, so that no listener is open although its administrator
-believes that it is protected. Values only: nothing here loads OpenSSL unless a listener has TLS.
+believes that it is protected. Values only: nothing here loads OpenSSL or hashlib unless a listener is secured.
 
 Source: BrokerSecurityConfigs, SaslConfigs, SslConfigs, JaasContext, ChannelBuilders.java@3.9.
 """
@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafka_zk.security import jaas
-from kafka_zk.security.client_keys import client_security
 from kafka_zk.security.client_security import JAVA_KEYS, NO_SECURITY, ClientSecurity
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.password import Password
@@ -76,6 +75,8 @@ def inter_broker_security(properties: Mapping[str, str], listener: str, protocol
     """How a broker connects to the same listener of other brokers. Raises: InvalidSecurity."""
     if protocol == "PLAINTEXT":
         return NO_SECURITY
+    from kafka_zk.security.client_keys import client_security
+
     keys = _ListenerKeys(properties, listener)
     wanted = keys.tls() if protocol.endswith("SSL") else {}
     wanted["security.protocol"] = protocol
@@ -147,6 +148,8 @@ class _ListenerKeys:
 
 
 def _tls(keys: _ListenerKeys, *, has_sasl: bool) -> ListenerTls:
+    from kafka_zk.security.client_keys import client_security
+
     settings = client_security({**keys.tls(), "security.protocol": "SSL"}).tls
     assert settings is not None, "SSL has TLS"
     if settings.identity is None:

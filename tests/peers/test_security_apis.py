@@ -98,12 +98,6 @@ _ALTERATIONS: Mapping[ApiKey, dict[str, Any]] = {
         ],
         "validate_only": False,
     },
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: {
-        "deletions": [],
-        "upsertions": [
-            {"name": "a", "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"x" * 32}
-        ],
-    },
 }
 
 _OPERATIONS: Mapping[str, tuple[ApiKey, int, dict[str, Any]]] = {

@@ -233,7 +233,7 @@ def test_a_swap_that_is_under_way_is_ended_by_what_needs_it(tmp_path: Path, what
 
 @pytest.mark.parametrize(("to", "end"), [(3, 0), (7, 0), (9, 8)])
 def test_a_truncation_in_a_gap_ends_the_log_there(tmp_path: Path, to: int, end: int) -> None:
-    """Not behind the gap: a leader that never had the rest may have records in it. Below the clean part nothing stays."""
+    """Not behind the gap: a leader that never had the rest may have records in it. Below the clean part none stay."""
     log = compacted(tmp_path)
     clean_here(log, SMALL, T0)
     log.truncate_to(to)

@@ -4,7 +4,7 @@ import gc
 import struct
 import weakref
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -19,6 +19,7 @@ from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.storage.files.errors import TooManyOpenFiles
@@ -66,6 +67,29 @@ PRODUCED = {
 }
 
 
+class _Transport(StringTransport):
+    """A ``FrameTransport`` that keeps what is written; requests come by ``dataReceived``."""
+
+    on_drained: Callable[[], None] | None = None
+    queued_size_bytes = queued_memory_bytes = 0
+
+    def receive_into(self, *arguments: object) -> None:
+        """Nothing is collected here."""
+
+    def write_frame(self, parts: Sequence[Part]) -> None:
+        for part in parts:
+            assert not isinstance(part, FileSlice), "no records are read here"
+            self.write(bytes(part))
+
+    def taken_bytes(self) -> int:
+        return len(self.value())
+
+    def hold(self) -> None:
+        """Nothing."""
+
+    send_held = hold
+
+
 class Asker:
     """A connection whose requests' bodies can be referred to weakly."""
 
@@ -78,7 +102,7 @@ class Asker:
         )
         broker.services.replicas.run_in_thread = self._in_next_turn
         self._connection = BrokerConnection(settings, 1, lambda connection: None)
-        self._transport = StringTransport()
+        self._transport = _Transport()
         Protocol.makeConnection(self._connection, self._transport)
 
     @property
