@@ -3,8 +3,8 @@
 Source: RFC 4616; PlainSaslServer.java@3.9. Tests: tests/kafka_zk/security/test_plain.py.
 """
 
+import hmac
 from collections.abc import Callable, Generator
-from hmac import compare_digest
 
 from kafka_zk.security.errors import SaslAuthenticationFailed
 
@@ -40,7 +40,7 @@ def plain_user(message: bytes, password_of: Callable[[str], str | None]) -> str:
         )
     expected = password_of(username)
     # An unknown user takes as long as a wrong password.
-    is_same = compare_digest((expected if expected is not None else password + "x").encode(), password.encode())
+    is_same = hmac.compare_digest((expected if expected is not None else password + "x").encode(), password.encode())
     if not is_same:
         raise SaslAuthenticationFailed("Authentication failed: Invalid username or password")
     return username

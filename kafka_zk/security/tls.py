@@ -20,7 +20,8 @@ from kafka_zk.security.tls_settings import Identity, TlsSettings
 VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
 """Java's names of the versions that are used, and Python's."""
 
-_CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_CLIENT_AUTH = {"none": "CERT_NONE", "requested": "CERT_OPTIONAL", "required": "CERT_REQUIRED"}
+"""By name, since a broker without TLS imports this module and is to load no OpenSSL for it."""
 
 UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: no issuer found, another one of its name, or self-signed
 NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
@@ -61,7 +62,7 @@ def server_context(settings: TlsSettings, client_auth: str) -> ssl.SSLContext:
     _set_versions(context, settings)
     assert settings.identity is not None, "a listener has a key"
     load_identity(context, settings.identity)
-    context.verify_mode = _CLIENT_AUTH[client_auth]
+    context.verify_mode = ssl.VerifyMode[_CLIENT_AUTH[client_auth]]
     if client_auth != "none":
         if settings.authorities is None:
             context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
