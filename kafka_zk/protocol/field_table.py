@@ -77,7 +77,7 @@ class Field:
         return self.is_array and self.struct is not None
 
     def _default(self, text: str | int) -> Any:
-        """A struct has none, as Kafka's tables say nothing of it: it is None until somebody sets it."""
+        """A struct has no default in Kafka's tables, so it is None until it is set."""
         if text == "null" or (self.struct is not None and not self.is_array):
             return None
         if self.is_array:

@@ -10,7 +10,7 @@ class AuthenticationFailed(Exception):
 
 
 class SaslAuthenticationFailed(AuthenticationFailed):
-    """A SASL exchange failed; on a broker ``str(error)`` is what the client is told."""
+    """A SASL exchange failed. A broker sends ``str(error)`` to the client."""
 
 
 class UnsupportedSaslMechanism(AuthenticationFailed):

@@ -141,7 +141,7 @@ class StateChanges:
         return sends
 
     async def raise_leader_epochs(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Write the next leader epoch of each, nothing else. Returns those that have it; no broker is told."""
+        """Raise the leader epoch of each in ZooKeeper; return those that were written. Sends brokers no request."""
 
         async def decide(current: States) -> Decision:
             writes, refused = partition_state.raise_leader_epochs(self._context, current)

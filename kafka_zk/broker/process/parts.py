@@ -246,7 +246,7 @@ class BrokerParts:
     async def hand_over(self) -> None:
         """Have the leaderships moved away, while everything still serves; see ``controlled_shutdown``.
 
-        Without a session, or under KRaft, there is nobody to ask: the controller hears of it by that.
+        Returns at once without a session, whose end the controller sees, and under a KRaft controller.
         """
         base, config = self._base, self._base.config
         if base.client.state is SessionState.CONNECTED and not self.controller.is_kraft:

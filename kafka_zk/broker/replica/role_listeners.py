@@ -14,9 +14,9 @@ class RoleListeners(list[Callable[[Partition], None]]):
     id."""
 
     def tell(self, partition: Partition) -> None:
-        """Whatever a listener does with it, the others are told, and the roles of other partitions change."""
+        """A listener that raises does not keep the event from the others, nor from other partitions' listeners."""
         for role_changed in self:
             try:
                 role_changed(partition)
             except Exception:
-                _log.failure("not everybody heard of the role of {tp}", tp=partition.tp)
+                _log.failure("a listener failed on the new role of {tp}", tp=partition.tp)

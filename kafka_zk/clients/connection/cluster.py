@@ -132,7 +132,7 @@ class Cluster:
             try:
                 await self.refresh()
                 return
-            except AuthenticationError as error:  # it would fail again; whoever needs metadata gets the reason
+            except AuthenticationError as error:  # a retry would fail, so callers that wait get the reason
                 _log.error("metadata were not fetched: {error}", error=error)
                 return
             except Exception as error:

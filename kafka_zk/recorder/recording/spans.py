@@ -41,7 +41,8 @@ class LaneGroup(NamedTuple):
 
 
 class Move(NamedTuple):
-    """From ``from_ms`` on ``holder`` has the lane, before ``previous`` had it: "" is nobody, None nobody ever.
+    """From ``from_ms`` on ``holder`` has the lane, before ``previous`` had it: "" means no holder,
+    None that there was never one.
 
     ``to_ms`` None: it lasts. The kinds are those of ``holds.Hold``.
     """
@@ -104,10 +105,10 @@ class Spans:
         )
         return [LaneGroup(*row) for row in rows]
 
-    def of_group(self, group: LaneGroup, from_ms: int, to_ms: int, limit: int, *, nobodys: bool = False) -> list[Span]:
-        """Those of a group of lanes that touch this time; ``nobodys``: only those in which nobody held it."""
+    def of_group(self, group: LaneGroup, from_ms: int, to_ms: int, limit: int, *, unheld: bool = False) -> list[Span]:
+        """Those of a group of lanes that touch this time; ``unheld``: only those without a holder."""
         return self._spans(
-            f"kind = ? and lane between ? and ? and {_STEM} = ?{' and holder = ' + repr('') if nobodys else ''}",
+            f"kind = ? and lane between ? and ? and {_STEM} = ?{' and holder = ' + repr('') if unheld else ''}",
             (group.kind, group.stem, f"{group.stem}{_LAST}", group.stem), from_ms, to_ms, limit,
         )  # fmt: skip
 

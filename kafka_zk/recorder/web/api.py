@@ -121,7 +121,7 @@ class RecordingApi:
         for group in self._recording.spans.groups(from_ms, to_ms, MOST_LANE_GROUPS):
             folded = is_folded(group, opened, closed)
             room = max(0, MOST_SPANS - len(spans))
-            found = self._recording.spans.of_group(group, from_ms, to_ms, room, nobodys=folded)
+            found = self._recording.spans.of_group(group, from_ms, to_ms, room, unheld=folded)
             silent = silences((each.from_ms, each.to_ms) for each in found) if folded else []
             groups.append({**group._asdict(), "folded": folded, "silences": silent})
             spans += () if folded else found

@@ -392,7 +392,7 @@ def test_a_marker_that_is_told_late_leaves_the_next_transaction_alone(world: Wor
 
 
 def test_offsets_of_transactions_have_the_bound_of_all(tmp_path: Path) -> None:
-    """Who is refused for another reason is told that one."""
+    """A refusal for another reason keeps its own error code."""
     world = World(tmp_path, replace(NO_DELAY, offsets_max_bytes=100))
     world.lead()
     large = committed(1)._replace(metadata="m" * 4000)

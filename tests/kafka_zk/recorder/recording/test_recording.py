@@ -170,7 +170,7 @@ def test_lanes_of_partitions_are_told_by_topic() -> None:
     groups = recording.spans.groups(0, 9_000, 9)
     assert [(each.stem, each.lane_count) for each in groups] == [("b-", 1), ("a-1-", 1), ("a-", 2)]
     assert [span.lane for span in recording.spans.of_group(groups[2], 0, 9_000, 9)] == ["a-3", "a-4"]
-    assert recording.spans.of_group(groups[2], 0, 9_000, 9, nobodys=True) == []
+    assert recording.spans.of_group(groups[2], 0, 9_000, 9, unheld=True) == []
 
 
 def test_what_coordinators_assign_has_owners_until_the_member_departs() -> None:
