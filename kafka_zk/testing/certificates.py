@@ -1,4 +1,8 @@
-"""A certificate authority for tests. Needs the package ``cryptography``: ``pip install 'kafka-zk[embedded]'``."""
+"""A certificate authority for tests. Needs the package ``cryptography``: ``pip install 'kafka-zk[embedded]'``.
+
+Its certificates have what RFC 5280 (section 4.2.1) demands of an authority's. Python 3.13 and later verify that: their
+default context sets ``ssl.VERIFY_X509_STRICT``.
+"""
 
 import datetime
 import ipaddress
@@ -12,6 +16,10 @@ from cryptography.x509.oid import NameOID
 
 _LIFETIME = datetime.timedelta(days=2)
 _CLOCK_SKEW = datetime.timedelta(hours=1)
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
+    key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
+)  # fmt: skip
 
 
 class CertificateAuthority:
@@ -20,7 +28,13 @@ class CertificateAuthority:
     def __init__(self, name: str = "kafka-zk test authority") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name(name)
-        builder = _builder(self._name, self._name, self._key).add_extension(x509.BasicConstraints(True, None), True)
+        self._key_identifier = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+        builder = (
+            _builder(self._name, self._name, self._key)
+            .add_extension(x509.BasicConstraints(True, None), True)
+            .add_extension(_SIGNS_CERTIFICATES, True)
+            .add_extension(self._key_identifier, False)
+        )
         self._certificate = builder.sign(self._key, hashes.SHA256())
 
     def write_truststore(self, path: Path) -> Path:
@@ -31,7 +45,12 @@ class CertificateAuthority:
     def write_keystore(self, path: Path, name: str, hosts: Sequence[str] = (), password: str | None = None) -> Path:
         """Write a new private key with its certificate for ``hosts`` (names or addresses) and the authority's."""
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(name), self._name, key).add_extension(x509.BasicConstraints(False, None), True)
+        issuer_key = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(self._key_identifier)
+        builder = (
+            _builder(_name(name), self._name, key)
+            .add_extension(x509.BasicConstraints(False, None), True)
+            .add_extension(issuer_key, False)
+        )
         if hosts:
             builder = builder.add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), False)
         certificate = builder.sign(self._key, hashes.SHA256())
