@@ -380,13 +380,18 @@ def connect(
 
         connector = partial(TlsConnector, security.tls)
     connection = KafkaConnection(reactor, client_id, request_timeout_s)
-    factory = _ConnectionFactory(connection)
-    connector(host, port, factory, timeout_s, None, reactor).connect()
-    return Deferred.fromCoroutine(_set_up(connection, negotiate, security.sasl))
+
+    def start() -> None:
+        connector(host, port, _ConnectionFactory(connection), timeout_s, None, reactor).connect()
+
+    return Deferred.fromCoroutine(_set_up(connection, start, negotiate, security.sasl))
 
 
-async def _set_up(connection: KafkaConnection, negotiate: bool, sasl: SaslSettings | None) -> KafkaConnection:
+async def _set_up(
+    connection: KafkaConnection, start: Callable[[], None], negotiate: bool, sasl: SaslSettings | None
+) -> KafkaConnection:
     try:
+        start()
         await connection.made
         if negotiate:
             await connection.negotiate()

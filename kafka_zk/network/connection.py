@@ -24,7 +24,12 @@ from kafka_zk.base.client_gone import ClientGone
 from kafka_zk.base.turns import ClientWait
 from kafka_zk.network.connection_input import BETWEEN_BROKERS, ConnectionInput
 from kafka_zk.network.connection_output import ConnectionOutput, hold_slices
-from kafka_zk.network.connection_settings import ConnectionSettings, HandshakeStep
+from kafka_zk.network.connection_settings import (
+    ANONYMOUS,
+    AwaitsCertificate,
+    ConnectionSettings,
+    HandshakeStep,
+)
 from kafka_zk.network.connection_states import (
     AUTHENTICATED,
     BEGIN,
@@ -75,9 +80,9 @@ class BrokerConnection(TwistedProtocol):
         self._decoder = self._input.decoder
         self._output = ConnectionOutput(settings.clock)
         self._phase = Phase.OPEN
-        if settings.handshake is not None:
+        if settings.has_handshake:
             self._phase = Phase.HANDSHAKING
-            self._handshake = settings.handshake()
+            self._handshake = AwaitsCertificate() if settings.handshake is None else settings.handshake()
             self._decoder.max_frame_size_bytes = self._handshake.max_frame_size_bytes
         self._slot = Slot.IDLE
         self._awaited: object = None  # what the handler in the slot waits for
@@ -94,7 +99,7 @@ class BrokerConnection(TwistedProtocol):
         self.context = RequestContext(
             settings.listener_name,
             settings.security_protocol,
-            settings.principal,
+            ANONYMOUS,
             peer.host,
             peer.port,
             number,
@@ -288,9 +293,7 @@ class BrokerConnection(TwistedProtocol):
     async def _shake_hands(self, handshake: Coroutine[Any, Any, HandshakeStep]) -> Response:
         response, context, is_refused = await handshake
         if context is not None:
-            self.context = context
-            self._phase = AUTHENTICATED[self._phase]
-            self._decoder.max_frame_size_bytes = self._settings.max_request_size_bytes
+            self._authenticated(context)
         if is_refused:
             self._settings.clock.callLater(0, self.close)  # after the response
         return response
@@ -299,11 +302,21 @@ class BrokerConnection(TwistedProtocol):
         """The peer has proved that this certificate (DER) is its own; None if it has none, or need not have one."""
         if self._settings.principal_of is None:
             return
-        principal = self._settings.principal_of(certificate)
+        try:
+            principal = self._settings.principal_of(certificate)
+        except ValueError as error:
+            self._refuse(ProtocolError(f"the subject of the peer's certificate cannot be read: {error}"))
+            return
         if principal is None:
             self._refuse(ProtocolError("no rule of ssl.principal.mapping.rules fits the certificate of the peer"))
         else:
-            self.context = self.context._replace(principal=principal)
+            self._authenticated(self.context._replace(principal=principal))
+
+    def _authenticated(self, context: RequestContext) -> None:
+        self.context = context
+        self._phase = AUTHENTICATED[self._phase]
+        self._decoder.max_frame_size_bytes = self._settings.max_request_size_bytes
+        self._input.authenticated()
 
     def _step(
         self,

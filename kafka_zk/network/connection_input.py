@@ -41,17 +41,18 @@ class ConnectionInput:
     """
 
     __slots__ = (
-        "_asked_bytes", "_between_brokers", "_frames_bytes", "_seen_bytes", "_seen_frame", "_transport", "decoder",
-        "frames", "memory", "state",
+        "_asked_bytes", "_between_brokers", "_frames_bytes", "_is_known", "_seen_bytes", "_seen_frame", "_transport",
+        "decoder", "frames", "memory", "state",
     )  # fmt: skip
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self.state = Input.READING
-        self.memory = settings.memory.account(of_broker=settings.between_brokers)
+        self._between_brokers = settings.between_brokers
+        self._is_known = not settings.has_handshake
+        self.memory = settings.memory.account(of_broker=self._is_known and settings.between_brokers)
         self.decoder = FrameDecoder(settings.max_request_size_bytes, self.memory)
         self.frames: deque[memoryview] = deque()
         self._frames_bytes = 0  # memory that they hold together, beside what the decoder did not hand over yet
-        self._between_brokers = settings.between_brokers
         self._transport: PushProducer
         self._asked_bytes = 0
         # When ``is_slow`` was called last:
@@ -118,8 +119,13 @@ class ConnectionInput:
             self.memory.give_back(self._asked_bytes)
 
     def uses_reserve(self, api_key: int) -> None:
-        """Note whether the request may use the memory that is kept for brokers."""
-        self.memory.of_broker = self._between_brokers or api_key in BETWEEN_BROKERS
+        """Note whether the request may use the memory that is kept for brokers: not before the peer is known."""
+        self.memory.of_broker = self._is_known and (self._between_brokers or api_key in BETWEEN_BROKERS)
+
+    def authenticated(self) -> None:
+        """The peer has said who it is."""
+        self._is_known = True
+        self.memory.of_broker = self._between_brokers
 
     def settle(self, in_flight_bytes: int, queued_bytes: int) -> None:
         """Give back what the last request held. What is left belongs to the frame that is being collected, to complete

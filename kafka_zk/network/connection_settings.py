@@ -10,7 +10,14 @@ from kafka_zk.network.in_flight import Response
 from kafka_zk.network.memory_pool import UNBOUNDED, MemoryPool
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
+from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of a peer that has not said who it is."""
+
+MOST_BYTES_BEFORE_LOGIN = 16 * 1024
+"""Maximum frame size of a peer that may be anybody."""
 
 Dispatch = Callable[[RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, Response]]
 """Answers a request; the memoryview is its body."""
@@ -48,6 +55,20 @@ class Handshake(Protocol):
         """Answer one frame that is no request. Raises ProtocolError."""
 
 
+class AwaitsCertificate:
+    """Over TLS a connection has no handshake beside that of TLS, after which nothing asks this one any more. It refuses
+    all requests, so that none is answered for a peer whose certificate has not been seen."""
+
+    takes_bare_frames = False
+    max_frame_size_bytes = MOST_BYTES_BEFORE_LOGIN
+
+    async def request(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
+        raise ProtocolError("a request before the certificate is known")
+
+    async def bare_frame(self, context: RequestContext, frame: memoryview) -> HandshakeStep:
+        raise ProtocolError("a frame before the certificate is known")
+
+
 @dataclass(slots=True)
 class ConnectionSettings:
     """See the module's docstring.
@@ -59,8 +80,8 @@ class ConnectionSettings:
             ApiVersions.
         max_request_size_bytes: socket.request.max.bytes.
         handshake: makes the handshake of a new connection; None for none.
-        principal_of: over TLS, who the owner of a certificate is (None: the peer has none); None refuses the
-            connection. None if a certificate says nothing.
+        principal_of: over TLS without SASL, who the owner of a certificate is (None: the peer has none). None and
+            ValueError refuse the connection; no request is answered before. None if a certificate says nothing.
         on_response: see ``ResponseHook``.
         read_ahead: see ``ReadAhead``; None sends slices as they are.
         memory: what all requests of the broker may hold.
@@ -73,7 +94,6 @@ class ConnectionSettings:
     security_protocol: str = "PLAINTEXT"
     versions: Mapping[ApiKey, tuple[int, int]] = field(default_factory=lambda: BROKER_VERSIONS)
     max_request_size_bytes: int = 104857600
-    principal: str = "User:ANONYMOUS"
     handshake: Callable[[], Handshake] | None = None
     principal_of: Callable[[bytes | None], str | None] | None = None
     on_response: ResponseHook | None = None
@@ -81,3 +101,8 @@ class ConnectionSettings:
     memory: MemoryPool = UNBOUNDED
     between_brokers: bool = False
     foreign_peers: ForeignPeers = field(default_factory=ForeignPeers)
+
+    @property
+    def has_handshake(self) -> bool:
+        """Whether a peer has to say who it is before its requests are answered."""
+        return self.handshake is not None or self.principal_of is not None

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from twisted.internet import tcp
 from twisted.internet.error import ConnectionLost
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from kafka_zk.network.foreign_peers import ForeignPeers
 from kafka_zk.network.tls_transport import TlsFrameTransport
@@ -63,11 +62,14 @@ class HandshakeTurns:
     def _run_waiting(self) -> None:
         while self._waiting and self._left:
             self._left -= 1
-            self._waiting.popleft()()
+            try:
+                self._waiting.popleft()()
+            except Exception:  # the others' steps go on
+                _log.failure("a step of a handshake failed")
 
 
 class TlsFrameServer(TlsFrameTransport, tcp.Server):
-    """A connection that a ``TlsPort`` accepted."""
+    """A connection that a ``TlsPort`` accepted. It is not read while a step of its handshake waits for its turn."""
 
     def __init__(self, sock: Any, protocol: Any, client: Any, server: "TlsPort", *args: Any) -> None:
         self._port = server
@@ -76,20 +78,23 @@ class TlsFrameServer(TlsFrameTransport, tcp.Server):
         self._is_stepping = False
         self._timeout = server.reactor.callLater(HANDSHAKE_TIMEOUT_S, self._take_too_long)
 
-    def _receive(self) -> Any:
+    def _received(self) -> Exception | None:
         if not self._handshaking:
-            return super()._receive()
+            return self._go_on()
         if not self._is_stepping:
             self._is_stepping = True
+            self.stopReading()  # type: ignore[no-untyped-call]
             self._port.turns.run(self._step)
         return None
 
     def _step(self) -> None:
         self._is_stepping = False
-        if self.connected and not self._aborting:
-            ended = super()._receive()
-            if ended is not None:
-                self.connectionLost(Failure(ended))
+        self._run_guarded(self._go_on)
+        self._read_on()
+
+    def _read_on(self) -> None:
+        if not self._is_stepping:
+            super()._read_on()
 
     def _handshake_done(self) -> None:
         self._timeout.cancel()
@@ -102,8 +107,8 @@ class TlsFrameServer(TlsFrameTransport, tcp.Server):
     def _failure(self, error: BaseException) -> Exception:
         said = _sentence(error)
         host = self.getPeer().host
-        if self._port.foreign_peers.is_first(host):
-            _log.info("{host}: TLS has failed: {said} (said once for each address)", host=host, said=said)
+        if self._port.failures.is_first(f"{host} {said}"):
+            _log.info("{host}: TLS has failed: {said} (said once for each address and reason)", host=host, said=said)
         return ConnectionLost(said)
 
     def connectionLost(self, reason: Any) -> None:
@@ -119,12 +124,18 @@ def _sentence(error: BaseException) -> str:
 
 
 class TlsPort(FramePort):
-    """A ``FramePort`` whose connections speak TLS; ``context`` may be replaced for those to come."""
+    """A ``FramePort`` whose connections speak TLS.
+
+    Attributes:
+        context: of the connections to come; it may be replaced.
+        failures: the addresses, each with a reason, of which the log has told that TLS failed.
+        turns: the handshakes of all connections.
+    """
 
     transport = TlsFrameServer  # type: ignore[assignment]
 
-    def __init__(self, context: ssl.SSLContext, foreign_peers: ForeignPeers, *args: Any) -> None:
+    def __init__(self, context: ssl.SSLContext, *args: Any) -> None:
         super().__init__(*args)
         self.context = context
-        self.foreign_peers = foreign_peers
+        self.failures = ForeignPeers()
         self.turns = HandshakeTurns(self.reactor)

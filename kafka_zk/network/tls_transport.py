@@ -3,8 +3,9 @@
 ``ssl.SSLObject`` between two memory BIOs is the fastest of the ways that Python has, since one system call moves many
 records. Part of the queue is encrypted at a time; it leaves the queue when the socket has taken all of its ciphertext,
 so that the queue's size stays the measure of what is to be sent. The protocol is connected before the handshake; what
-it sends waits for it. A handshake that fails ends the connection with ``SslAuthenticationFailed``. What was received
-while the protocol pauses stays encrypted, at most ``_RECEIVE_BYTES`` of it, and is decrypted when it resumes.
+it sends waits for it. A handshake that fails ends the connection with ``SslAuthenticationFailed``. The socket is read
+only when everything received before has been delivered. So what a protocol that pauses leaves encrypted is at most
+``_RECEIVE_BYTES`` and one TLS record, and the end of the connection overtakes nothing.
 
 Imported when something wants TLS: it loads OpenSSL. Tests: tests/kafka_zk/network/test_tls_transport.py.
 """
@@ -13,12 +14,14 @@ import contextlib
 import os
 import ssl
 from collections import deque
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from twisted.internet import main, tcp
-from twisted.internet.error import ConnectionLost
+from twisted.internet.error import ConnectError, ConnectionLost
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kafka_zk.network.transport import (
@@ -31,10 +34,17 @@ from kafka_zk.network.transport import (
 from kafka_zk.security.tls import client_context, closed_early, handshake_failure
 from kafka_zk.security.tls_settings import TlsSettings
 
-ENCRYPT_BYTES = 256 * 1024
+ENCRYPT_BYTES = 64 * 1024
 """How much of the queue is encrypted at a time."""
 
-_RECEIVE_BYTES = 256 * 1024
+_RECEIVE_BYTES = 64 * 1024
+_HANDSHAKE_RECEIVE_BYTES = 16 * 1024
+_MOST_CONTROL_BYTES = 16 * 1024
+"""What OpenSSL may want to send by itself while the peer takes nothing. A peer that asks for new keys again and again
+(KeyUpdate) and never reads would let it grow."""
+
+_NO_CIPHERTEXT = memoryview(b"")
+_log = Logger()
 _plain_buffers: "WeakKeyDictionary[Any, memoryview]" = WeakKeyDictionary()  # by reactor, so one for each thread
 
 
@@ -70,8 +80,9 @@ class TlsFrameTransport(FrameTransport):
         self._handshaking = True
         self._is_paused = False
         self._has_received = False  # anything but the handshake
-        self._ciphertext = memoryview(b"")  # what the socket has yet to take
+        self._ciphertext = _NO_CIPHERTEXT  # what the socket has yet to take
         self._encrypted_bytes = 0  # of the queue's head, whose ciphertext that is
+        self._control_bytes = 0  # of the ciphertext that OpenSSL wants to send by itself
 
     def _failure(self, error: BaseException) -> Exception:
         """What ends the connection after an error of TLS."""
@@ -100,22 +111,34 @@ class TlsFrameTransport(FrameTransport):
             self._handshaking = False
             self._handshake_done()
         self._take_control()
+        self._control_bytes = 0  # a chain of certificates is as long as its owner made it
         self.startWriting()
         return None
 
     def _take_control(self) -> None:
         """What OpenSSL wants to send by itself: steps of the handshake, new keys, alerts."""
-        if self._outgoing.pending:
-            self._ciphertext = memoryview(bytes(self._ciphertext) + self._outgoing.read())
+        control = self._outgoing.read()
+        if control:
+            self._control_bytes += len(control)
+            self._ciphertext = memoryview(bytes(self._ciphertext) + control)
 
     def _send_control(self) -> None:
         with contextlib.suppress(OSError):  # doWrite meets it again
-            self._ciphertext = self._ciphertext[self.socket.send(self._ciphertext) :]
+            self._send_ciphertext()
+
+    def _send_ciphertext(self) -> int:
+        """How many bytes the socket took. Keeps no reference to what has left. Raises: OSError."""
+        sent = self.socket.send(self._ciphertext)
+        self._ciphertext = self._ciphertext[sent:]
+        if not self._ciphertext:
+            self._ciphertext = _NO_CIPHERTEXT
+            self._control_bytes = 0
+        return sent
 
     # --- sending ---
 
     def _try_to_send(self, data: bytes) -> int:
-        if self._handshaking or self._ciphertext:
+        if self._handshaking or self._ciphertext or len(data) > ENCRYPT_BYTES:
             return 0
         self._encrypt(data)
         self._send_control()
@@ -131,17 +154,34 @@ class TlsFrameTransport(FrameTransport):
         self._ciphertext = memoryview(self._outgoing.read())
 
     def doWrite(self) -> Any:
-        """As ``FrameTransport.doWrite``, once the handshake is over."""
+        """As ``FrameTransport.doWrite``, once the handshake is over and what OpenSSL sends by itself has left."""
+        if not self.connected:  # what was read in this turn has ended it
+            return None
         if self._ciphertext and not self._encrypted_bytes:
-            self._send_control()
-            if self._ciphertext:
-                return None
+            ended = self._write_control()
+            if ended is not None or self._ciphertext:
+                return ended
         if self._handshaking:
             if self.disconnecting:
                 return main.CONNECTION_DONE
             self.stopWriting()
             return None
-        return super().doWrite()
+        ended = super().doWrite()
+        return self._last_words() if ended is main.CONNECTION_LOST else ended
+
+    def _write_control(self) -> Exception | None:
+        try:
+            self._send_ciphertext()
+        except BlockingIOError:
+            return None
+        except OSError:
+            return self._last_words()
+        return None
+
+    def _last_words(self) -> Exception:
+        """The peer takes nothing more; what it sent before may be the alert that says why."""
+        reason: Any = self.doRead()
+        return reason if isinstance(reason, Exception) else main.CONNECTION_LOST
 
     def _send_queue(self) -> Exception | None:
         if self._handshaking:
@@ -150,9 +190,7 @@ class TlsFrameTransport(FrameTransport):
         try:
             while budget_bytes > 0:
                 if self._ciphertext:
-                    sent = self.socket.send(self._ciphertext)
-                    self._ciphertext = self._ciphertext[sent:]
-                    budget_bytes -= sent
+                    budget_bytes -= self._send_ciphertext()
                     continue
                 if self._encrypted_bytes:
                     self._remove(self._encrypted_bytes)
@@ -162,13 +200,13 @@ class TlsFrameTransport(FrameTransport):
         except BlockingIOError:
             return None
         except (OSError, ValueError):  # also if a slice's file got shorter
-            return self._last_words()
+            return main.CONNECTION_LOST
         return None
 
-    def _last_words(self) -> Exception:
-        """The peer takes nothing more; what it sent before may be the alert that says why."""
-        reason: Any = self.doRead()
-        return reason if isinstance(reason, Exception) else main.CONNECTION_LOST
+    @property
+    def queued_memory_bytes(self) -> int:
+        """What the queue holds beside slices, and its ciphertext."""
+        return super().queued_memory_bytes + len(self._ciphertext)
 
     def _head(self) -> bytes | memoryview:
         """The beginning of the queue, at most ENCRYPT_BYTES. Raises: OSError."""
@@ -223,21 +261,40 @@ class TlsFrameTransport(FrameTransport):
         super().pauseProducing()  # type: ignore[no-untyped-call]
 
     def resumeProducing(self) -> None:
-        """What was received meanwhile is decrypted in the next turn."""
+        """What was received meanwhile is decrypted in the next turn, before anything more is received."""
         self._is_paused = False
-        super().resumeProducing()  # type: ignore[no-untyped-call]
-        if self._incoming.pending or self._tls.pending():
+        if self._has_rest:
             self.reactor.callLater(0, self._deliver_rest)
+        else:
+            self._read_on()
+
+    @property
+    def _has_rest(self) -> bool:
+        return bool(self._incoming.pending or self._tls.pending())
 
     def _deliver_rest(self) -> None:
-        if self.connected and not self._aborting and not self._is_paused:
-            reason = self._receive()
-            if reason is not None:
-                self.connectionLost(Failure(reason))
+        self._run_guarded(self._received)
+        self._read_on()
+
+    def _read_on(self) -> None:
+        if self.connected and not self._is_paused and not self.disconnecting:
+            super().resumeProducing()  # type: ignore[no-untyped-call]
+
+    def _run_guarded(self, step: Callable[[], Exception | None]) -> None:
+        """Run ``step`` outside of ``doRead``, where an error must end this connection and nothing else."""
+        if not self.connected or self._aborting or self._is_paused:
+            return
+        try:
+            ended = step()
+        except Exception:
+            _log.failure("{peer} closed", peer=self.getPeer())
+            ended = main.CONNECTION_LOST
+        if ended is not None:
+            self.connectionLost(Failure(ended))
 
     def doRead(self) -> Any:
         try:
-            data = self.socket.recv(_RECEIVE_BYTES)
+            data = self.socket.recv(_HANDSHAKE_RECEIVE_BYTES if self._handshaking else _RECEIVE_BYTES)
         except BlockingIOError:
             return None
         except OSError:
@@ -245,16 +302,20 @@ class TlsFrameTransport(FrameTransport):
         if not data:
             return self._lost()
         self._incoming.write(data)
-        return self._receive()
+        return self._received()
 
-    def _receive(self) -> Any:
-        """Go on with what has been received; returns the exception that ends the connection, else None."""
+    def _received(self) -> Exception | None:
+        """There is something to go on with; returns the exception that ends the connection, else None."""
+        return self._go_on()
+
+    def _go_on(self) -> Exception | None:
+        """Shake hands and decrypt, as far as what has been received allows."""
         if self._handshaking:
             error = self._shake_hands()
             if error is not None or self._handshaking:
                 return error
         try:
-            return self._deliver()
+            self._deliver()
         except ssl.SSLZeroReturnError:
             return main.CONNECTION_DONE
         except ssl.SSLError as error:
@@ -263,11 +324,14 @@ class TlsFrameTransport(FrameTransport):
             if self._outgoing.pending:
                 self._take_control()
                 self.startWriting()
+        if self._control_bytes > _MOST_CONTROL_BYTES:
+            return self._failure(ssl.SSLError("the peer asks for new keys again and again, and takes nothing"))
+        return None
 
     def _lost(self) -> Exception:
         return main.CONNECTION_LOST if self._has_received else self._closed_early()
 
-    def _deliver(self) -> Any:
+    def _deliver(self) -> None:
         """Decrypt all that is there, the rest of a big frame to where it belongs."""
         buffer = _plain_buffer(self.reactor)
         while self.connected and not self._aborting and not self._is_paused:
@@ -276,14 +340,13 @@ class TlsFrameTransport(FrameTransport):
             room = buffer if decoder is None else buffer[: self._pool.receive_bytes or None]
             count = self._decrypt(room if target is None else target)
             if count == 0:
-                return None
+                return
             self._has_received = True
             if target is not None:
                 assert self._received_frame_part is not None
                 self._received_frame_part(count)
             else:
                 self.protocol.dataReceived(buffer[:count])  # type: ignore[call-arg,misc]
-        return None
 
     def _decrypt(self, target: memoryview) -> int:
         """Fill ``target`` as far as there is something, record by record. Raises: ssl.SSLError."""
@@ -303,18 +366,22 @@ class TlsFrameTransport(FrameTransport):
 
 
 class TlsFrameClient(TlsFrameTransport, tcp.Client):
-    """A connection that a ``TlsConnector`` opened."""
+    """A connection that a ``TlsConnector`` opened. Raises: ConnectError for a host that TLS cannot name."""
 
     def __init__(self, settings: TlsSettings, host: str, *args: Any) -> None:
         self._settings = settings
-        self._set_up_tls(client_context(settings), server_hostname=host)
+        try:
+            self._set_up_tls(client_context(settings), server_hostname=host)
+        except ValueError as error:  # an empty name, or one that begins with a dot
+            raise ConnectError(string=f"{host!r} is no name for TLS: {error}") from None
         tcp.Client.__init__(self, *args)
 
     def _connectDone(self) -> None:
         super()._connectDone()  # type: ignore[no-untyped-call]
         if self.connected and not self._aborting:
-            self._shake_hands()
-            self.startWriting()
+            ended = self._shake_hands()
+            if ended is not None:
+                self.connectionLost(Failure(ended))
 
     def _failure(self, error: BaseException) -> Exception:
         peer: Any = self.connector

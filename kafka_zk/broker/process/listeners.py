@@ -13,7 +13,6 @@ from kafka_zk.broker.process.parts import BrokerParts
 from kafka_zk.broker.security.sasl_handshake import SaslHandshake
 from kafka_zk.network.connection_quotas import ConnectionQuotas, descriptors_for_connections
 from kafka_zk.network.connection_settings import ConnectionSettings, Dispatch, Handshake
-from kafka_zk.network.foreign_peers import ForeignPeers
 from kafka_zk.network.listener import Listener, ListenerSettings, OpenPort
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.security.distinguished_name import subject
@@ -49,7 +48,6 @@ def _new_listener(
     machine: Machine, parts: BrokerParts, quotas: ConnectionQuotas, dispatch: Dispatch, wanted: WantedListener
 ) -> Listener:
     config, security = parts.services.config, parts.security.listeners[wanted.name]
-    foreign_peers = ForeignPeers()
     return Listener(
         machine.reactor,
         ListenerSettings(
@@ -73,18 +71,17 @@ def _new_listener(
             read_ahead=ReadAhead(machine.run_in_thread),
             memory=parts.memory,
             between_brokers=_is_between_brokers(config, wanted.name),
-            foreign_peers=foreign_peers,
         ),
         quotas,
-        machine.open_port if security.tls is None else _tls_port(security.tls, foreign_peers),
+        machine.open_port if security.tls is None else _tls_port(security.tls),
     )
 
 
-def _tls_port(tls: ListenerTls, foreign_peers: ForeignPeers) -> OpenPort:
+def _tls_port(tls: ListenerTls) -> OpenPort:
     from kafka_zk.network.tls_port import TlsPort  # only now: it loads OpenSSL
     from kafka_zk.security.tls import server_context
 
-    return partial(TlsPort, server_context(tls.settings, tls.client_auth), foreign_peers)
+    return partial(TlsPort, server_context(tls.settings, tls.client_auth))
 
 
 def _principals(security: ListenerSecurity) -> Callable[[bytes | None], str | None] | None:

@@ -9,13 +9,14 @@ from functools import partial
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
-from kafka_zk.network import tls_port
+from kafka_zk.network import tls_port, tls_transport
 from kafka_zk.network.connection_quotas import ConnectionQuotas
-from kafka_zk.network.connection_settings import ConnectionSettings
-from kafka_zk.network.foreign_peers import ForeignPeers
+from kafka_zk.network.connection_settings import AwaitsCertificate, ConnectionSettings
 from kafka_zk.network.listener import Listener, ListenerSettings
 from kafka_zk.network.tls_port import HandshakeTurns, TlsPort
+from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.security.listener_security import listener_security
 from kafka_zk.security.tls import server_context
@@ -24,6 +25,7 @@ from tests.kafka_zk.network.server import answer, request
 from tests.secure_broker import Files, make_files
 
 BIG = 5_000_000
+ONE_RECORD_BYTES = 17_000
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +33,29 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return make_files(tmp_path_factory.mktemp("tls"))
 
 
-class TlsServer:
-    """A listener whose answer a test gives; it remembers who asked."""
+def principal_of(certificate: bytes | None) -> str | None:
+    return f"User:{'nobody' if certificate is None else len(certificate) > 100}"
 
-    def __init__(self, reactor: LocalReactor, files: Files, client_auth: str = "none") -> None:
+
+class TlsServer:
+    """A listener whose answer a test gives; it remembers who asked.
+
+    ``may_answer``: what every request waits for. ``has_answers``: whether requests are answered at all.
+    """
+
+    def __init__(
+        self,
+        reactor: LocalReactor,
+        files: Files,
+        client_auth: str = "none",
+        principal_of: Callable[[bytes | None], str | None] = principal_of,
+    ) -> None:
         self.reactor = reactor
         self.files = files
         self.principals: list[str] = []
         self.respond: Callable[[bytes], list[Any]] = lambda body: [body]
+        self.may_answer: Deferred[None] | None = None
+        self.has_answers = True
         security = listener_security(
             {
                 "ssl.keystore.location": str(files.broker), "ssl.keystore.type": "PEM",
@@ -50,21 +67,21 @@ class TlsServer:
         )  # fmt: skip
         assert security.tls is not None
         context = server_context(security.tls.settings, client_auth)
-        settings = ConnectionSettings(
-            reactor, "SSL", self.dispatch, "SSL",
-            principal_of=lambda certificate: f"User:{'nobody' if certificate is None else len(certificate) > 100}",
-        )  # fmt: skip
+        settings = ConnectionSettings(reactor, "SSL", self.dispatch, "SSL", principal_of=principal_of)
         self.listener = Listener(
             reactor, ListenerSettings("127.0.0.1", 0), settings, ConnectionQuotas(),
-            partial(TlsPort, context, ForeignPeers()),
+            partial(TlsPort, context),
         )  # fmt: skip
         self.port = self.listener.bind()
         self.listener.start_accepting()
         self.sockets: list[socket.socket] = []
 
-    async def dispatch(self, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Any]:
+    async def dispatch(self, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Any] | None:
         self.principals.append(context.principal)
-        return [struct.pack(">i", header.correlation_id), *self.respond(bytes(body))]
+        if self.may_answer is not None:
+            await self.may_answer
+        answer = [struct.pack(">i", header.correlation_id), *self.respond(bytes(body))]
+        return answer if self.has_answers else None
 
     def open_socket(self) -> socket.socket:
         made = socket.create_connection(("127.0.0.1", self.port))
@@ -111,8 +128,8 @@ class TlsServer:
 def make_server(reactor: LocalReactor, files: Files) -> Iterator[Callable[..., TlsServer]]:
     made: list[TlsServer] = []
 
-    def make(client_auth: str = "none") -> TlsServer:
-        made.append(TlsServer(reactor, files, client_auth))
+    def make(client_auth: str = "none", **options: Any) -> TlsServer:
+        made.append(TlsServer(reactor, files, client_auth, **options))
         return made[-1]
 
     yield make
@@ -144,6 +161,94 @@ def test_a_missing_certificate_ends_the_connection(make_server: Callable[..., Tl
         peer = server.connect()
         server.step(lambda: peer.recv(1))
     assert server.principals == []
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("error", [None, ValueError("a bad name"), RuntimeError("a bug")])
+def test_a_peer_whose_certificate_says_nothing_gets_no_answer(
+    make_server: Callable[..., TlsServer], monkeypatch: pytest.MonkeyPatch, error: Exception | None, is_late: bool
+) -> None:
+    if is_late:  # each step waits for the next turn, where no doRead ends the connection
+
+        def wait(turns: HandshakeTurns, step: Callable[[], None]) -> None:
+            turns._reactor.callLater(0, step)
+
+        monkeypatch.setattr(HandshakeTurns, "run", wait)
+
+    def fails(certificate: bytes | None) -> None:
+        if error is not None:
+            raise error
+
+    server = make_server("required", principal_of=fails)
+    with contextlib.suppress(OSError):  # the connection may end before the client knows that it began
+        peer = server.connect(certificate=True)
+        peer.send(request(1))
+        assert server.step(partial(peer.recv, 1)) == b""
+    server.reactor.until(lambda: not server.listener.connections)
+    assert server.principals == []
+
+
+def test_nothing_is_answered_before_the_certificate_is_known() -> None:
+    with pytest.raises(ProtocolError):
+        AwaitsCertificate().request(None, None, None).send(None)  # type: ignore[arg-type]
+
+
+def send_all(server: TlsServer, peer: ssl.SSLSocket, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[server.step(partial(peer.send, view)) :]
+
+
+def answer_next(server: TlsServer) -> None:
+    """Answer the request that waits; the next one will wait, too."""
+    waiting, server.may_answer = server.may_answer, Deferred()
+    assert waiting is not None
+    waiting.callback(None)
+
+
+def test_what_came_before_the_end_of_the_connection_is_handled(make_server: Callable[..., TlsServer]) -> None:
+    server = make_server()
+    server.has_answers = False
+    peer = server.connect()
+    server.may_answer = Deferred()
+    count = 20_000
+    send_all(server, peer, b"".join(request(number) for number in range(count)))
+    peer.shutdown(socket.SHUT_WR)
+    for _ in range(20):
+        server.reactor.turn()
+    waiting, server.may_answer = server.may_answer, None
+    waiting.callback(None)
+    server.reactor.until(lambda: not server.listener.connections)
+    assert len(server.principals) == count
+
+
+def test_a_connection_that_pauses_again_and_again_keeps_little(make_server: Callable[..., TlsServer]) -> None:
+    server = make_server()
+    peer = server.connect()
+    server.may_answer = Deferred()
+    small = request(1, bytes(1000)) * 1000
+    kept = []
+    for number in range(200):
+        with contextlib.suppress(ssl.SSLWantWriteError):
+            peer.send(small)
+        server.reactor.until(lambda number=number: len(server.principals) > number)  # type: ignore[misc]
+        (connection,) = server.listener.connections
+        kept.append(connection.transport._incoming.pending)  # type: ignore[union-attr]
+        answer_next(server)
+    assert max(kept) <= tls_transport._RECEIVE_BYTES + ONE_RECORD_BYTES
+
+
+def test_a_handshake_that_waits_for_its_turn_receives_nothing(make_server: Callable[..., TlsServer]) -> None:
+    server = make_server()
+    storm = [server.open_socket() for _ in range(tls_port.HANDSHAKE_STEPS_PER_TURN * 3)]
+    server.reactor.until(lambda: len(server.listener.connections) == len(storm))
+    for _ in range(50):
+        for each in storm:
+            with contextlib.suppress(OSError):
+                each.send(bytes.fromhex("1603010fff") + bytes(4096))  # a record that is never whole
+        server.reactor.turn()
+    held = [connection.transport._incoming.pending for connection in server.listener.connections]  # type: ignore[union-attr]
+    assert all(size <= 2 * tls_transport._HANDSHAKE_RECEIVE_BYTES for size in held)
 
 
 def test_slices_and_big_frames_arrive_whole(

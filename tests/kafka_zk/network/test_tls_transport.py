@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.internet.error import ConnectionClosed, ConnectionLost
+from twisted.internet.error import ConnectError, ConnectionClosed, ConnectionLost
 
 from kafka_zk.network.client import KafkaConnection, connect
 from kafka_zk.protocol.api_keys import ApiKey
@@ -73,6 +73,15 @@ def test_a_certificate_for_another_host_is_refused_unless_nobody_asks(reactor: L
         open_connection(reactor, broker.port, over_tls(files))
         lax = over_tls(files, **{"ssl.endpoint.identification.algorithm": ""})
         reactor.result_of(open_connection(reactor, broker.port, lax).disconnect())
+
+
+@pytest.mark.parametrize("host", ["", ".example"])
+def test_a_host_that_tls_cannot_name_fails_as_other_connections_do(
+    reactor: LocalReactor, files: Files, host: str
+) -> None:
+    made = connect(reactor, host, 9, security=over_tls(files))
+    with pytest.raises(ConnectError, match="is no name for TLS"):
+        reactor.result_of(made)
 
 
 def test_a_missing_client_certificate_is_told(reactor: LocalReactor, files: Files) -> None:
