@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kafka_zk.clients.producer.producer_record import ProducerRecord
     from kafka_zk.embedded.cluster import EmbeddedCluster
 else:
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "Admin": "kafka_zk.clients.admin.admin",

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from kafka_zk.registry.brokers import BrokerRegistry, LiveBrokers
     from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 else:
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "BrokerRegistry": "kafka_zk.registry.brokers",

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from kafka_zk.spark_jobs.extraction.planning import Extraction
     from kafka_zk.spark_jobs.session import spark_session
 else:
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "Extraction": "kafka_zk.spark_jobs.extraction.planning",

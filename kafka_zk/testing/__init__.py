@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
     from kafka_zk.testing.zookeeper_container import ZooKeeperContainer
 else:
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "Cluster": "kafka_zk.testing.cluster",

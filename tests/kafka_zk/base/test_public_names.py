@@ -42,6 +42,12 @@ def imported(text: str) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
+def test_a_shell_completes_the_names(package: str) -> None:
+    program = f"import {package} as package; assert not set(package.__all__) - set(dir(package)), dir(package)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
 def test_the_page_lists_what_a_package_offers(package: str) -> None:
     assert documented(package) == public(package)
 
