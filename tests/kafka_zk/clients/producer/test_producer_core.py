@@ -108,6 +108,18 @@ def test_expired_batches_fail_and_later_ones_go_on(seed: int) -> None:
         assert len(set(log)) == len(log), "a record was written twice"
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_given_up_neither_doubles_nor_reorders_the_rest(seed: int) -> None:
+    """With few retries and little time, records fail; those in the log are there once and in order."""
+    world = make_world(retries=3, delivery_timeout_ms=400, request_timeout_ms=100)
+    run_faulty(world, seed)
+    for tp, sent in world.sent.items():
+        log = world.broker.logs.get(tp, [])
+        places = [log.index(value) for value, _ in sent if value in log]
+        assert places == list(range(len(log)))
+        assert all(log[future.value().offset] == value for value, future in sent if code_of(future) is None)
+
+
 def test_too_large_batch_is_split_and_keeps_its_order() -> None:
     """MESSAGE_TOO_LARGE halves the batch until it fits; futures follow their records into the parts."""
     world = make_world(batch_size=2_000)
@@ -354,6 +366,19 @@ def test_sequences_go_on_after_the_largest_one() -> None:
     settle_in(world, 2_000)
     assert world.idempotence.epoch == 1
     assert world.values() == [b"a", b"b", b"c", b"e", b"f"]
+
+
+def test_a_batch_that_may_be_written_leaves_no_certain_gap_at_its_deadline() -> None:
+    """Its connection broke just as its time was up. The broker may have those behind it: they keep their sequences."""
+    world = make_known_world(delivery_timeout_ms=1_000, request_timeout_ms=100)
+    world.send_batches(b"a")
+    world.now_ms += 500
+    (follower,) = world.send_batches(b"b")
+    world.now_ms += 500
+    world.cut(0, arrived=2)
+    settle_in(world, 2_000)
+    assert world.values() == [b"first", b"a", b"b"]
+    assert follower.value().offset == 2
 
 
 def test_the_first_batch_of_a_transactional_producer_is_sent_alone() -> None:
