@@ -18,6 +18,7 @@ class ProducerBatch:
     ``number`` orders the batches of a partition as their records were sent; the parts of a split one sort in its place.
     ``reserved_bytes`` is its share of ``buffer.memory``. ``base_sequence`` is NO_SEQUENCE until an idempotent producer
     drained it first; from then on the same records keep the same sequence, unless the producer's epoch was bumped.
+    ``sequence_was_reset``: since it was last sent; an answer to that attempt is about a sequence it no longer has.
     ``has_new_leader``: the last attempt failed because the leader had moved, and named the new one.
     """
 

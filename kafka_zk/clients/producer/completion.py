@@ -126,8 +126,9 @@ class BatchCompletion:
             for index, message in response.record_errors
         }
         if self.idempotence is not None and batch.has_sequence:
-            # With its retries used up an earlier attempt may have been written.
-            self.idempotence.failed(batch, certainly_not_written=batch.attempts < self._retries)
+            # If its time or its retries ran out, this attempt or an earlier one may have been written.
+            is_given_up = _known(response.error_code).retriable or batch.attempts >= self._retries
+            self.idempotence.failed(batch, certainly_not_written=not is_given_up)
         self._on_failed(error)
         batch.fail(error, each)
         self.accumulator.release(batch)

@@ -1,7 +1,12 @@
 """Sequence numbers: how a retried batch is written once and in order.
 
-Pure. One producer id and epoch for the producer; per partition the next sequence, the last acknowledged one, and the
-batches that have a sequence and no outcome yet (on the wire or waiting for a retry), in order.
+Pure. One producer id and epoch for the producer; per partition the next sequence, the end of the acknowledged ones, and
+the batches that have a sequence and no outcome yet (on the wire or waiting for a retry), in order.
+
+A broker without state of the producer accepts any first sequence. A leader that is just becoming one may refuse a first
+batch and accept the second: the first is then out of order for ever. So a partition has only one batch in flight until
+the broker has acknowledged one of this producer id and epoch, and no new batch follows one that is retried. Java's
+client does send several (KAFKA-14359, KAFKA-15591).
 
 When a gap is certain (a batch failed for good, or the broker forgot us) the epoch is bumped: the partition's unfinished
 batches are numbered from 0 again under the new epoch. Other partitions move to the new epoch when they have none
@@ -19,12 +24,18 @@ from kafka_zk.clients.producer.batch import ProducerBatch, increment_sequence
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.records.record_batch import NO_PRODUCER_ID
 
-_NONE_ACKED = -1
 _EPOCH_MAX = 32_767
+_SEQUENCES_HALF = 1 << 30  # a sequence less than this ahead of another one comes after it
 
 
 class _PartitionSequences:
-    __slots__ = ("epoch", "last_acked_sequence", "next_sequence", "producer_id", "unfinished")
+    """Of one partition, under one producer id and epoch.
+
+    ``is_known``: the broker has acknowledged a batch, so it has state of the producer. ``acked_end``: the sequence
+    after the last acknowledged one, 0 at first.
+    """
+
+    __slots__ = ("acked_end", "epoch", "is_known", "next_sequence", "producer_id", "unfinished")
 
     def __init__(self, producer_id: int, epoch: int) -> None:
         self.unfinished: list[ProducerBatch] = []
@@ -33,15 +44,37 @@ class _PartitionSequences:
     def restart(self, producer_id: int, epoch: int) -> None:
         """Number the unfinished batches from 0 under the given id and epoch."""
         self.producer_id, self.epoch = producer_id, epoch
-        self.last_acked_sequence = _NONE_ACKED
+        self.is_known = False
+        self.acked_end = 0
         sequence = 0
         for batch in self.unfinished:
             batch.assign_sequence(producer_id, epoch, sequence)
             sequence = increment_sequence(sequence, batch.count)
         self.next_sequence = sequence
 
-    def is_next(self, sequence: int) -> bool:
-        return sequence == increment_sequence(self.last_acked_sequence, 1)
+    def acknowledged(self, batch: ProducerBatch) -> None:
+        """The broker has the batch under its present sequence."""
+        end = increment_sequence(batch.last_sequence, 1)
+        if not self.is_known or _is_after(end, self.acked_end):
+            self.acked_end = end
+        self.is_known = True
+
+    def was_overtaken(self, batch: ProducerBatch) -> bool:
+        """Whether the broker has acknowledged a later batch than this one, which has no outcome yet."""
+        return _is_after(self.acked_end, batch.base_sequence)
+
+    def is_oldest(self, batch: ProducerBatch) -> bool:
+        """Whether no other unfinished batch precedes this one."""
+        return not self.unfinished or self.unfinished[0] is batch
+
+    @property
+    def may_send_more(self) -> bool:
+        """Whether a new batch may follow the unfinished ones without a risk to order.
+
+        None follows a retry, because the broker recognizes only the last five batches as written
+        (ProducerStateEntry.java#NUM_BATCHES_TO_RETAIN), and the retry may be of an older one by then.
+        """
+        return not self.unfinished or (self.is_known and self.unfinished[0].attempts == 0)
 
 
 class Idempotence:
@@ -52,7 +85,7 @@ class Idempotence:
         self.producer_id = NO_PRODUCER_ID
         self.epoch = -1
         self._partitions: dict[TopicPartition, _PartitionSequences] = {}
-        self._unresolved: dict[TopicPartition, int] = {}  # the sequence after the expired batch
+        self._unresolved: set[TopicPartition] = set()
         self._to_restart: set[TopicPartition] = set()
 
     @property
@@ -78,9 +111,9 @@ class Idempotence:
         for tp in sorted(self._unresolved):
             entry = self._entry(tp)
             if not entry.unfinished:
-                if not entry.is_next(entry.next_sequence):
+                if entry.acked_end != entry.next_sequence:
                     self._to_restart.add(tp)
-                del self._unresolved[tp]
+                self._unresolved.discard(tp)
         if not self._to_restart or self.needs_producer_id:
             return
         if self.epoch == _EPOCH_MAX:
@@ -96,13 +129,14 @@ class Idempotence:
         entry = self._entry(batch.tp)
         if not batch.has_sequence:
             stale = (entry.producer_id, entry.epoch) != (self.producer_id, self.epoch)
-            return not (entry.unfinished and stale) and batch.tp not in self._unresolved
+            return entry.may_send_more and not (entry.unfinished and stale) and batch.tp not in self._unresolved
         # A retry waits until it is the oldest unfinished one: one in flight until the partition has recovered.
-        return not entry.unfinished or entry.unfinished[0] is batch
+        return entry.is_oldest(batch)
 
     def drained(self, batch: ProducerBatch) -> None:
         """Give a batch that goes out for the first time the next sequence; a retry keeps its own."""
         if batch.has_sequence:
+            batch.sequence_was_reset = False
             return
         entry = self._entry(batch.tp)
         if not entry.unfinished and (entry.producer_id, entry.epoch) != (self.producer_id, self.epoch):
@@ -113,48 +147,49 @@ class Idempotence:
 
     def should_retry(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
         """Decide about a batch that was refused; may ask for an epoch bump."""
-        tp = batch.tp
-        entry = self._entry(tp)
         if code == ErrorCode.UNKNOWN_PRODUCER_ID and not self._transactional:
             # -1: the partition moved while the answer was made; the next answer will tell more.
             if log_start_offset != -1 and not batch.sequence_was_reset:
-                self._to_restart.add(tp)
+                self._to_restart.add(batch.tp)
             return True
         if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            resolved = tp not in self._unresolved
-            behind_another = batch.sequence_was_reset or not entry.is_next(batch.base_sequence)
-            if resolved and behind_another:
-                return True
-            if self._transactional:
-                return False
-            if resolved or self._unresolved[tp] == batch.base_sequence:
-                self._to_restart.add(tp)  # the gap is certain
-            return True
+            return self._should_retry_out_of_order(batch)
         return code.retriable
+
+    def _should_retry_out_of_order(self, batch: ProducerBatch) -> bool:
+        """The oldest unfinished batch is refused for ever: nothing will be sent that the broker misses before it.
+
+        If a later batch was acknowledged, this one could only be written out of order, or twice: it fails. Java's
+        client retries it until ``delivery.timeout.ms`` (KAFKA-14359). Otherwise there is a gap: the epoch is bumped.
+        """
+        entry = self._entry(batch.tp)
+        if batch.sequence_was_reset or not entry.is_oldest(batch):
+            return True
+        if self._transactional or entry.was_overtaken(batch):
+            return False
+        self._to_restart.add(batch.tp)
+        return True
 
     def completed(self, batch: ProducerBatch) -> None:
         """The broker acknowledged a batch (or knows that it is a duplicate)."""
         entry = self._entry(batch.tp)
-        if (batch.producer_id, batch.producer_epoch) == (entry.producer_id, entry.epoch):
-            entry.last_acked_sequence = max(entry.last_acked_sequence, batch.last_sequence)
+        is_current = (batch.producer_id, batch.producer_epoch) == (entry.producer_id, entry.epoch)
+        if is_current and not batch.sequence_was_reset:
+            entry.acknowledged(batch)
         self._forget(entry, batch)
 
     def failed(self, batch: ProducerBatch, certainly_not_written: bool) -> None:
-        """A batch was given up. Its sequence is a gap if the broker certainly has not got it."""
-        self._forget(self._entry(batch.tp), batch)
+        """A batch was given up. Its sequence is a gap if the broker certainly has neither it nor a later one."""
+        entry = self._entry(batch.tp)
+        self._forget(entry, batch)
         if self._transactional:
-            self._unresolve(batch)  # batches behind it are out of order for ever: they fail, too
-        elif certainly_not_written:
+            self._unresolved.add(batch.tp)  # batches behind it are out of order for ever: they fail, too
+        elif certainly_not_written and not entry.was_overtaken(batch):
             self._to_restart.add(batch.tp)
 
     def expired_after_sending(self, batch: ProducerBatch) -> None:
         """A batch that was sent at least once ran out of time: it may have been written."""
-        self._unresolve(batch)
-
-    def _unresolve(self, batch: ProducerBatch) -> None:
-        tp = batch.tp
-        following = increment_sequence(batch.last_sequence, 1)
-        self._unresolved[tp] = max(self._unresolved.get(tp, 0), following)
+        self._unresolved.add(batch.tp)
 
     def replaced(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
         """A batch was split; its parts share its sequences."""
@@ -180,5 +215,9 @@ class Idempotence:
     def _restart_requested(self) -> None:
         for tp in sorted(self._to_restart):
             self._entry(tp).restart(self.producer_id, self.epoch)
-            self._unresolved.pop(tp, None)
+            self._unresolved.discard(tp)
         self._to_restart.clear()
+
+
+def _is_after(sequence: int, other: int) -> bool:
+    return 0 < (sequence - other) & 0x7FFFFFFF < _SEQUENCES_HALF

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.producer.batch import increment_sequence
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.produce import PartitionResult
 from kafka_zk.storage.records.record_batch import check_crc, decode_records, read_header
@@ -45,7 +46,7 @@ class ModelBroker:
             for known in remembered:
                 if known[:2] == (header.base_sequence, header.last_sequence):
                     return PartitionResult(tp.partition, ErrorCode.NONE, known.base_offset, log_start_offset=0)
-            if remembered and header.base_sequence != remembered[-1].last_sequence + 1:
+            if remembered and header.base_sequence != increment_sequence(remembered[-1].last_sequence, 1):
                 return PartitionResult(tp.partition, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
             appended = _Appended(header.base_sequence, header.last_sequence, len(log))
             state = (header.producer_epoch, [*remembered, appended][-_REMEMBERED:])

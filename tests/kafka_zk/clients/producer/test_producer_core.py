@@ -1,140 +1,25 @@
 """The producer's cores together against a model broker, with requests and answers that get lost."""
 
 import random
-from collections import deque
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.errors import KafkaError, KafkaTimeoutError
-from kafka_zk.clients.producer.batch import ProducerBatch
-from kafka_zk.clients.producer.completion import BatchCompletion
-from kafka_zk.clients.producer.config import ProducerConfig
-from kafka_zk.clients.producer.future import RecordFuture
-from kafka_zk.clients.producer.idempotence import Idempotence
-from kafka_zk.clients.producer.record_accumulator import RecordAccumulator
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.produce import PartitionResult
-from tests.kafka_zk.clients.producer.model_broker import ModelBroker
+from tests.kafka_zk.clients.producer.core_world import (
+    NODES,
+    code_of,
+    make_known_world,
+    make_world,
+    run_faulty,
+    settle_in,
+)
 
-NODES = (0, 1)
-
-
-@dataclass
-class World:
-    """One producer's cores, a broker model, and a connection per node whose requests arrive in order or not at all."""
-
-    config: ProducerConfig
-    broker: ModelBroker = field(default_factory=ModelBroker)
-    now_ms: int = 1_000_000
-    sent: dict[TopicPartition, list[tuple[bytes, RecordFuture]]] = field(default_factory=dict)
-    most_used_bytes: int = 0
-
-    def __post_init__(self) -> None:
-        self.accumulator = RecordAccumulator(self.config, lambda: self.now_ms)
-        self.idempotence = Idempotence() if self.config.idempotent else None
-        if self.idempotence is not None:
-            self.idempotence.set_producer_id(7, 0)
-        self.completion = BatchCompletion(self.accumulator, self.idempotence, self.config)
-        self.wires: dict[int, deque[list[ProducerBatch]]] = {node: deque() for node in NODES}
-        self.leaders: dict[int, int] = {}
-
-    def leader_of(self, tp: TopicPartition) -> int:
-        return self.leaders.get(tp.partition, tp.partition % len(NODES))
-
-    def append(self, partition: int, value: bytes) -> RecordFuture | None:
-        future = self.accumulator.append("t", partition, b"k", value, self.now_ms, ())
-        if future is not None:
-            self.sent.setdefault(TopicPartition("t", partition), []).append((value, future))
-        self.most_used_bytes = max(self.most_used_bytes, self.accumulator.used_bytes)
-        return future
-
-    def drain(self) -> None:
-        self.completion.expire(self.now_ms)
-        if self.idempotence is not None:
-            self.idempotence.prepare()
-            if self.idempotence.needs_producer_id:
-                self.idempotence.set_producer_id(8, 0)
-        may = self.idempotence.may_drain if self.idempotence is not None else lambda _: True
-        limit = self.config.max_in_flight_requests_per_connection
-        with_room = [node for node in NODES if len(self.wires[node]) < limit]
-        drained = self.accumulator.drain(self.leader_of, with_room, may, self.config.max_request_size, self.now_ms)
-        for node, batches in drained.requests.items():
-            for batch in batches:
-                if self.idempotence is not None:
-                    self.idempotence.drained(batch)
-                batch.encode()
-            self.wires[node].append(batches)
-
-    def exchange(self, node: int) -> None:
-        """The oldest request of a connection arrives, and so does its answer."""
-        if self.wires[node]:
-            batches = self.wires[node].popleft()
-            for batch, result in [(batch, self._ask(node, batch)) for batch in batches]:
-                self.completion.handle(batch, result, self.now_ms)
-
-    def cut(self, node: int, arrived: int) -> None:
-        """The connection breaks after ``arrived`` of its requests reached the broker; no answer comes."""
-        lost = list(self.wires[node])
-        self.wires[node].clear()
-        for batches in lost[:arrived]:
-            for batch in batches:
-                self._ask(node, batch)
-        for batches in lost:
-            for batch in batches:
-                error = PartitionResult(batch.tp.partition, ErrorCode.NETWORK_EXCEPTION)
-                self.completion.handle(batch, error, self.now_ms)
-
-    def settle(self) -> None:
-        """No more faults: go on until everything has its outcome."""
-        self.accumulator.begin_flush()
-        for _ in range(2_000):
-            if self.all_done():
-                break
-            self.drain()
-            for node in NODES:
-                self.exchange(node)
-            self.now_ms += 50
-        self.accumulator.end_flush()
-        assert self.all_done()
-
-    def all_done(self) -> bool:
-        return all(future.done() for sent in self.sent.values() for _, future in sent)
-
-    def _ask(self, node: int, batch: ProducerBatch) -> PartitionResult:
-        tp = batch.tp
-        if batch.done:  # expired; its bytes are gone here, on a wire they would arrive all the same
-            return PartitionResult(tp.partition, ErrorCode.NETWORK_EXCEPTION)
-        if self.leader_of(tp) != node:
-            return PartitionResult(tp.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return self.broker.produce(tp, bytes(batch.encode()))
-
-
-def make_world(**options: Any) -> World:
-    defaults = {"batch_size": 300, "buffer_memory": 6_000, "linger_ms": 5, "retry_backoff_ms": 20}
-    return World(ProducerConfig.from_properties({**defaults, **options}))
-
-
-def run_faulty(world: World, seed: int, steps: int = 400) -> None:
-    """Append, send, lose connections and move leaders, by the seed."""
-    source = random.Random(seed)
-    for step in range(steps):
-        world.now_ms += source.randrange(8)
-        choice = source.random()
-        if choice < 0.5:
-            world.append(source.randrange(3), b"%d" % step + b"." * source.randrange(120))
-        elif choice < 0.7:
-            world.drain()
-        elif choice < 0.9:
-            world.exchange(source.choice(NODES))
-        elif choice < 0.97:
-            node = source.choice(NODES)
-            world.cut(node, source.randint(0, len(world.wires[node])))
-        else:
-            world.leaders[source.randrange(3)] = source.choice(NODES)
-    world.settle()
+OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+FIVE = [b"a", b"b", b"c", b"d", b"e"]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -170,21 +55,28 @@ def test_without_idempotence_one_in_flight_keeps_order(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_broker_that_forgot_the_producer_does_not_stop_it(seed: int) -> None:
-    """When the broker loses its producer state the epoch is bumped; nothing is lost (a retry may be written twice)."""
+    """When the broker loses its producer state the epoch is bumped; nothing is lost (a retry may be written twice).
+
+    A batch fails only if a leader that was not ready for it accepted a later one. Acknowledged records are in order.
+    """
     world = make_world()
+    source = random.Random(seed)
     for round_number in range(4):
         for index in range(12):
             world.append(index % 3, b"%d/%d" % (round_number, index))
         world.drain()
         world.cut(0, len(world.wires[0]) if seed % 2 else 0)
         world.broker.forget_producers()
+        world.unready = {partition: source.randrange(4) for partition in range(3)}
         world.now_ms += 100
         for node in NODES:
             world.exchange(node)
-    world.settle()
+    settle_in(world, 5_000)
     for tp, sent in world.sent.items():
-        assert {value for value, _ in sent} <= set(world.broker.logs[tp])
-        assert all(future.value().offset >= 0 for _, future in sent)
+        assert {code_of(future) for _, future in sent} <= {None, OUT_OF_ORDER}
+        acked = [(future.value().offset, value) for value, future in sent if code_of(future) is None]
+        assert acked == sorted(acked)
+        assert all(world.broker.logs[tp][offset] == value for offset, value in acked)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -214,6 +106,18 @@ def test_expired_batches_fail_and_later_ones_go_on(seed: int) -> None:
         assert acked == sorted(acked)
         assert all(log[offset] == value for offset, value in acked)
         assert len(set(log)) == len(log), "a record was written twice"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_given_up_neither_doubles_nor_reorders_the_rest(seed: int) -> None:
+    """With few retries and little time, records fail; those in the log are there once and in order."""
+    world = make_world(retries=3, delivery_timeout_ms=400, request_timeout_ms=100)
+    run_faulty(world, seed)
+    for tp, sent in world.sent.items():
+        log = world.broker.logs.get(tp, [])
+        places = [log.index(value) for value, _ in sent if value in log]
+        assert places == list(range(len(log)))
+        assert all(log[future.value().offset] == value for value, future in sent if code_of(future) is None)
 
 
 def test_too_large_batch_is_split_and_keeps_its_order() -> None:
@@ -249,7 +153,7 @@ def test_refused_record_is_told_apart_from_its_neighbours() -> None:
     futures = [world.append(0, b"%d" % index) for index in range(3)]
     world.now_ms += 10
     world.drain()
-    (batch,) = world.wires[0].popleft()
+    ((batch, _),) = world.wires[0].popleft()
     refusal = PartitionResult(0, ErrorCode.INVALID_RECORD, record_errors=[(1, "no key")], error_message="bad batch")
     world.completion.handle(batch, refusal, world.now_ms)
     messages = []
@@ -268,7 +172,7 @@ def test_duplicate_without_remembered_offset_is_success_without_offset() -> None
     future = world.append(0, b"v")
     world.now_ms += 10
     world.drain()
-    (batch,) = world.wires[0].popleft()
+    ((batch, _),) = world.wires[0].popleft()
     world.completion.handle(batch, PartitionResult(0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER), world.now_ms)
     assert future is not None and future.value().offset == -1
 
@@ -283,3 +187,237 @@ def test_an_append_calls_the_sender_for_each_new_batch_only() -> None:
     assert len(calls) == 1
     world.append(1, b"c")
     assert len(calls) == 2
+
+
+def test_a_leader_that_is_not_ready_at_first_gets_the_first_batches_in_order() -> None:
+    """A broker without state of the producer accepts any first sequence: the first batch has to be the first one."""
+    world = make_world()
+    futures = world.send_batches(*FIVE)
+    world.unready[0] = 3
+    settle_in(world, 2_000)
+    assert world.values() == FIVE
+    assert [future.value().offset for future in futures] == [0, 1, 2, 3, 4]
+
+
+def test_only_the_first_batch_of_a_partition_is_sent_alone() -> None:
+    """One batch until the broker has acknowledged one, then as many as may be in flight; partitions do not wait for
+    each other."""
+    world = make_world(buffer_memory=60_000)
+    world.send_batches(*FIVE, *FIVE)
+    assert len(world.wires[0]) == 1
+    world.send_batches(b"a", partition=1)
+    assert len(world.wires[1]) == 1
+    world.exchange(0)
+    world.drain_all()
+    assert len(world.wires[0]) == 5
+    world.settle()
+    world.send_batches(*FIVE)
+    assert len(world.wires[0]) == 5
+
+
+def test_the_first_batch_under_a_new_epoch_or_id_is_sent_alone() -> None:
+    """The epoch is bumped where the broker may have forgotten the producer; a new id it has never seen."""
+    world = make_known_world()
+    assert world.idempotence is not None
+    for epoch in (0, 32_767):
+        world.idempotence.epoch = epoch
+        world.send_batches(b"bad")
+        world.refuse(ErrorCode.INVALID_RECORD)
+        world.send_batches(*FIVE)
+        assert len(world.wires[0]) == 1
+        world.settle()
+    assert world.idempotence.producer_id == 8
+    assert world.values() == [b"first", *FIVE, *FIVE]
+
+
+def test_nothing_new_goes_out_behind_a_retry() -> None:
+    """The broker recognizes only the last five batches as written already; a retry must not become an older one."""
+    world = make_known_world(buffer_memory=60_000)
+    (late,) = world.send_batches(b"late")
+    world.send_batches(b"a", b"b", b"c", b"d")
+    ((batch, data),) = world.wires[0].popleft()
+    assert world.broker.produce(batch.tp, data).error_code == ErrorCode.NONE
+    not_enough = PartitionResult(0, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    world.completion.handle(batch, not_enough, world.now_ms)
+    for _ in range(4):
+        world.exchange(0)
+    world.now_ms += 100
+    world.send_batches(b"e", b"f", b"g", b"h")
+    assert len(world.wires[0]) == 1
+    world.cut(0, arrived=5)
+    settle_in(world, 2_000)
+    assert late.value().offset == 1
+    assert world.values() == [b"first", b"late", b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"]
+
+
+def test_a_batch_that_others_overtook_fails_at_once() -> None:
+    """Its topic was created anew, and the broker took a later batch as the first one. Waiting would not help, and
+    writing it now would break the order. Later batches go on in the same epoch."""
+    world = make_known_world()
+    futures = world.send_batches(*FIVE)
+    world.broker.forget_producers()
+    world.unready[0] = 3
+    settle_in(world, 2_000)
+    assert [code_of(future) for future in futures] == [OUT_OF_ORDER, OUT_OF_ORDER, OUT_OF_ORDER, None, None]
+    world.send_batches(b"f")
+    settle_in(world, 100)
+    assert world.values() == [b"first", b"d", b"e", b"f"]
+    assert world.idempotence is not None and world.idempotence.epoch == 0
+
+
+def test_a_batch_behind_one_that_used_up_its_retries_gets_a_new_epoch() -> None:
+    """The broker will never get the one before it, so the sequences start again from 0."""
+    world = make_known_world(retries=2)
+    lost, next_one = world.send_batches(b"lost", b"next")
+    world.unready[0] = 10
+    for _ in range(3):
+        world.exchange(0)
+        world.exchange(0)
+        world.now_ms += 1_000
+        world.drain_all()
+    world.unready[0] = 0
+    settle_in(world, 2_000)
+    assert code_of(lost) == UNKNOWN
+    assert code_of(next_one) is None
+    assert world.values() == [b"first", b"next"]
+
+
+def test_a_batch_behind_a_refused_one_is_sent_again_in_the_same_epoch() -> None:
+    """It is out of order only until the one before it is written."""
+    world = make_known_world()
+    world.send_batches(b"a", b"b")
+    world.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
+    settle_in(world, 2_000)
+    assert world.values() == [b"first", b"a", b"b"]
+    assert world.idempotence is not None and world.idempotence.epoch == 0
+
+
+def test_an_answer_to_what_was_sent_before_a_bump_asks_for_no_other() -> None:
+    """Of two batches in flight the first fails; the second is refused, too, but has a new sequence already."""
+    world = make_known_world()
+    world.send_batches(b"bad", b"a")
+    world.refuse(ErrorCode.INVALID_RECORD)
+    world.drain()
+    world.exchange(0)
+    settle_in(world, 2_000)
+    assert world.values() == [b"first", b"a"]
+    assert world.idempotence is not None and world.idempotence.epoch == 1
+
+
+def test_a_batch_refused_as_out_of_order_after_a_bump_gets_one_more() -> None:
+    """Answers to what was sent before a bump say nothing about the batches as they are now; later answers do."""
+    world = make_known_world()
+    world.send_batches(*FIVE)
+    world.refuse(OUT_OF_ORDER)
+    world.drain()
+    assert world.idempotence is not None and world.idempotence.epoch == 1
+    for _ in range(4):  # answers to requests of before
+        world.refuse(OUT_OF_ORDER)
+    world.drain()
+    assert world.idempotence.epoch == 1
+    world.now_ms += 100
+    world.drain()
+    world.refuse(OUT_OF_ORDER)
+    settle_in(world, 2_000)
+    assert world.idempotence.epoch == 2
+    assert world.values() == [b"first", *FIVE]
+
+
+def test_an_acknowledgement_of_what_was_sent_before_a_bump_leaves_the_new_sequences_alone() -> None:
+    """The broker has nothing of the new epoch yet, so no batch of it was overtaken."""
+    world = make_known_world()
+    world.send_batches(b"a", b"b", b"c")
+    second, third = (request[0].batch for request in list(world.wires[0])[1:])
+    world.refuse(OUT_OF_ORDER)
+    world.drain()
+    assert second.sequence_was_reset and third.sequence_was_reset
+    world.wires[0].clear()
+    world.completion.handle(second, PartitionResult(0, ErrorCode.NONE, 1), world.now_ms)
+    world.completion.handle(third, PartitionResult(0, OUT_OF_ORDER), world.now_ms)
+    (last,) = world.send_batches(b"d")
+    world.now_ms += 100
+    world.drain_all()
+    assert len(world.wires[0]) == 1
+    world.refuse(OUT_OF_ORDER)
+    settle_in(world, 2_000)
+    assert [code_of(future) for _, future in world.sent[TopicPartition("t", 0)]] == [None] * 5
+    assert world.values() == [b"first", b"a", b"c", b"d"]
+    assert last.value().offset == 3
+
+
+def test_sequences_go_on_after_the_largest_one() -> None:
+    """After 2^31 records the sequences of a partition are small again. Which one is the later one is still seen."""
+    world = make_world()
+    assert world.idempotence is not None
+    world.idempotence._entry(TopicPartition("t", 0)).next_sequence = 2**31 - 2
+    world.send_batches(b"a")
+    world.exchange(0)
+    world.send_batches(b"b", b"c")
+    world.exchange(0)
+    world.exchange(0)
+    overtaken, next_one = world.send_batches(b"d", b"e")
+    world.broker.forget_producers()
+    world.unready[0] = 1
+    settle_in(world, 2_000)
+    assert (code_of(overtaken), code_of(next_one)) == (OUT_OF_ORDER, None)
+    assert world.idempotence.epoch == 0
+    world.send_batches(b"f")
+    world.refuse(OUT_OF_ORDER)
+    settle_in(world, 2_000)
+    assert world.idempotence.epoch == 1
+    assert world.values() == [b"a", b"b", b"c", b"e", b"f"]
+
+
+def test_a_batch_that_may_be_written_leaves_no_certain_gap_at_its_deadline() -> None:
+    """Its connection broke just as its time was up. The broker may have those behind it: they keep their sequences."""
+    world = make_known_world(delivery_timeout_ms=1_000, request_timeout_ms=100)
+    world.send_batches(b"a")
+    world.now_ms += 500
+    (follower,) = world.send_batches(b"b")
+    world.now_ms += 500
+    world.cut(0, arrived=2)
+    settle_in(world, 2_000)
+    assert world.values() == [b"first", b"a", b"b"]
+    assert follower.value().offset == 2
+
+
+def test_the_first_batch_of_a_transactional_producer_is_sent_alone() -> None:
+    """A new transaction keeps the id and epoch, so its first batches need not wait; a new epoch makes them wait."""
+    world = make_world(transactional_id="x")
+    assert world.idempotence is not None
+    world.send_batches(*FIVE)
+    world.unready[0] = 3
+    settle_in(world, 2_000)
+    assert world.values() == FIVE
+    world.send_batches(*FIVE)
+    assert len(world.wires[0]) == 5
+    world.settle()
+    world.idempotence.start_over(7, 1)
+    world.send_batches(*FIVE)
+    assert len(world.wires[0]) == 1
+
+
+def test_a_batch_of_a_transaction_that_others_overtook_fails_at_once() -> None:
+    """The transaction has to be aborted. Batches behind it are retried until they are the oldest themselves."""
+    world = make_known_world(transactional_id="x")
+    futures = world.send_batches(*FIVE)
+    world.broker.forget_producers()
+    world.unready[0] = 3
+    for _ in FIVE:
+        world.exchange(0)
+    world.now_ms += 100
+    world.drain()
+    world.exchange(0)
+    assert code_of(futures[0]) == OUT_OF_ORDER
+    assert not futures[1].done()
+
+
+def test_a_gap_fails_the_batch_of_a_transaction() -> None:
+    """Only the coordinator bumps the epoch of a transactional producer."""
+    world = make_known_world(transactional_id="x")
+    first, second = world.send_batches(b"a", b"b")
+    world.refuse(OUT_OF_ORDER)
+    assert code_of(first) == OUT_OF_ORDER
+    assert not second.done()
+    world.refuse(OUT_OF_ORDER)
+    assert code_of(second) == OUT_OF_ORDER
