@@ -21,6 +21,7 @@
 #   make bench-cluster     three brokers each, every partition on all: produce, consume from followers, a follower's return
 #   make bench-transactions  transactions a second and what one takes, readers of them, memory of their ids
 #   make bench-compaction  the log cleaners of both on the same folders, and producers beside them
+#   make bench-security    what TLS and SASL cost both: records, handshakes, logins, memory
 #   make compare    Kafka on ZooKeeper, Kafka with KRaft and ours: what the control plane takes; COMPARE_ARGS=--full
 #   make lint       ruff, mypy --strict, import-linter
 #   make clean      remove the environment and everything generated
@@ -44,7 +45,7 @@ comma := ,
 .PHONY: demo test test-fast test-long test-spark test-attack test-power test-power-slice test-peers test-containers \
 	peers-tools foreign-tools containers-tools soak sim mutants compare \
 	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
-	bench-transactions lint clean venv
+	bench-transactions bench-security lint clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -116,6 +117,9 @@ bench-compaction: peers-tools $(VENV)/.dev
 
 bench-transactions: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.transactions $(BENCH_ARGS)
+
+bench-security: peers-tools $(VENV)/.dev
+	$(BIN)/python -m tests.bench.security $(BENCH_ARGS)
 
 compare: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.compare --json target/bench/compare.json --svg target/bench/compare.svg $(COMPARE_ARGS)

@@ -168,16 +168,18 @@ def start(
     racks: Sequence[str] = (),
     cores: str | None = None,
     chroot: str | None = None,
+    ports: Sequence[int] = (),
     timeout_s: float = _START_TIMEOUT_S,
 ) -> Target:
     """Start a cluster of `broker_count` brokers in its own chroot of ZooKeeper, its files under `folder`.
 
     `chroot` (the target's name by default) and `folder` of a cluster that has ended give the new one its topics.
-    `racks` are those of the brokers, in the order of their ids.
+    `racks` are those of the brokers, in the order of their ids, and so are `ports`, those of their plain listeners
+    (free ones by default).
     Every broker answers Metadata and sees all others when this returns. Raises: ProcessFailed, also after `timeout_s`.
     """
     zookeeper = f"{zookeeper}/{chroot or name}"
-    ports = [free_port() for _ in range(broker_count)]
+    ports = list(ports) or [free_port() for _ in range(broker_count)]
     target = Target(name, zookeeper, ports, [folder / f"broker-{n}" / "logs" for n in range(broker_count)])
     try:
         for broker_id, (port, log_dir) in enumerate(zip(ports, target.log_dirs, strict=True)):

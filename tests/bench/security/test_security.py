@@ -1,0 +1,48 @@
+"""The bench of security: its clients log in and stay, and a row over SASL_SSL is one in plaintext with more keys."""
+
+import ssl
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.testing.certificates import CertificateAuthority
+from tests.bench.partition_wire import Refused
+from tests.bench.security import peers
+from tests.bench.security.brokers import MECHANISM, PASSWORD, USER, SecuredBroker
+from tests.bench.security.life import FIGURES, ROWS
+from tests.peers.targets import KAFKA_ZK, Target
+from tests.secure_broker import SecureBroker
+
+
+def test_a_login_is_one() -> None:
+    with SecureBroker(mechanisms=(MECHANISM,), users={USER: PASSWORD}).running() as broker:
+        peers.log_in(broker.port, "nonce")
+        assert peers.logins(broker.port, 0.01) > 0
+        assert set(broker.principals) == {USER}
+
+
+def test_a_refused_login_ends_the_bench() -> None:
+    with SecureBroker(mechanisms=(MECHANISM,), users={USER: "another"}).running() as broker, pytest.raises(Refused):
+        peers.logins(broker.port, 0.01)
+
+
+def test_connections_are_over_tls(tmp_path: Path) -> None:
+    authority = CertificateAuthority()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.write_keystore(tmp_path / "broker.pem", "broker", ["127.0.0.1"]))
+    trusted = authority.write_truststore(tmp_path / "authority.pem")
+    with SecureBroker(context).running() as broker, ExitStack() as stack:
+        made = peers.connections(stack, broker.port, trusted, 2)
+        assert [each.version() for each in made] == ["TLSv1.3"] * 2
+
+
+def test_a_row_over_sasl_ssl_has_more_keys(tmp_path: Path) -> None:
+    plain = Target(KAFKA_ZK, "", [1], [])
+    broker = SecuredBroker(plain, {"SASL_SSL": 2}, tmp_path)
+    assert (plain.bootstrap, broker.secured().bootstrap) == ("127.0.0.1:1", "127.0.0.1:2")
+    for row in ROWS.values():
+        config = broker.client(row).config
+        assert row.config.items() < config.items()
+        assert config["security.protocol"] == "SASL_SSL"
+        assert {f"{row.name}_plain_mb_per_s", f"{row.name}_secured_cpu"} <= FIGURES.keys()
