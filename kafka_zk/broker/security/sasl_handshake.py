@@ -23,8 +23,9 @@ from kafka_zk.security.sasl_server import SaslReply, SaslServer, SaslState, Unex
 HandshakeResponse = codec.response(ApiKey.SASL_HANDSHAKE)
 AuthenticateResponse = codec.response(ApiKey.SASL_AUTHENTICATE)
 
-MAX_MESSAGE_BYTES = 524_288
-"""``sasl.server.max.receive.size``, which is not read: no mechanism of ours needs more."""
+MAX_MESSAGE_BYTES = 16_384
+"""Of a frame before the login. No mechanism of ours needs more, and all connections wait while one message is read.
+Kafka's ``sasl.server.max.receive.size``, which is not read, is 512 KB."""
 
 _BARE_TOKENS_UNTIL = 0  # SaslHandshake: then messages come without a request around them
 _log = Logger()
