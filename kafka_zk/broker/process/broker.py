@@ -49,7 +49,6 @@ from kafka_zk.registry.cluster_secret import cluster_secret
 from kafka_zk.registry.config import ConfigChangeWatcher, ConfigRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
-from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
 from kafka_zk.storage.manager.log_manager import LogManager
 
 _log = Logger()
@@ -189,7 +188,8 @@ class Broker:
         for listener in new_listeners(self._machine, parts, quotas, self._stats):
             listener.bind()
             self._listeners.append(listener)
-        return LiveConfig(parts.services, quotas, parts.log_cleaner, self._register, parts.credentials)
+        credentials = parts.credentials if parts.security.needs_credentials else None
+        return LiveConfig(parts.services, quotas, parts.log_cleaner, self._register, credentials)
 
     # -- registration -------------------------------------------------------------------------------------------------
 
@@ -215,11 +215,15 @@ class Broker:
             ensureDeferred(self._register_again())
 
     async def _register_again(self) -> None:
-        """A new session: register first, then take part in the election again, as Kafka does."""
+        """A new session: register first, then take part in the election again, as Kafka does.
+
+        Neither waits for the configuration, which may be long or hidden.
+        """
+        assert self._live_config is not None  # no session is watched before
         try:
             await self._register()
             await self.parts.controller.session_renewed()
-            self._config_changed("brokers", DEFAULT_ENTITY)  # a change may have been announced that could not be read
+            ensureDeferred(self._live_config.session_renewed())
             _log.warn("registered again with a new session", epoch=self.broker_epoch)
         except RegistryError as error:
             if not self._stopping and self._client.state is SessionState.CONNECTED:
