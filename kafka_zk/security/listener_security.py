@@ -30,6 +30,13 @@ _LOGIN_MODULES = {
     "SCRAM-SHA-512": f"{_JAVA}scram.ScramLoginModule",
 }
 _TLS_KEYS = frozenset(key for key in JAVA_KEYS if key.startswith("ssl."))
+_OTHER_KEYS = frozenset(
+    {
+        "ssl.client.auth", "ssl.principal.mapping.rules",
+        "sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol",
+        *(f"{mechanism.lower()}.sasl.jaas.config" for mechanism in MECHANISMS),
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,11 @@ def inter_broker_security(properties: Mapping[str, str], listener: str, protocol
         return client_security(wanted)
     except InvalidSecurity as error:
         raise InvalidSecurity(f"between brokers, listener {listener} ({protocol}): {error}") from None
+
+
+def is_read_for_listener(key: str) -> bool:
+    """Whether a key counts under ``listener.name.<listener>.``, if the listener has what it is about."""
+    return key in _TLS_KEYS or key in _OTHER_KEYS
 
 
 class _ListenerKeys:
