@@ -17,6 +17,7 @@ from kafka_zk.broker.process.broker import Broker
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.opening_logs import StartAbandoned
 from kafka_zk.broker.process.peers import Peers
+from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.isr import LOG_DIR_EVENTS
 from tests.registry.world import World
@@ -140,3 +141,18 @@ def test_controller_socket_timeout_ms_is_for_answers_too() -> None:
     peers = Peers(machine, config, 3, MetadataCache())
     ensureDeferred(peers.connect_as_controller(BrokerInfo.of(4, (EndPoint("PLAINTEXT", "PLAINTEXT", "there", 9092),))))
     assert [(options["timeout_s"], options["request_timeout_s"]) for options in given] == [(5.0, 5.0)]
+
+
+def test_a_controller_connects_to_the_listener_of_brokers_only() -> None:
+    """At another one it would tell its password to whoever listens there."""
+    config, _ = KafkaConfig.from_properties({"zookeeper.connect": "none:1"})
+
+    def connect(*_: Any, **options: Any) -> None:
+        pytest.fail("the broker has no such listener")
+
+    machine: Any = SimpleNamespace(reactor=None, connect=connect)
+    peers = Peers(machine, config, 3, MetadataCache())
+    info = BrokerInfo.of(4, (EndPoint("OUTSIDE", "PLAINTEXT", "there", 9092),))
+    failures: list[Any] = []
+    ensureDeferred(peers.connect_as_controller(info)).addErrback(failures.append)
+    assert failures[0].check(ApiError) and failures[0].value.code == ErrorCode.BROKER_NOT_AVAILABLE
