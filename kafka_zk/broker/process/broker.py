@@ -1,8 +1,8 @@
 """One broker's life: it starts, registers in ZooKeeper, serves and stops, in Kafka's order.
 
-Start: ZooKeeper → cluster id and broker id → logs → parts → bind → register → accept → controller election → config
-changes. Stop: the reverse. The ZooKeeper session ends last, so that the broker stays registered while its logs are
-flushed. What the broker is made of is in ``parts``.
+Start: ZooKeeper → cluster id and broker id → keys and certificates → logs → parts → bind → register → accept →
+controller election → config changes. Stop: the reverse. The ZooKeeper session ends last, so that the broker stays
+registered while its logs are flushed. What the broker is made of is in ``parts``.
 
 Source: KafkaServer.startup and shutdown@3.9.
 """
@@ -111,7 +111,8 @@ class Broker:
         """Returns when the broker is registered and serves. A connection to ZooKeeper that breaks is waited for.
 
         Raises: DuplicateBrokerId, LogDirLocked, InconsistentLogDir, RegistryError, OSError, CannotListenError;
-            InvalidBrokerConfig for dynamic configuration that asks for security that is not built;
+            InvalidBrokerConfig for files of keys that cannot be used, and for dynamic configuration that asks for
+            security that is not built;
             StartAbandoned if it was stopped meanwhile.
         """
         client, machine = self._client, self._machine
@@ -123,9 +124,9 @@ class Broker:
         configs = ConfigRegistry(client, events)
         config = await read_broker_config(configs, self._dynamic_config, self.broker_id, starting=True)
         self._config = config
+        security = BrokerSecurity.of(config)  # before the logs, which may take long to open
         logs = self._logs = self._new_logs(cluster_id)
         await self._open(logs, configs)
-        security = BrokerSecurity.of(config)
         credentials = await self._read_credentials(security, configs)
         parts = self._parts = BrokerParts(
             Foundation(

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.task import Clock
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
 from kafka_zk.broker.metadata.cache import MetadataCache
 from kafka_zk.broker.process.broker import Broker
 from kafka_zk.broker.process.machine import Machine
@@ -126,6 +126,17 @@ def test_a_start_waits_for_a_connection_that_breaks(
     with pytest.raises(StartAbandoned):
         world.scheduler.run(broker.start())
     assert broker.broker_id == 3
+
+
+def test_wrong_security_is_told_before_the_logs_are_opened(tmp_path: Path) -> None:
+    """Recovery may take an hour, after which the start would be refused; no log directory is locked for it either."""
+    world = World(1)
+    keys = {"ssl.keystore.location": str(tmp_path / "none.pem")}
+    broker = make_broker(world.clock, world.clients[0], tmp_path / "logs", listeners="SSL://:0", **keys,
+                         security_inter_broker_protocol="SSL")  # fmt: skip
+    with pytest.raises(InvalidBrokerConfig, match=r"ssl\.keystore\.location"):
+        world.scheduler.run(broker.start())
+    assert not (tmp_path / "logs").exists()
 
 
 def test_controller_socket_timeout_ms_is_for_answers_too() -> None:
