@@ -95,7 +95,10 @@ def _principals(security: ListenerSecurity) -> Callable[[bytes | None], str | No
     mapper = tls.mapper
 
     def principal_of(certificate: bytes | None) -> str | None:
-        user = "ANONYMOUS" if certificate is None else mapper.user(subject(certificate))
+        try:
+            user = "ANONYMOUS" if certificate is None else mapper.user(subject(certificate))
+        except ValueError:
+            return None  # nobody: its subject cannot be read
         return None if user is None else f"User:{user}"
 
     return principal_of

@@ -1,0 +1,15 @@
+"""Who a client is at a listener with TLS."""
+
+from kafka_zk.broker.process.listeners import _principals
+from kafka_zk.security.listener_security import ListenerSecurity, ListenerTls
+from kafka_zk.security.principal_mapping import PrincipalMapper
+from kafka_zk.security.tls_settings import TlsSettings
+
+
+def test_a_certificate_that_cannot_be_read_is_nobodys() -> None:
+    """The connection is refused; other handshakes of the same turn go on."""
+    security = ListenerSecurity("SSL", ListenerTls(TlsSettings(None, None), "required", PrincipalMapper("DEFAULT")))
+    principal_of = _principals(security)
+    assert principal_of is not None
+    assert principal_of(None) == "User:ANONYMOUS"
+    assert principal_of(b"\x30\x00") is None
