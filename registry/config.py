@@ -93,10 +93,18 @@ class ConfigRegistry:
         return await until_answered(self._client, read)
 
     async def entity_names(self, entity_type: str) -> list[str]:
-        """All entities of the type that have a znode, sorted; read over connection losses. Raises SessionLost."""
+        """All entities of the type that have a znode, sorted, as current as ``entities_until_answered``.
+
+        Raises: SessionLost; NoAuth.
+        """
         path = znodes.entity_type_path(entity_type)
+
+        async def read() -> list[str]:
+            await self._client.sync()
+            return (await self._client.children(path))[0]
+
         try:
-            return (await until_answered(self._client, lambda: self._client.children(path)))[0]
+            return await until_answered(self._client, read)
         except NoNode:
             return []
 

@@ -1,8 +1,8 @@
 """A broker of a few lines that speaks TLS and SASL, in a thread: what clients are tested with.
 
-It answers ApiVersions, SaslHandshake, SaslAuthenticate by the server sides in ``kafka_zk.security``, and Metadata with
-itself alone; Heartbeat is answered as it is. It checks what Apache Kafka checks: nothing but a login before a login,
-and during another one.
+It answers ApiVersions, SaslHandshake, SaslAuthenticate (PLAIN and SCRAM by the server sides in ``kafka_zk.security``),
+and Metadata with itself alone; Heartbeat is answered as it is. It checks what Apache Kafka checks: nothing but a login
+before a login, and during another one.
 """
 
 import contextlib
@@ -20,14 +20,15 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestHeader, parse_request_header
-from kafka_zk.security import oauthbearer, plain, scram
+from kafka_zk.security import plain, scram
 from kafka_zk.security.errors import SaslAuthenticationFailed
-from kafka_zk.security.unsecured_jws import validate_unsecured
+from kafka_zk.security.unsecured_jws import InvalidToken, claims_of
 from kafka_zk.testing.certificates import CertificateAuthority
 
 SALT = b"salt of sixteen."
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 MAX_FRAME_BYTES = 104857600
+REFUSED_TOKEN = b'{"status":"invalid_token"}'
 _SIZE = struct.Struct(">i")
 
 
@@ -182,13 +183,10 @@ class _Session:
             return b"", plain.plain_user(message, users.get)
         if self._mechanism == "OAUTHBEARER":
             if self._refused_token:
-                raise SaslAuthenticationFailed(oauthbearer.server_error().decode())
-            first = oauthbearer.client_first(message)
-            try:
-                return b"", validate_unsecured(first.token.value, int(time.time() * 1000)).principal_name
-            except SaslAuthenticationFailed:
-                self._refused_token = True
-                return oauthbearer.server_error(), None
+                raise SaslAuthenticationFailed(REFUSED_TOKEN.decode())
+            user = _user_of_token(message)
+            self._refused_token = user is None
+            return REFUSED_TOKEN if user is None else b"", user
         if self._scram is None:
             start = scram.client_first(message)
             self._user = start.username
@@ -203,3 +201,13 @@ class _Session:
             return scram.invented_credential(self._mechanism, user, b"cluster")
         salted = scram.salted_password(self._mechanism, password, SALT, 4096)
         return scram.credential(self._mechanism, salted, SALT, 4096)
+
+
+def _user_of_token(message: bytes) -> str | None:
+    """Of a client's message of OAUTHBEARER; None for what is no token, or one that has expired."""
+    _, bearer, *_ = message.decode().split("\x01")
+    try:
+        claims = claims_of(bearer.removeprefix("auth=Bearer "))
+    except InvalidToken:
+        return None
+    return str(claims["sub"]) if claims["exp"] > time.time() else None

@@ -17,7 +17,8 @@ ANONYMOUS = "User:ANONYMOUS"
 """The principal of a peer that has not said who it is."""
 
 MOST_BYTES_BEFORE_LOGIN = 16 * 1024
-"""Maximum frame size of a peer that may be anybody."""
+"""Maximum frame size of a peer that may be anybody: all connections wait while one message of a login is read, and no
+mechanism of ours needs more. Kafka's ``sasl.server.max.receive.size``, which is not read, is 512 KB."""
 
 Dispatch = Callable[[RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, Response]]
 """Answers a request; the memoryview is its body."""

@@ -19,8 +19,10 @@ from kafka_zk.security import jaas, stores
 from kafka_zk.security.client_security import (
     ALIASES,
     JAVA_KEYS,
+    JAVA_PACKAGE,
     KEYS_BY_FIELD,
     LIBRDKAFKA_KEYS,
+    LOGIN_MODULES,
     MECHANISMS,
     PROTOCOLS,
     ClientSecurity,
@@ -30,19 +32,13 @@ from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.password import NO_PASSWORD, Password
 from kafka_zk.security.tls_settings import Identity, TlsSettings
 
-_JAVA = "org.apache.kafka.common.security."
-_LOGIN_MODULES = {
-    f"{_JAVA}plain.PlainLoginModule": ("PLAIN",),
-    f"{_JAVA}scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
-    f"{_JAVA}oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
-}
 _CALLBACK = "sasl.login.callback.handler.class"
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 _ENDPOINT_HANDLERS = (
-    f"{_JAVA}oauthbearer.OAuthBearerLoginCallbackHandler",
-    f"{_JAVA}oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+    f"{JAVA_PACKAGE}oauthbearer.OAuthBearerLoginCallbackHandler",
+    f"{JAVA_PACKAGE}oauthbearer.secured.OAuthBearerLoginCallbackHandler",
 )
-_UNSECURED_HANDLER = f"{_JAVA}oauthbearer.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
+_UNSECURED_HANDLER = f"{JAVA_PACKAGE}oauthbearer.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
 _PYTHON_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _SASL, _TLS = ("sasl.", "oauth.", "https."), ("ssl.", "enable.ssl.")
 _TRUE_FALSE = {"true": True, "false": False}
@@ -278,11 +274,10 @@ def _jaas_options(keys: _Keys, mechanism: str) -> Mapping[str, str] | None:
         module = jaas.parse_property(text.value)
     except jaas.InvalidJaas as error:
         raise InvalidSecurity(f"sasl.jaas.config: {error}") from None
-    mechanisms = _LOGIN_MODULES.get(module.name)
-    if mechanisms is None:
-        raise InvalidSecurity(
-            f"sasl.jaas.config: the login module {module.name} is not known; there are {', '.join(_LOGIN_MODULES)}"
-        )
+    mechanisms = [each for each, name in LOGIN_MODULES.items() if name == module.name]
+    if not mechanisms:
+        known = ", ".join(dict.fromkeys(LOGIN_MODULES.values()))
+        raise InvalidSecurity(f"sasl.jaas.config: the login module {module.name} is not known; there are {known}")
     if mechanism not in mechanisms:
         raise InvalidSecurity(
             f"sasl.mechanism={mechanism} and sasl.jaas.config contradict each other: {module.name} is for "

@@ -11,7 +11,15 @@ from kafka_zk.security.password import NO_PASSWORD, Password
 from kafka_zk.security.tls_settings import TlsSettings
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+JAVA_PACKAGE = "org.apache.kafka.common.security."
+LOGIN_MODULES: Mapping[str, str] = {
+    "PLAIN": f"{JAVA_PACKAGE}plain.PlainLoginModule",
+    "SCRAM-SHA-256": f"{JAVA_PACKAGE}scram.ScramLoginModule",
+    "SCRAM-SHA-512": f"{JAVA_PACKAGE}scram.ScramLoginModule",
+    "OAUTHBEARER": f"{JAVA_PACKAGE}oauthbearer.OAuthBearerLoginModule",
+}
+"""What JAAS calls each mechanism, of clients and of brokers."""
+MECHANISMS = tuple(LOGIN_MODULES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,15 +18,20 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.25": "DC",
     "0.9.2342.19200300.100.1.1": "UID",
 }
-_ENCODINGS = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1C: "utf-32-be", 0x1E: "utf-16-be"}
-_ESCAPED = set(',+"\\<>;=#')
+_TEXTS = {0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E}
+"""The tags of UTF8String, PrintableString, T61String, IA5String, GeneralString and BMPString. Java reads all of them as
+UTF-8, and so does this module: names must be the same."""
+
+_BLANKS = " \r"
+_OUTER = str.maketrans({each: f"\\{each}" for each in _BLANKS})
+_INNER = str.maketrans({"\0": "\\00", **{each: f"\\{each}" for each in ',+"\\<>;=#'}})
 _VERSION_TAG = 0xA0
 
 
 def subject(certificate: bytes) -> str:
     """The subject of a DER certificate, such as ``CN=alice,O=Example``. Raises: ValueError."""
-    to_be_signed = next(der.elements(der.element(certificate).content))
-    fields = list(der.elements(to_be_signed.content))
+    parts = list(der.elements(der.element(certificate).content))
+    fields = list(der.elements(parts[0].content)) if parts else []
     if fields and fields[0].tag == _VERSION_TAG:
         del fields[0]
     if len(fields) < 6:
@@ -44,15 +49,13 @@ def _attribute(attribute: der.Element) -> str:
     kind, value = der.elements(attribute.content)
     identifier = der.object_identifier(kind.content)
     keyword = _KEYWORDS.get(identifier)
-    encoding = _ENCODINGS.get(value.tag)
-    if keyword is None or encoding is None:
+    if keyword is None or value.tag not in _TEXTS:
         return f"{keyword or identifier}=#{value.encoded.hex()}"
-    return f"{keyword}={_escaped(value.content.decode(encoding))}"
+    return f"{keyword}={_escaped(value.content.decode(errors='replace'))}"
 
 
 def _escaped(text: str) -> str:
-    last = len(text) - 1
-    return "".join(
-        "\\" + character if character in _ESCAPED or (character == " " and place in (0, last)) else character
-        for place, character in enumerate(text)
-    )
+    without_start = text.lstrip(_BLANKS)
+    inner = without_start.rstrip(_BLANKS)
+    start, end = text[: len(text) - len(without_start)], without_start[len(inner) :]
+    return start.translate(_OUTER) + inner.translate(_INNER) + end.translate(_OUTER)

@@ -11,25 +11,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafka_zk.security import jaas
-from kafka_zk.security.client_security import JAVA_KEYS, NO_SECURITY, ClientSecurity
+from kafka_zk.security.client_security import JAVA_KEYS, LOGIN_MODULES, NO_SECURITY, ClientSecurity
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.password import Password
 from kafka_zk.security.principal_mapping import PrincipalMapper
 from kafka_zk.security.tls_settings import TlsSettings
 
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256")
+BROKER_MECHANISMS = ("PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256")
 """Those that a broker can enable, in the order in which Kafka lists them to clients."""
 
 CLIENT_AUTH = ("none", "requested", "required")
 
-_JAVA = "org.apache.kafka.common.security."
-_LOGIN_MODULES = {
-    "PLAIN": f"{_JAVA}plain.PlainLoginModule",
-    "SCRAM-SHA-256": f"{_JAVA}scram.ScramLoginModule",
-    "SCRAM-SHA-512": f"{_JAVA}scram.ScramLoginModule",
-}
 _TLS_KEYS = frozenset(key for key in JAVA_KEYS if key.startswith("ssl."))
+_OTHER_KEYS = frozenset(
+    {
+        "ssl.client.auth", "ssl.principal.mapping.rules",
+        "sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol",
+        *(f"{mechanism.lower()}.sasl.jaas.config" for mechanism in BROKER_MECHANISMS),
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ListenerSasl:
 
 @dataclass(frozen=True, slots=True)
 class ListenerSecurity:
-    """``protocol`` is one of ``PROTOCOLS``; ``tls`` and ``sasl`` are there if it has them."""
+    """``protocol`` is one of ``client_security.PROTOCOLS``; ``tls`` and ``sasl`` are there if it has them."""
 
     protocol: str = "PLAINTEXT"
     tls: ListenerTls | None = None
@@ -95,6 +95,11 @@ def inter_broker_security(properties: Mapping[str, str], listener: str, protocol
         raise InvalidSecurity(f"between brokers, listener {listener} ({protocol}): {error}") from None
 
 
+def is_read_for_listener(key: str) -> bool:
+    """Whether a key counts under ``listener.name.<listener>.``, if the listener has what it is about."""
+    return key in _TLS_KEYS or key in _OTHER_KEYS
+
+
 class _ListenerKeys:
     """The keys as one listener sees them: its own win over those of all listeners."""
 
@@ -119,12 +124,12 @@ class _ListenerKeys:
     def mechanisms(self) -> tuple[str, ...]:
         """Raises: InvalidSecurity for a mechanism that a broker cannot enable."""
         named = [name.strip() for name in self.text("sasl.enabled.mechanisms", "GSSAPI").split(",") if name.strip()]
-        unknown = [name for name in named if name not in MECHANISMS]
+        unknown = [name for name in named if name not in BROKER_MECHANISMS]
         if unknown or not named:
             raise InvalidSecurity(
-                f"sasl.enabled.mechanisms={','.join(named)}: this broker can enable {', '.join(MECHANISMS)}"
+                f"sasl.enabled.mechanisms={','.join(named)}: this broker can enable {', '.join(BROKER_MECHANISMS)}"
             )
-        return tuple(name for name in MECHANISMS if name in named)
+        return tuple(name for name in BROKER_MECHANISMS if name in named)
 
     def jaas_text(self, mechanism: str) -> str:
         """The login module of a mechanism, as it is written. Raises: InvalidSecurity if there is none."""
@@ -141,9 +146,9 @@ class _ListenerKeys:
             module = jaas.parse_property(self.jaas_text(mechanism))
         except jaas.InvalidJaas as error:
             raise InvalidSecurity(f"{key}: {error}") from None
-        if module.name != _LOGIN_MODULES[mechanism]:
+        if module.name != LOGIN_MODULES[mechanism]:
             raise InvalidSecurity(f"{key}: {module.name} is not the login module of {mechanism}: "
-                                  f"{_LOGIN_MODULES[mechanism]}")  # fmt: skip
+                                  f"{LOGIN_MODULES[mechanism]}")  # fmt: skip
         return module.options
 
 

@@ -34,7 +34,8 @@ _MOST_ITERATIONS = 1_000_000  # a second of a client's time; a hostile server co
 _GS2 = "n,,"
 _VALUE = r"[\x01-\x2b\x2d-\x7f\u0080-\U0010ffff]+"  # anything but NUL and the comma
 _PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
-_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f\u0080-\U0010ffff]|=2C|=3D)+"
+_PLAIN = r"[\x01-\x2b\x2d-\x3c\x3e-\x7f\u0080-\U0010ffff]"  # in a name; its commas and equals signs are escaped
+_NAME = rf"(?:{_PLAIN}|=2C|=3D){_PLAIN}*(?:=(?:2C|3D){_PLAIN}*)*"  # without a choice for each letter, which is slow
 _BASE64 = r"[A-Za-z0-9/+]+={0,2}"
 _EXTENSIONS = rf"(?P<extensions>(?:,[A-Za-z][A-Za-z0-9]*={_VALUE})*)"
 _CLIENT_FIRST = re.compile(

@@ -2,7 +2,8 @@
 
 JKS needs nothing beside Python. PKCS12 needs the package ``cryptography`` (the extra ``kafka-zk[security]``).
 
-Source: sun.security.provider.JavaKeyStore, KeyProtector (Java 17); DefaultSslEngineFactory.java@3.9.
+Source: sun.security.provider.JavaKeyStore, KeyProtector, sun.security.pkcs12.PKCS12KeyStore,
+sun.security.validator.TrustStoreUtil (Java 17); DefaultSslEngineFactory.java@3.9.
 Tests: tests/kafka_zk/security/test_stores.py.
 """
 
@@ -14,11 +15,16 @@ import struct
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kafka_zk.security import der
+from kafka_zk.security import der, distinguished_name
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.password import Password
 from kafka_zk.security.tls_settings import Identity
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, PKCS12KeyAndCertificates
+    from cryptography.x509 import Name
 
 TYPES = ("PEM", "PKCS12", "JKS")
 _PEM_BLOCK = re.compile(r"-----BEGIN (?P<label>[A-Z0-9 ]+)-----.*?-----END (?P=label)-----", re.DOTALL)
@@ -54,14 +60,18 @@ def identity(data: bytes, kind: str, store_password: Password | None, key_passwo
 
 
 def authorities(data: bytes, kind: str, store_password: Password | None) -> str:
-    """The certificates of a trust store. Raises: InvalidSecurity as ``identity``."""
+    """The certificates that a trust store makes trusted: its own entries and, if it has a key, the key's certificate.
+
+    As in Java, the issuers that come with a key are not trusted for that.
+    Raises: InvalidSecurity as ``identity``.
+    """
     if kind == "PEM":
         found = [block for label, block in _pem_blocks(data) if label in _CERTIFICATES]
     elif kind == "PKCS12":
-        _, found = _pkcs12(data, store_password)
+        found = _pkcs12_authorities(data, store_password)
     else:
         entries = _jks_entries(data, store_password)
-        found = [_pem("CERTIFICATE", each) for entry in entries for each in entry.certificates]
+        found = [_pem("CERTIFICATE", each) for entry in entries for each in entry.certificates[:1]]
     if not found:
         raise InvalidSecurity("there is no certificate in it")
     return "\n".join(found) + "\n"
@@ -95,33 +105,78 @@ def _pem(label: str, data: bytes) -> str:
 
 
 def _pkcs12_identity(data: bytes, store_password: Password, key_password: Password) -> Identity:
-    key, chain = _pkcs12(data, store_password)
-    if key is None or not chain:
+    store = _pkcs12(data, store_password)
+    from cryptography.hazmat.primitives import serialization  # which is there now
+
+    if store.key is None or store.cert is None:
         raise InvalidSecurity("there is no private key with its certificate in it")
-    return Identity(Password(key), "\n".join(chain) + "\n")
+    key = store.key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    chain = map(_pkcs12_pem, (store.cert, *store.additional_certs))
+    return Identity(Password(key.decode().strip()), "\n".join(chain) + "\n")
 
 
-def _pkcs12(data: bytes, password: Password | None) -> tuple[str | None, list[str]]:
-    """The private key and all certificates, as PEM; the key's own certificate comes first."""
+def _pkcs12_authorities(data: bytes, password: Password | None) -> list[str]:
+    store = _pkcs12(data, password)
     try:
-        from cryptography.hazmat.primitives import serialization
+        return [_pkcs12_pem(each) for each in (store.cert, *_pkcs12_entries(store)) if each is not None]
+    except ValueError:
+        raise InvalidSecurity("there is a certificate in it that cannot be read") from None
+
+
+def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificate"]:
+    """The certificates without the key's own and those of its issuers.
+
+    Java marks its entries with an attribute that ``cryptography`` does not show. So the names of issuers tell which
+    certificates are left out. Java calls the issuers of a key by their subjects: an entry with another name stays.
+    """
+    if store.key is None:
+        return list(store.additional_certs)
+    chain = [each for each in store.additional_certs if _is_named_by_subject(each)]
+    told_apart = {each.certificate.subject for each in chain}
+    issuers = _issuers(store) - told_apart
+    return [each for each in store.additional_certs if each not in chain and each.certificate.subject not in issuers]
+
+
+def _issuers(store: "PKCS12KeyAndCertificates") -> set["Name"]:
+    """The names of the issuers of the key's certificate, as far as the store has their certificates."""
+    found: set[Name] = set()
+    ahead = [store.cert] if store.cert else []
+    while ahead:
+        certificate = ahead.pop().certificate
+        if certificate.issuer not in (certificate.subject, *found):
+            found.add(certificate.issuer)
+            ahead += [each for each in store.additional_certs if each.certificate.subject == certificate.issuer]
+    return found
+
+
+def _is_named_by_subject(entry: "PKCS12Certificate") -> bool:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    subject = distinguished_name.subject(entry.certificate.public_bytes(Encoding.DER))
+    return entry.friendly_name == subject.encode()
+
+
+def _pkcs12_pem(entry: "PKCS12Certificate") -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return entry.certificate.public_bytes(Encoding.PEM).decode().strip()
+
+
+def _pkcs12(data: bytes, password: Password | None) -> "PKCS12KeyAndCertificates":
+    """What is in the store. Raises: InvalidSecurity."""
+    try:
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError:
         raise InvalidSecurity(
             "PKCS12 needs the package cryptography: pip install 'kafka-zk[security]', or convert the store to PEM"
         ) from None
     try:
-        store = pkcs12.load_pkcs12(data, password.value.encode() if password else None)
+        return pkcs12.load_pkcs12(data, password.value.encode() if password else None)
     except ValueError:
         told = "not with this password" if password else "without a password"
         raise InvalidSecurity(f"it is not a PKCS12 file, or cannot be read {told}") from None
-    encoding = serialization.Encoding.PEM
-    key = store.key and store.key.private_bytes(
-        encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    found = [store.cert] if store.cert else []
-    certificates = [each.certificate.public_bytes(encoding) for each in (*found, *store.additional_certs)]
-    return key.decode().strip() if key else None, [each.decode().strip() for each in certificates]
 
 
 # --- JKS ---

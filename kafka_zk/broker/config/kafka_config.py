@@ -1,8 +1,8 @@
 """``server.properties``, typed and checked. The keys themselves are the table in ``broker_keys``.
 
-A key that is configured and has no use here (``Use.IGNORED``) is reported as a warning, as are unknown keys. One that
-asks for security that is not built is an error (``unbuilt_security``).
-The defaults of topics (``log.*``) are checked by storage's table of topic keys.
+A key that is configured and has no use here (``Use.IGNORED``) is reported as a warning. So are unknown keys, and keys
+that count for the whole broker but are set for one listener. A key that asks for security that is not built is an error
+(``unbuilt_security``). The defaults of topics (``log.*``) are checked by storage's table of topic keys.
 
 Source: KafkaConfig.scala and ServerLogConfigs.java@3.9.
 """
@@ -23,7 +23,7 @@ from kafka_zk.registry.client import security_keys as zookeeper_security
 from kafka_zk.registry.client.errors import InvalidConnectString, InvalidSecurity
 from kafka_zk.registry.client.security import Security
 from kafka_zk.security.client_security import PROTOCOLS
-from kafka_zk.security.listener_security import ignored_client_auth
+from kafka_zk.security.listener_security import ignored_client_auth, is_read_for_listener
 from kafka_zk.storage.files.errors import InvalidConfig
 from kafka_zk.storage.files.log_config import LogConfig
 
@@ -160,15 +160,22 @@ class KafkaConfig(BrokerKeys):
     def _warning(self, key: str) -> str:
         if is_of_unused_listener(key, self.listener_names):
             return f"{key}: ignored, the broker has no such listener"
+        under_listener = key_of_listener(key, self.listener_names)
+        if under_listener is not None and _is_known(under_listener):
+            return f"{key}: ignored, this broker does not read {under_listener} under the prefix of a listener"
         return f"{key}: unknown configuration key, ignored{_hint(key)}"
 
 
 def _is_of_listener(key: str, listeners: Collection[str]) -> bool:
-    """Whether it is a key of TLS or SASL under the prefix of a listener in use, which ``listener_security`` reads."""
+    """Whether it has the prefix of a listener in use, and is read there."""
     under_listener = key_of_listener(key, listeners)
-    if under_listener is None:
-        return False
-    return any(name in ALL_KEYS for name in (under_listener, under_listener.partition(".")[2]))
+    return under_listener is not None and is_read_for_listener(under_listener)
+
+
+def _is_known(under_listener: str) -> bool:
+    """Whether it is a key of Kafka, perhaps with a mechanism in front."""
+    _, _, of_mechanism = under_listener.partition(".")
+    return under_listener in ALL_KEYS or (of_mechanism.startswith("sasl.") and of_mechanism in ALL_KEYS)
 
 
 def parse_connections_override(entry: str) -> tuple[str, int]:

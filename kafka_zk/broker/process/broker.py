@@ -1,8 +1,8 @@
 """One broker's life: it starts, registers in ZooKeeper, serves and stops, in Kafka's order.
 
-Start: ZooKeeper → cluster id and broker id → logs → parts → bind → register → accept → controller election → config
-changes. Stop: the reverse. The ZooKeeper session ends last, so that the broker stays registered while its logs are
-flushed. What the broker is made of is in ``parts``.
+Start: ZooKeeper → cluster id and broker id → keys and certificates → logs → parts → bind → register → accept →
+controller election → config changes. Stop: the reverse. The ZooKeeper session ends last, so that the broker stays
+registered while its logs are flushed. What the broker is made of is in ``parts``.
 
 Source: KafkaServer.startup and shutdown@3.9.
 """
@@ -49,7 +49,6 @@ from kafka_zk.registry.cluster_secret import cluster_secret
 from kafka_zk.registry.config import ConfigChangeWatcher, ConfigRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
-from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
 from kafka_zk.storage.manager.log_manager import LogManager
 
 _log = Logger()
@@ -112,7 +111,8 @@ class Broker:
         """Returns when the broker is registered and serves. A connection to ZooKeeper that breaks is waited for.
 
         Raises: DuplicateBrokerId, LogDirLocked, InconsistentLogDir, RegistryError, OSError, CannotListenError;
-            InvalidBrokerConfig for dynamic configuration that asks for security that is not built;
+            InvalidBrokerConfig for files of keys that cannot be used, and for dynamic configuration that asks for
+            security that is not built;
             StartAbandoned if it was stopped meanwhile.
         """
         client, machine = self._client, self._machine
@@ -124,9 +124,9 @@ class Broker:
         configs = ConfigRegistry(client, events)
         config = await read_broker_config(configs, self._dynamic_config, self.broker_id, starting=True)
         self._config = config
+        security = BrokerSecurity.of(config)  # before the logs, which may take long to open
         logs = self._logs = self._new_logs(cluster_id)
         await self._open(logs, configs)
-        security = BrokerSecurity.of(config)
         credentials = await self._read_credentials(security, configs)
         parts = self._parts = BrokerParts(
             Foundation(
@@ -189,7 +189,8 @@ class Broker:
         for listener in new_listeners(self._machine, parts, quotas, self._stats):
             listener.bind()
             self._listeners.append(listener)
-        return LiveConfig(parts.services, quotas, parts.log_cleaner, self._register, parts.credentials)
+        credentials = parts.credentials if parts.security.needs_credentials else None
+        return LiveConfig(parts.services, quotas, parts.log_cleaner, self._register, credentials)
 
     # -- registration -------------------------------------------------------------------------------------------------
 
@@ -215,11 +216,15 @@ class Broker:
             ensureDeferred(self._register_again())
 
     async def _register_again(self) -> None:
-        """A new session: register first, then take part in the election again, as Kafka does."""
+        """A new session: register first, then take part in the election again, as Kafka does.
+
+        Neither waits for the configuration, which may be long or hidden.
+        """
+        assert self._live_config is not None  # no session is watched before
         try:
             await self._register()
             await self.parts.controller.session_renewed()
-            self._config_changed("brokers", DEFAULT_ENTITY)  # a change may have been announced that could not be read
+            ensureDeferred(self._live_config.session_renewed())
             _log.warn("registered again with a new session", epoch=self.broker_epoch)
         except RegistryError as error:
             if not self._stopping and self._client.state is SessionState.CONNECTED:

@@ -46,7 +46,8 @@ async def read_broker_config(
 class LiveConfig:
     """Keeps a broker's parts at the configuration that ZooKeeper has.
 
-    ``register`` writes the broker's registration anew, with the addresses of ``services.config``.
+    ``register`` writes the broker's registration anew, with the addresses of ``services.config``. ``credentials`` is
+    None where no listener knows its users from ZooKeeper: then nothing of users is read.
     """
 
     def __init__(
@@ -55,20 +56,21 @@ class LiveConfig:
         quotas: ConnectionQuotas,
         log_cleaner: LogCleaner,
         register: Callable[[], Awaitable[None]],
-        credentials: ScramCredentials,
+        credentials: ScramCredentials | None,
     ) -> None:
         self._services = services
         self._log_cleaner = log_cleaner
         self._quotas = quotas
         self._register = register
         self._credentials = credentials
+        self._users_are_unread = False
 
     async def changed(self, entity_type: str, entity_name: str) -> None:
         """Apply the present configuration of an entity that was announced."""
         try:
             if entity_type == "topics":
                 await self._reload_topics([entity_name])
-            elif entity_type == "users":
+            elif entity_type == "users" and self._credentials is not None:
                 await self._credentials.reload(self._services.configs, [entity_name])
             elif entity_type == "brokers" and entity_name in (DEFAULT_ENTITY, str(self._services.broker_id)):
                 await self._reload_broker()
@@ -80,11 +82,34 @@ class LiveConfig:
                 error=error,
             )
 
+    async def session_renewed(self) -> None:
+        """Read again what was announced while nobody could read it, or so long ago that the announcement is gone."""
+        await self._load_users()
+        await self.changed("brokers", DEFAULT_ENTITY)
+
     async def read_hidden(self) -> None:
         """Try again to read the configurations that an ACL hid: changing an ACL notifies no broker."""
-        topics = sorted(name for entity_type, name in self._services.configs.hidden if entity_type == "topics")
+        if self._users_are_unread:
+            await self._load_users()
+        topics, users = self._hidden("topics"), self._hidden("users")
+        if users and self._credentials is not None:
+            await self._credentials.reload(self._services.configs, users)
         if topics:
             await self._reload_topics(topics)
+
+    def _hidden(self, entity_type: str) -> list[str]:
+        return sorted(name for kind, name in self._services.configs.hidden if kind == entity_type)
+
+    async def _load_users(self) -> None:
+        if self._credentials is None:
+            return
+        failed_before, self._users_are_unread = self._users_are_unread, False
+        try:
+            await self._credentials.load(self._services.configs)
+        except RegistryError as error:
+            self._users_are_unread = True
+            if not failed_before:
+                _log.error("cannot read the users of SCRAM, and tries again: {error}", error=error)
 
     async def _reload_topics(self, topics: list[str]) -> None:
         replicas = self._services.replicas

@@ -27,8 +27,11 @@ class Peers:
         self._security = security
 
     async def connect_as_controller(self, info: BrokerInfo) -> KafkaConnection:
-        """To a broker as its registration names it."""
-        endpoint = info.endpoint(self._config.inter_broker_listener) or info.endpoints[0]
+        """To a broker as its registration names it. Raises: ApiError(BROKER_NOT_AVAILABLE) without such a listener."""
+        listener = self._config.inter_broker_listener
+        endpoint = info.endpoint(listener)
+        if endpoint is None:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {info.broker_id} has no listener {listener}")
         return await self.connect_to(endpoint.host, endpoint.port)
 
     async def connect_to(self, host: str, port: int) -> KafkaConnection:

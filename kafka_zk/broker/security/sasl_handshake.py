@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Timers
-from kafka_zk.network.connection_settings import Dispatch, Handshake, HandshakeStep
+from kafka_zk.network.connection_settings import MOST_BYTES_BEFORE_LOGIN, Dispatch, Handshake, HandshakeStep
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
@@ -22,9 +22,6 @@ from kafka_zk.security.sasl_server import SaslReply, SaslServer, SaslState, Unex
 
 HandshakeResponse = codec.response(ApiKey.SASL_HANDSHAKE)
 AuthenticateResponse = codec.response(ApiKey.SASL_AUTHENTICATE)
-
-MAX_MESSAGE_BYTES = 524_288
-"""``sasl.server.max.receive.size``, which is not read: no mechanism of ours needs more."""
 
 _BARE_TOKENS_UNTIL = 0  # SaslHandshake: then messages come without a request around them
 _log = Logger()
@@ -44,7 +41,7 @@ class SaslHandshake(Handshake):
         self._dispatch = dispatch
         self._failed_delay_s = failed_delay_s
         self.takes_bare_frames = False
-        self.max_frame_size_bytes = MAX_MESSAGE_BYTES
+        self.max_frame_size_bytes = MOST_BYTES_BEFORE_LOGIN
 
     def request(
         self, context: RequestContext, header: RequestHeader, body: memoryview

@@ -363,13 +363,16 @@ def harness(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
 
 
 def live_config(
-    broker: Harness, quotas: ConnectionQuotas, register: Callable[[], Awaitable[None]] = lambda: succeed(None)
+    broker: Harness,
+    quotas: ConnectionQuotas,
+    register: Callable[[], Awaitable[None]] = lambda: succeed(None),
+    credentials: ScramCredentials | None = None,
 ) -> LiveConfig:
     """What follows the configuration in ZooKeeper; the log cleaner does not run."""
     replicas = broker.services.replicas
     off = LogCleanerSettings(is_enabled=False)
     cleaner = LogCleaner(broker.clock, replicas.run_in_thread, lambda descriptor: Deferred(), replicas.logs, off)
-    return LiveConfig(broker.services, quotas, cleaner, register, ScramCredentials(b""))
+    return LiveConfig(broker.services, quotas, cleaner, register, credentials)
 
 
 def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, **builder: Any) -> bytes:

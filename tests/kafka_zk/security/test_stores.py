@@ -5,6 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from kafka_zk.security import stores
 from kafka_zk.security.errors import InvalidSecurity
@@ -20,6 +24,12 @@ SUFFIXES = {"JKS": "jks", "PKCS12": "p12"}
 
 def read(name: str, kind: str) -> bytes:
     return (STORES / f"{name}.{SUFFIXES[kind]}").read_bytes()
+
+
+def trusted(data: bytes, kind: str) -> list[str]:
+    """The subjects of the certificates that a store makes trusted."""
+    found = x509.load_pem_x509_certificates(stores.authorities(data, kind, SECRET).encode())
+    return [each.subject.rfc4514_string() for each in found]
 
 
 def key_of(kind: str) -> Identity:
@@ -38,6 +48,29 @@ def test_the_same_in_pem(kind: str) -> None:
     pem = (key.certificate_chain + key.private_key.value).encode()
     assert stores.identity(pem, "PEM", None, None).private_key == key.private_key
     assert stores.authorities(pem, "PEM", None).strip() == key.certificate_chain.strip()
+
+
+@pytest.mark.parametrize("kind", SUFFIXES)
+def test_a_trust_store_with_a_key_does_not_trust_the_keys_issuers(kind: str) -> None:
+    """As Java, which takes certificate entries, and of a key's chain the first certificate only."""
+    assert trusted(read("chained", kind), kind) == ["CN=broker", "CN=Partner"]
+
+
+def test_an_issuer_that_is_also_an_entry_of_its_own_is_trusted() -> None:
+    assert trusted(read("chained_and_root", "PKCS12"), "PKCS12") == ["CN=broker", "CN=Partner", "CN=Root"]
+
+
+def test_names_that_openssl_gives_to_issuers_do_not_make_them_trusted() -> None:
+    """``openssl pkcs12 -export -caname``, with an issuer twice and a certificate that is no issuer."""
+    key, own, others = pkcs12.load_key_and_certificates(read("chained", "PKCS12"), SECRET.value.encode())
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    issuing, root, partner = others
+    named = pkcs12.PKCS12Certificate(issuing, b"issuing")
+    chain: list[x509.Certificate | pkcs12.PKCS12Certificate] = [named, root, issuing, partner]
+    data = pkcs12.serialize_key_and_certificates(
+        b"broker", key, own, chain, serialization.BestAvailableEncryption(SECRET.value.encode())
+    )
+    assert trusted(data, "PKCS12") == ["CN=broker", "CN=Partner"]
 
 
 def test_a_jks_trust_store_needs_no_password() -> None:

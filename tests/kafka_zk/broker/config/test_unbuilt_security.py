@@ -69,6 +69,37 @@ def test_keys_of_listeners_with_security_are_used(key: str) -> None:
     assert warnings == [] and config.listener_protocols == {"SASL_SSL": "SASL_SSL"}
 
 
+@pytest.mark.parametrize(
+    "key",
+    ["ssl.keystore.location", "ssl.client.auth", "ssl.principal.mapping.rules", "sasl.enabled.mechanisms",
+     "sasl.mechanism.inter.broker.protocol", "plain.sasl.jaas.config", "scram-sha-512.sasl.jaas.config"],
+)  # fmt: skip
+def test_a_listener_takes_its_own_keys_of_security(key: str) -> None:
+    secured = {"listeners": "SASL_SSL://:9092", "inter.broker.listener.name": "SASL_SSL"}
+    _, warnings = KafkaConfig.from_properties({**MINIMAL, **secured, f"listener.name.SASL_SSL.{key}": "PLAIN"})
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["max.connections", "max.connection.creation.rate", "num.network.threads", "log.retention.ms", "sasl.jaas.config",
+     "gssapi.sasl.jaas.config", "ssl.protocol"],
+)  # fmt: skip
+def test_a_key_without_effect_under_a_listener_is_named(key: str) -> None:
+    """Kafka reads some of these there; here their writer would believe in a limit that nobody keeps."""
+    secured = {"listeners": "SASL_SSL://:9092", "inter.broker.listener.name": "SASL_SSL"}
+    name = f"listener.name.sasl_ssl.{key}"
+    _, warnings = KafkaConfig.from_properties({**MINIMAL, **secured, name: "1"})
+    assert warnings == [f"{name}: ignored, this broker does not read {key} under the prefix of a listener"]
+
+
+@pytest.mark.parametrize("key", ["max.conections", "plain.plain.sasl.jaas.config", "plain.", ""])
+def test_a_key_under_a_listener_that_nobody_knows(key: str) -> None:
+    name = f"listener.name.internal.{key}"
+    _, warnings = KafkaConfig.from_properties({**MINIMAL, name: "1"})
+    assert warnings == [f"{name}: unknown configuration key, ignored"]
+
+
 def test_an_unprefixed_login_module_and_client_auth_are_said_to_be_ignored() -> None:
     """As in Kafka: they would protect nothing."""
     keys = {"listeners": "SASL_SSL://:9092,SSL://:9093", "inter.broker.listener.name": "SSL",

@@ -11,12 +11,13 @@ from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.task import Clock
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
 from kafka_zk.broker.metadata.cache import MetadataCache
 from kafka_zk.broker.process.broker import Broker
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.opening_logs import StartAbandoned
 from kafka_zk.broker.process.peers import Peers
+from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.isr import LOG_DIR_EVENTS
 from tests.registry.world import World
@@ -127,6 +128,17 @@ def test_a_start_waits_for_a_connection_that_breaks(
     assert broker.broker_id == 3
 
 
+def test_wrong_security_is_told_before_the_logs_are_opened(tmp_path: Path) -> None:
+    """Recovery may take an hour, after which the start would be refused; no log directory is locked for it either."""
+    world = World(1)
+    keys = {"ssl.keystore.location": str(tmp_path / "none.pem")}
+    broker = make_broker(world.clock, world.clients[0], tmp_path / "logs", listeners="SSL://:0", **keys,
+                         security_inter_broker_protocol="SSL")  # fmt: skip
+    with pytest.raises(InvalidBrokerConfig, match=r"ssl\.keystore\.location"):
+        world.scheduler.run(broker.start())
+    assert not (tmp_path / "logs").exists()
+
+
 def test_controller_socket_timeout_ms_is_for_answers_too() -> None:
     """A broker that hangs holds up what it is to be told as long as is configured, in Kafka as here."""
     config, _ = KafkaConfig.from_properties({"zookeeper.connect": "none:1", "controller.socket.timeout.ms": "5000"})
@@ -140,3 +152,18 @@ def test_controller_socket_timeout_ms_is_for_answers_too() -> None:
     peers = Peers(machine, config, 3, MetadataCache())
     ensureDeferred(peers.connect_as_controller(BrokerInfo.of(4, (EndPoint("PLAINTEXT", "PLAINTEXT", "there", 9092),))))
     assert [(options["timeout_s"], options["request_timeout_s"]) for options in given] == [(5.0, 5.0)]
+
+
+def test_a_controller_connects_to_the_listener_of_brokers_only() -> None:
+    """At another one it would tell its password to whoever listens there."""
+    config, _ = KafkaConfig.from_properties({"zookeeper.connect": "none:1"})
+
+    def connect(*_: Any, **options: Any) -> None:
+        pytest.fail("the broker has no such listener")
+
+    machine: Any = SimpleNamespace(reactor=None, connect=connect)
+    peers = Peers(machine, config, 3, MetadataCache())
+    info = BrokerInfo.of(4, (EndPoint("OUTSIDE", "PLAINTEXT", "there", 9092),))
+    failures: list[Any] = []
+    ensureDeferred(peers.connect_as_controller(info)).addErrback(failures.append)
+    assert failures[0].check(ApiError) and failures[0].value.code == ErrorCode.BROKER_NOT_AVAILABLE

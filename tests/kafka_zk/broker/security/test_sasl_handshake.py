@@ -2,18 +2,21 @@
 
 import socket
 import struct
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
-from kafka_zk.broker.security.sasl_handshake import MAX_MESSAGE_BYTES, SaslHandshake
+from kafka_zk.broker.security.sasl_handshake import SaslHandshake
+from kafka_zk.network.connection_settings import MOST_BYTES_BEFORE_LOGIN
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import request_header, response_body_position
 from kafka_zk.security import scram
+from kafka_zk.security.errors import SaslAuthenticationFailed
 from kafka_zk.security.listener_security import ListenerSasl
 from kafka_zk.security.password import Password
 from kafka_zk.security.sasl_server import SaslServer
@@ -141,5 +144,24 @@ def test_no_other_request_is_handled_before_the_login(login: Login, api_key: Api
 
 
 def test_a_large_frame_before_the_login_is_refused_before_it_is_read(login: Login) -> None:
-    login.peer.sendall(struct.pack(">i", MAX_MESSAGE_BYTES + 1))
+    assert MOST_BYTES_BEFORE_LOGIN == 16_384
+    login.peer.sendall(struct.pack(">i", MOST_BYTES_BEFORE_LOGIN + 1))
     login.is_closed()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"n,,n=" + b"a" * MOST_BYTES_BEFORE_LOGIN, b"n,,n=" + b"=2C" * (MOST_BYTES_BEFORE_LOGIN // 3),
+     b"n,,n=a,r=x" + b",a=b" * (MOST_BYTES_BEFORE_LOGIN // 4) + b",", b"n,a=" + b"a" * MOST_BYTES_BEFORE_LOGIN],
+    ids=["name", "escapes", "extensions", "authorization id"],
+)  # fmt: skip
+def test_the_largest_scram_message_is_read_in_milliseconds(message: bytes) -> None:
+    """A stranger can send it, and all other connections wait meanwhile."""
+
+    def cpu_s() -> float:
+        before_s = time.thread_time()
+        with pytest.raises(SaslAuthenticationFailed):
+            scram.client_first(message)
+        return time.thread_time() - before_s
+
+    assert min(cpu_s() for _ in range(5)) < 0.02

@@ -1,6 +1,11 @@
 """The credentials of all users, as they are in ZooKeeper."""
 
+import pytest
+from twisted.internet.defer import ensureDeferred, gatherResults
+
+from kafka_zk.base.turns import after
 from kafka_zk.broker.security.scram_credentials import ScramCredentials
+from kafka_zk.registry.client.pipeline import READS_AT_ONCE
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.security import scram
 from tests.registry.world import World
@@ -25,6 +30,28 @@ def test_users_are_loaded_and_follow_their_changes() -> None:
         await configs.set_entity("users", "c", {})
         await users.reload(configs, ["c"])
         assert users.find("SCRAM-SHA-256", "c") != KNOWN
+
+    world.scheduler.run(story())
+
+
+@pytest.mark.parametrize("after_ms", range(0, 12, 2))
+def test_what_was_read_first_does_not_replace_what_was_read_later(after_ms: int) -> None:
+    """All users are read in several requests; one of them changes meanwhile, and is read again."""
+    world = World(delay_ms=(1.0, 1.0))
+    configs, users = ConfigRegistry(world.clients[0]), ScramCredentials(b"secret")
+    names = [f"u{number:04}" for number in range(2 * READS_AT_ONCE)]
+
+    async def change() -> None:
+        await after(world.clock, after_ms / 1000)
+        await configs.set_entity("users", names[0], {})
+        await users.reload(configs, names[:1])
+
+    async def story() -> None:
+        for name in names:
+            await configs.set_entity("users", name, ENCODED)
+        await gatherResults([ensureDeferred(users.load(configs)), ensureDeferred(change())])
+        assert users.find("SCRAM-SHA-256", names[0]) != KNOWN
+        assert users.find("SCRAM-SHA-256", names[1]) == KNOWN
 
     world.scheduler.run(story())
 
