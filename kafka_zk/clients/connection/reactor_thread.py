@@ -50,8 +50,11 @@ class ReactorThread:
         def failed(failure: Failure) -> None:
             outcome.set_exception(failure.value)
 
+        async def work() -> T:
+            return await function(*args)  # in here, so that the caller hears of an argument that it does not take
+
         def start() -> None:
-            started.append(Deferred.fromCoroutine(function(*args)))
+            started.append(Deferred.fromCoroutine(work()))
             started[0].addCallbacks(outcome.set_result, failed)
 
         self.reactor.callFromThread(start)

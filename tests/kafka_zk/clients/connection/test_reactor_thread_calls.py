@@ -1,0 +1,49 @@
+"""What becomes of a call on the reactor's thread that raises before there is anything to wait for."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from kafka_zk.clients.connection.blocking import Blocking, blocking
+from kafka_zk.clients.connection.reactor_thread import ReactorThread
+
+
+class OtherThread:
+    """A reactor in another thread: what a function raises there is logged, and its caller does not hear of it."""
+
+    def callFromThread(self, function: Callable[..., object], *args: Any) -> None:
+        def run() -> None:
+            with suppress(Exception):
+                function(*args)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+
+
+class Client:
+    async def ask(self, first: int) -> int:
+        return first
+
+
+class BlockingClient(Blocking[Client]):
+    ask = blocking(Client.ask)
+
+
+def test_a_call_with_wrong_arguments_raises_in_the_callers_thread() -> None:
+    """It waited for ever for a coroutine that was never made."""
+    client = BlockingClient(ReactorThread(OtherThread()), Client())
+    assert client.ask(1) == 1
+    with pytest.raises(TypeError, match="first"):
+        client.ask()  # type: ignore[call-arg]
+
+
+def test_what_a_function_raises_is_the_outcome_of_the_call() -> None:
+    def no_coroutine() -> Any:
+        raise ValueError("not now")
+
+    with pytest.raises(ValueError, match="not now"):
+        ReactorThread(OtherThread()).call(no_coroutine, timeout_s=5)
