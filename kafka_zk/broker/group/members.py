@@ -162,7 +162,7 @@ class Members:
         if member is None:
             return None
         self.size_bytes -= member.size_bytes
-        self._supporters.subtract(member.protocol_names)
+        self._end_support(member.protocol_names)
         self.joining_count -= member.joining is not None
         if member.group_instance_id is not None:
             del self.static[member.group_instance_id]
@@ -189,10 +189,17 @@ class Members:
 
     def set_protocols(self, member: Member, protocols: Protocols) -> None:
         """What the member supports from now on."""
-        self._supporters.subtract(member.protocol_names)
+        self._end_support(member.protocol_names)
         member.protocols = protocols
         self._supporters.update(member.protocol_names)
         self._measure(member)
+
+    def _end_support(self, names: Iterable[str]) -> None:
+        """A member supports these no longer. What nobody supports is forgotten: clients can make up more."""
+        for name in names:
+            self._supporters[name] -= 1
+            if not self._supporters[name]:
+                del self._supporters[name]
 
     def assign(self, member: Member, assignment: bytes) -> None:
         """What the member is to do from now on."""

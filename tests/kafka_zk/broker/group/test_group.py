@@ -1,5 +1,6 @@
 """What a group does, event by event."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -222,6 +223,19 @@ def test_a_protocol_that_is_named_twice_counts_once(table: Table) -> None:
     other = table.join(new="b", protocols=(("range", b""),))
     table.join("a", protocols=(("x", b"1"), ("x", b"2"), ("range", b"")))
     assert table.joins[other].protocol_name == "range"
+
+
+def test_protocols_that_no_member_supports_any_more_are_forgotten(table: Table) -> None:
+    """A client may make up new names, of 32 KB each, for ever."""
+    table.join(new="a")
+    tracemalloc.start()
+    try:
+        for number in range(300):
+            table.join("a", protocols=(*RANGE, (f"{number}".ljust(30_000), b"")))
+            table.effects.clear()
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_full_group_takes_nobody() -> None:
