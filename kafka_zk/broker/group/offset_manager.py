@@ -75,6 +75,8 @@ class OffsetManager:
             if error is _NONE:
                 live.group.offsets.stored(batch.offsets, written.record_offset)
                 self._manager.count_offsets(live)
+            else:
+                live.carry_out([])  # a group that was made for this is forgotten
         return codes_of(offsets, batch, error)
 
     def _refusal(self, group_id: str, committer: Committer) -> ErrorCode:
@@ -128,7 +130,7 @@ class OffsetManager:
                 offsets.written(part, written.record_offset)
             else:
                 offsets.failed(part)
-        self._manager.count_offsets(live)
+        live.carry_out([])  # counts the offsets, or forgets a group that was made for them in vain
         return written.error
 
     def find(self, group_id: str) -> tuple[ErrorCode, GroupOffsets]:

@@ -107,6 +107,23 @@ def test_a_commit_that_fails_leaves_the_offset_as_it_was(
     assert fetch(world, require_stable=True) == {T0: 1}
 
 
+@pytest.mark.parametrize("partitions", [1, 200])
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_commit_that_fails_leaves_no_group_behind(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_slow: bool, partitions: int
+) -> None:
+    """Or clients that make up group ids fill the memory while too few replicas are in sync."""
+    refused = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    async def append(*_: object) -> ApiError:
+        return refused
+
+    monkeypatch.setattr(world.replicas, "append_own", append if is_slow else lambda *_: refused)
+    offsets = {TopicPartition("t", number): committed(1) for number in range(partitions)}
+    assert set(commit(world, offsets).values()) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert done(world.coordinator.list_groups()) == (NONE, [])
+
+
 def test_a_bug_under_a_commit_ends_the_request(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its connection is closed; without an end it would be kept for ever."""
 
