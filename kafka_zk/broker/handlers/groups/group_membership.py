@@ -3,11 +3,14 @@
 Source: KafkaApis.handleJoinGroupRequest and the like, GroupCoordinatorAdapter.scala@3.9.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+from kafka_zk.base.turns import AT_ONCE, Turns
 from kafka_zk.broker.group.coordinator import LeaveResult, MemberIdentity
 from kafka_zk.broker.group.requests import UNKNOWN_MEMBER_ID, JoinGroup, JoinResult, SyncGroup, SyncResult
 from kafka_zk.broker.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.security.authorizer import Operation, group
 from kafka_zk.protocol import codec
@@ -118,25 +121,40 @@ async def leave(services: Services, context: RequestContext, header: RequestHead
     """A code for each member that was to leave; before version 3 there is one, and its code is the answer's."""
     many = header.api_version >= _MANY_LEAVE_SINCE
     if _may_read(services, context, request.group_id):
-        leaving = (
-            MemberIdentity(member.member_id, member.group_instance_id, member.reason or "")
-            for member in (request.members if many else [LeavingMember(member_id=request.member_id)])
-        )
-        result = services.coordinator.leave(request.group_id, leaving)
+        members = request.members if many else [LeavingMember(member_id=request.member_id)]
+        result = await _leave_in_turns(services, request.group_id, members)
     else:
         result = LeaveResult(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     code = result.error
     if not many and code is ErrorCode.NONE:
         code = result.members[0][1]
-    return LeaveResponse(
-        error_code=code,
-        members=[
-            LeaveResponse.MemberResponse(
-                member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=its_code
-            )
-            for member, its_code in result.members
-        ],
-    )
+    answers = [
+        LeaveResponse.MemberResponse(
+            member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=its_code
+        )
+        async for member, its_code in ResponseTurns(services.clock, context).each(result.members)
+    ]
+    return LeaveResponse(error_code=code, members=answers)
+
+
+async def _leave_in_turns(services: Services, group_id: str, members: Sequence[Any]) -> LeaveResult:
+    """All leave, whether or not the client waits for the answer."""
+    turns = Turns(services.clock, goes_on=True)
+    left: list[tuple[MemberIdentity, ErrorCode]] = []
+    for start in range(0, max(1, len(members)), AT_ONCE):  # without any, too: the group may be another broker's
+        if turns.is_over:
+            await turns.next()
+        error, some = services.coordinator.leave(
+            group_id,
+            [
+                MemberIdentity(member.member_id, member.group_instance_id, member.reason or "")
+                for member in members[start : start + AT_ONCE]
+            ],
+        )
+        if error is not ErrorCode.NONE:
+            return LeaveResult(error)
+        left += some
+    return LeaveResult(ErrorCode.NONE, tuple(left))
 
 
 def _may_read(services: Services, context: RequestContext, group_id: str) -> bool:

@@ -124,3 +124,12 @@ def test_many_groups_are_listed_in_turns(broker: Harness) -> None:
     request = codec.request(ApiKey.LIST_GROUPS)
     answer(broker, ApiKey.LIST_GROUPS, 4, request(states_filter=["stable"], types_filter=[]))
     assert clock.longest_s < LONGEST_TURN_S
+
+
+def test_many_members_leave_in_turns(broker: Harness) -> None:
+    """A client that goes meanwhile has asked for it all the same."""
+    clock = many_groups(broker)
+    request = codec.request(ApiKey.LEAVE_GROUP)
+    leaving = [request.MemberIdentity(member_id=f"m{number}", reason="r") for number in range(9_000)]
+    answer(broker, ApiKey.LEAVE_GROUP, 5, request(group_id="g1", members=leaving))
+    assert clock.longest_s < LONGEST_TURN_S
