@@ -14,6 +14,7 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader
 
 _NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 _NO_TIMESTAMP = -1
+_ANONYMOUS = ["User", "ANONYMOUS"]
 
 CreateResponse = codec.response(ApiKey.CREATE_DELEGATION_TOKEN)
 RenewResponse = codec.response(ApiKey.RENEW_DELEGATION_TOKEN)
@@ -22,17 +23,21 @@ DescribeResponse = codec.response(ApiKey.DESCRIBE_DELEGATION_TOKEN)
 
 
 async def create(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The error, with the owner that the request names (the client itself if it names none)."""
-    requester_type, _, requester_name = context.principal.partition(":")
-    owner_type, owner_name = requester_type, requester_name
-    if request.owner_principal_name:
-        owner_type, owner_name = request.owner_principal_type, request.owner_principal_name
+    """The error, with the owner that the request names (the client itself if it names none). An owner without a type
+    gets what it gets where Kafka fails."""
+    requester = context.principal.split(":", 1)
+    owner = requester
+    error = _NOT_ALLOWED
+    if request.owner_principal_name and request.owner_principal_type is None:
+        error, owner, requester = ErrorCode.UNKNOWN_SERVER_ERROR, _ANONYMOUS, _ANONYMOUS
+    elif request.owner_principal_name:
+        owner = [request.owner_principal_type, request.owner_principal_name]
     return CreateResponse(
-        error_code=_NOT_ALLOWED,
-        principal_type=owner_type,
-        principal_name=owner_name,
-        token_requester_principal_type=requester_type,
-        token_requester_principal_name=requester_name,
+        error_code=error,
+        principal_type=owner[0],
+        principal_name=owner[1],
+        token_requester_principal_type=requester[0],
+        token_requester_principal_name=requester[1],
         issue_timestamp_ms=_NO_TIMESTAMP,
         expiry_timestamp_ms=_NO_TIMESTAMP,
         max_timestamp_ms=_NO_TIMESTAMP,

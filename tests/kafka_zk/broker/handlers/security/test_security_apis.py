@@ -183,3 +183,16 @@ def test_describe_cluster_refuses_unknown_endpoint_types(broker: Harness) -> Non
     for endpoint_type, code in ((2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (9, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)):
         answer = broker.ask(ApiKey.DESCRIBE_CLUSTER, 1, request(endpoint_type=endpoint_type))
         assert (answer.error_code, answer.brokers) == (code, [])
+
+
+def test_the_owner_of_a_token_needs_a_type(broker: Harness) -> None:
+    """Both are nullable in the request, but not in the response: Kafka answers what it answers to any failure."""
+    request = codec.request(ApiKey.CREATE_DELEGATION_TOKEN)
+    owned = request(owner_principal_type=None, owner_principal_name="alice", renewers=[], max_lifetime_ms=-1)
+    answer = broker.ask(ApiKey.CREATE_DELEGATION_TOKEN, 3, owned)
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert (answer.principal_type, answer.principal_name) == ("User", "ANONYMOUS")
+    owned.owner_principal_type = "User"
+    answer = broker.ask(ApiKey.CREATE_DELEGATION_TOKEN, 3, owned)
+    assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    assert (answer.principal_type, answer.principal_name) == ("User", "alice")
