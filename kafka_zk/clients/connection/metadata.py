@@ -73,7 +73,7 @@ class ClusterMetadata:
     def leader_id(self, tp: TopicPartition) -> int | None:
         """The broker that leads ``tp``, None when unknown or leaderless."""
         found = self.topics.get(tp.topic)
-        if found is None or tp.partition >= len(found.partitions):
+        if found is None or not 0 <= tp.partition < len(found.partitions):
             return None
         leader = found.partitions[tp.partition].leader
         return leader if leader in self.nodes else None
@@ -81,7 +81,7 @@ class ClusterMetadata:
     def leader_epoch(self, tp: TopicPartition) -> int:
         """The leader epoch known for ``tp``, -1 when unknown."""
         found = self.topics.get(tp.topic)
-        if found is None or tp.partition >= len(found.partitions):
+        if found is None or not 0 <= tp.partition < len(found.partitions):
             return -1
         return found.partitions[tp.partition].leader_epoch
 
@@ -124,7 +124,7 @@ class ClusterMetadata:
 
     def _has_partition(self, tp: TopicPartition) -> bool:
         found = self.topics.get(tp.topic)
-        return found is not None and tp.partition < len(found.partitions)
+        return found is not None and 0 <= tp.partition < len(found.partitions)
 
 
 def _with_leaders(

@@ -123,7 +123,8 @@ def test_a_named_leader_counts_if_its_epoch_is_newer_and_its_address_known() -> 
     endpoint = NodeEndpoint(7, "seven", 9097, "r")
     for hint in (CurrentLeader(1, 3), CurrentLeader(1, 2), CurrentLeader(-1, 4), CurrentLeader(8, 4)):
         assert seen.with_leaders({TP: hint}, [endpoint]) == (seen, set())
-    for tp in (TopicPartition("t", 2), TopicPartition("unknown", 0)):
+    for tp in (TopicPartition("t", 2), TopicPartition("t", -1), TopicPartition("t", -9), TopicPartition("unknown", 0)):
+        assert (seen.leader_id(tp), seen.leader_epoch(tp)) == (None, -1)
         assert seen.with_leaders({tp: CurrentLeader(1, 4)}, []) == (seen, set())
     for leader in (1, 7):
         after, moved = seen.with_leaders({TP: CurrentLeader(leader, 4)}, [endpoint])

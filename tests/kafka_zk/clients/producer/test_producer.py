@@ -23,6 +23,8 @@ from kafka_zk.clients.producer.producer_record import ProducerRecord
 from kafka_zk.clients.serdes import SerializationError
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.leader_hint import CurrentLeader
+from kafka_zk.protocol.produce import PartitionResult, ProduceResponse, TopicResult, write_produce_response
 from tests.kafka_zk.clients.connection.fake_cluster import FakeCluster, advance, finish
 
 
@@ -107,6 +109,25 @@ def test_a_named_leader_that_is_no_news_is_not_asked_in_a_circle(clock: Clock, b
     assert finish(clock, producer.send("t", b"2", partition=0)).offset == 1
     assert (0, ApiKey.METADATA) in brokers.seen or (1, ApiKey.METADATA) in brokers.seen
     assert brokers.seen.count((0, ApiKey.PRODUCE)) == 1
+
+
+def test_a_response_about_no_partition_of_the_request_ends_it(clock: Clock) -> None:
+    """It names a leader of partition -9. The records fail; the next ones can be sent."""
+
+    class Confused(FakeCluster):
+        confused = True
+
+        def answer(self, node_id: int, api_key: int, version: int, body: memoryview) -> bytes:
+            if api_key != ApiKey.PRODUCE or not self.confused:
+                return super().answer(node_id, api_key, version, body)
+            self.confused = False
+            moved = PartitionResult(-9, ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=CurrentLeader(1, 5))
+            return write_produce_response(version, 0, ProduceResponse([TopicResult("t", [moved])]))
+
+    producer = producer_for(clock, Confused(clock, {"t": [0]}), max_in_flight_requests_per_connection=1)
+    with pytest.raises(KafkaError, match="left it out"):
+        finish(clock, producer.send("t", b"lost"))
+    assert finish(clock, producer.send("t", b"sent")).offset == 0
 
 
 def test_dead_broker_is_outlived(clock: Clock, brokers: FakeCluster) -> None:
