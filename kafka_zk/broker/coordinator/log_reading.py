@@ -26,7 +26,10 @@ class LogReading:
     """Reads the log of a partition, and decodes the last record of each key. Subclasses say what keys and values mean.
 
     ``skipped_count`` records could not be understood; ``first_skipped`` says what was wrong with the first one.
+    ``OLD_VERSION``: that of keys, in two bytes, which name the same things as those of ``NEW_VERSION``.
     """
+
+    OLD_VERSION = NEW_VERSION = b""
 
     def __init__(self) -> None:
         self.record_count = 0
@@ -74,12 +77,16 @@ class LogReading:
                 return
             records = decode_keys_and_values(data, position)
             last, base_offset = self._values_of(header), header.base_offset
+            old, new = self.OLD_VERSION, self.NEW_VERSION
             while chunk := list(islice(records, _RECORDS_A_STEP)):
                 self.record_count += len(chunk)
                 for offset, key, value in chunk:
                     if key is None:
                         self._skip(offset, "a record without a key")
-                    elif value is None:
+                        continue
+                    if key[:2] == old:
+                        key = new + key[2:]
+                    if value is None:
                         last.pop(key, None)
                     else:
                         last[key] = base_offset, value

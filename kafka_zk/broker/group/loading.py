@@ -35,6 +35,8 @@ class LoadedPartition(LogReading):
     ``ended``: by producer id the first marker that came after loading had begun.
     """
 
+    OLD_VERSION, NEW_VERSION = b"\0\0", b"\0\1"  # 0.8.2 wrote keys of offsets with version 0
+
     def __init__(self) -> None:
         super().__init__()
         self.ended: dict[int, Marker] = {}

@@ -270,6 +270,16 @@ def test_keys_that_resemble_each_other_are_told_apart_when_they_are_loaded(world
     }  # fmt: skip
 
 
+def test_a_key_of_version_0_means_what_one_of_version_1_means(world: World) -> None:
+    """As in a log that brokers of 0.8.2 began: compaction keeps their last record beside the later ones."""
+    keys = {tp: OffsetKeys("g").encode(tp) for tp in (T0, T1)}
+    old = {tp: b"\0\0" + key[2:] for tp, key in keys.items()}
+    world.write(*((key, encode_offset_value(committed(1))) for key in old.values()))
+    world.write((keys[T0], encode_offset_value(committed(2))), (keys[T1], None))
+    restart(world)
+    assert fetch(world) == {T0: 2}
+
+
 def test_committed_offsets_have_a_bound(tmp_path: Path) -> None:
     """50,000 groups with 4 KB of metadata took 454 MB. What is committed already may be committed again."""
     world = World(tmp_path, replace(NO_DELAY, offsets_max_bytes=100_000))
