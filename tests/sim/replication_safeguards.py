@@ -27,6 +27,7 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_state import ProducerState
 from kafka_zk.storage.manager import log_loader
 from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.records.record_batch import NO_PRODUCER_ID, BatchHeader
 from tests.sim import taken_out
 from tests.sim.replicated import play_replicated
 from tests.sim.taken_out import TakeOut
@@ -53,7 +54,7 @@ def watermark_without_the_pending_isr(patch: pytest.MonkeyPatch) -> None:
 
 def no_truncation(patch: pytest.MonkeyPatch) -> None:
     """A follower keeps what its leader does not have."""
-    patch.setattr(Log, "truncate_to", lambda self, offset, now_ms=0: False)
+    patch.setattr(Log, "truncate_to", lambda self, offset, now_ms=0: None)
 
 
 def truncation_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -148,7 +149,12 @@ def no_flush_of_followers(patch: pytest.MonkeyPatch) -> None:
 
 def followers_know_no_producers(patch: pytest.MonkeyPatch) -> None:
     """A new leader takes a batch again that was written before it led."""
-    patch.setattr(Log, "_update_producer", lambda self, *more, **options: None)
+    write_given = Log._write_given
+
+    def forgetful(self: Log, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
+        write_given(self, batch, header._replace(producer_id=NO_PRODUCER_ID), now_ms)
+
+    patch.setattr(Log, "_write_given", forgetful)
 
 
 def no_duplicate_detection(patch: pytest.MonkeyPatch) -> None:
@@ -169,7 +175,11 @@ def leader_epochs_stay(patch: pytest.MonkeyPatch) -> None:
 def whoever_lives_is_elected(patch: pytest.MonkeyPatch) -> None:
     """An unclean election needs nobody's permission."""
     offline = election.offline
-    patch.setattr(election, "offline", lambda assigned, isr, live, allowed=False: offline(assigned, isr, live, True))
+
+    def allowed(assigned: Any, isr: Any, live: Any, unclean_allowed: bool = False, *more: Any) -> Any:
+        return offline(assigned, isr, live, True, *more)
+
+    patch.setattr(election, "offline", allowed)
 
 
 def whoever_comes_back_leads_on(patch: pytest.MonkeyPatch) -> None:
@@ -180,7 +190,7 @@ def whoever_comes_back_leads_on(patch: pytest.MonkeyPatch) -> None:
 def unclean_starts_are_not_announced(patch: pytest.MonkeyPatch) -> None:
     """Controllers only know who was away."""
     register = BrokerRegistry.register
-    patch.setattr(BrokerRegistry, "register", lambda self, *given, unclean_start: register(self, *given))
+    patch.setattr(BrokerRegistry, "register", lambda self, *given, **more: register(self, *given))
 
 
 def whoever_lost_power_stays_in_sync(patch: pytest.MonkeyPatch) -> None:

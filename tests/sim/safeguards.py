@@ -13,11 +13,13 @@ from kafka_zk.broker.controller.loop import Controller
 from kafka_zk.broker.group.group import Group
 from kafka_zk.broker.group.loading import LoadedPartition
 from kafka_zk.broker.process.broker import Broker
-from kafka_zk.broker.replica.manager import ReplicaManager
+from kafka_zk.broker.replica.flushes import Flushes
+from kafka_zk.broker.replica.partition import Partition
 from kafka_zk.clients.consumer.consumer_coordinator import ConsumerCoordinator
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.sim.scenarios import old_rules
+from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_state import ProducerState, Replayed
 from kafka_zk.storage.manager.log_dir import LogDir
 from tests.rebalance import test_safeguards as groups
@@ -46,12 +48,11 @@ def no_sync_of_directories(patch: pytest.MonkeyPatch) -> None:
 def acknowledged_before_the_flush(patch: pytest.MonkeyPatch) -> None:
     """The flush goes on behind the answer."""
 
-    async def at_once(self: ReplicaManager, partition: Any, log: Any, info: Any, acks: int, timeout_ms: int) -> Any:
-        partition.flush_ended()
-        self.purgatory.check(partition.tp)
-        return info
+    async def at_once(self: Flushes, partition: Partition, log: Log) -> None:
+        partition.flush_ended(self._now_ms())
+        self._wake(partition.tp)
 
-    patch.setattr(ReplicaManager, "_flush_and_commit", at_once)
+    patch.setattr(Flushes, "make_durable", at_once)
 
 
 def every_stop_counts_as_clean(patch: pytest.MonkeyPatch) -> None:
@@ -82,8 +83,8 @@ def no_wait_for_the_former_session(patch: pytest.MonkeyPatch) -> None:
     """A broker that finds its own id taken gives up, though it is a session of its own that lingers."""
     register = BrokerRegistry.register
 
-    async def forgetful(self: BrokerRegistry, info: Any, sessions: Iterable[int] = (), *more: Any) -> Any:
-        return await register(self, info, [], *more)
+    async def forgetful(self: BrokerRegistry, info: Any, sessions: Iterable[int] = (), **more: Any) -> Any:
+        return await register(self, info, [], **more)
 
     patch.setattr(BrokerRegistry, "register", forgetful)
 
