@@ -72,7 +72,7 @@ def test_each_unit_test_lies_beside_what_it_tests() -> None:
 
 
 MODULES = {
-    "kafka_zk.storage", "kafka_zk.storage.log", "kafka_zk.storage.log.log", "kafka_zk.storage.log.own_appends",
+    "kafka_zk.storage", "kafka_zk.storage.log", "kafka_zk.storage.log.log", "kafka_zk.storage.log.verification_state",
     "kafka_zk.storage.records", "kafka_zk.storage.records.varint", "kafka_zk.storage.records.compression",
 }  # fmt: skip
 
@@ -82,15 +82,15 @@ MODULES = {
     [
         ("storage.log.test_log", set(), None),
         ("storage.log.test_log_files", set(), None),
-        ("storage.log.test_own_appends", set(), None),
+        ("storage.log.test_verification_state", set(), None),
         ("storage.records.test_records", set(), None),
-        ("storage.log.test_power_loss", {"kafka_zk.storage.log.log", "kafka_zk.storage.log.own_appends"}, None),
+        ("storage.log.test_power_loss", {"kafka_zk.storage.log.log", "kafka_zk.storage.log.verification_state"}, None),
         ("storage.test_power_loss", {"kafka_zk.storage.log.log", "kafka_zk.storage.records.varint"}, None),
         ("storage.test_power_loss", {"tests.storage.helpers"}, None),
         ("logs.test_log", set(), "there is no logs"),
-        ("storage.test_own_appends", set(), "has the name of kafka_zk.storage.log.own_appends"),
+        ("storage.test_verification_state", set(), "has the name of kafka_zk.storage.log.verification_state"),
         ("storage.test_files", {"kafka_zk.storage.log.log"}, "is about kafka_zk.storage.log.log alone"),
-        ("storage.records.test_files", {"kafka_zk.storage.log.log", "kafka_zk.storage.log.own_appends"},
+        ("storage.records.test_files", {"kafka_zk.storage.log.log", "kafka_zk.storage.log.verification_state"},
          "imports nothing of kafka_zk.storage.records"),
         ("storage.test_files", {"kafka_zk.storage.records.varint", "kafka_zk.storage.records.compression"},
          "is about kafka_zk.storage.records"),

@@ -35,9 +35,9 @@ from kafka_zk.storage.records.record_batch import (
     NO_PRODUCER_ID,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
-    decode_records,
     encode_record,
 )
+from kafka_zk.storage.records.record_decoder import decode_records
 from kafka_zk.storage.records.varint import read_varint
 
 _ABORT_MARKER = 0

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from kafka_zk.storage.records.end_transaction_marker import parse_marker
-from kafka_zk.storage.records.record_batch import BatchHeader, Buffer, decode_records
+from kafka_zk.storage.records.record_batch import BatchHeader, Buffer
+from kafka_zk.storage.records.record_decoder import decode_records
 from kafka_zk.storage.segments.transaction_index import AbortedTransaction
 
 

@@ -1,5 +1,7 @@
 """The log of one partition: what may be appended to it, reading it back, and the offsets that bound it.
 
+``local_log`` has what it writes and makes durable.
+
 Everything is synchronous and single-threaded: one owner (the reactor thread) calls every method. What may block in C –
 fsync, unlink – can be split off: ``prepare_flush`` gives work for another thread, deletions are collected in
 ``segments.pending_removals``. An ``OSError`` from any method means that the log directory is lost, not that the call
@@ -7,22 +9,20 @@ was wrong.
 Source: UnifiedLog.scala@3.9. Tests: tests/storage/log/test_log.py, tests/storage/log/test_log_files.py.
 """
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from kafka_zk.base.types import FetchIsolation, LoadedOffsets, LogAppendInfo, TopicPartition, Truncation, new_tuple
 from kafka_zk.storage.files.errors import InvalidRecord, OffsetOutOfRange, RecordBatchTooLarge, RecordTooLarge
-from kafka_zk.storage.files.filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from kafka_zk.storage.files.files import sync_path
 from kafka_zk.storage.files.log_config import LogConfig
-from kafka_zk.storage.log.large_snapshots import WRITTEN_AT_ONCE
 from kafka_zk.storage.log.leader_epoch_cache import LeaderEpochCache
-from kafka_zk.storage.log.log_owner import LogOwner
-from kafka_zk.storage.log.partition_metadata import write_topic_id
+from kafka_zk.storage.log.local_log import LocalLog
 from kafka_zk.storage.log.producer_reload import reload_producers
-from kafka_zk.storage.log.producer_state import ProducerState
+from kafka_zk.storage.log.producer_state import MarkerRefusal, ProducerState
 from kafka_zk.storage.log.recovery_work import Steps, run_here
 from kafka_zk.storage.log.verification_state import VerificationStateEntry
+from kafka_zk.storage.records.end_transaction_marker import MarkerBatch
 from kafka_zk.storage.records.log_validator import (
     NotConformed,
     RecordCheck,
@@ -34,6 +34,7 @@ from kafka_zk.storage.records.log_validator import (
 from kafka_zk.storage.records.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
+    LOG_OVERHEAD,
     MAX_CODEC,
     PLACE,
     TIMESTAMP_TYPE_FLAG,
@@ -42,31 +43,41 @@ from kafka_zk.storage.records.record_batch import (
     Buffer,
     check_crc,
     iter_batches,
+    read_header,
 )
 from kafka_zk.storage.segments.log_segments import LogRead, LogSegments
 from kafka_zk.storage.segments.retention import count_deletable
-from kafka_zk.storage.segments.segment import MAX_RELATIVE_OFFSET, NEVER_MS, Segment
 from kafka_zk.storage.segments.timestamp_search import Search
 from kafka_zk.storage.segments.transaction_index import AbortedTransaction
 
 _LOG_END, _TXN_COMMITTED = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
 
 
-class Log:
-    """One partition's log: its segments, its leader epochs, its producers, and the offsets that bound them.
+MOST_TOGETHER = 50
+"""Markers: together no larger than a batch that gets an entry of the index by default."""
 
-    Built by ``log_loader``. ``log_start_offset``, ``recovery_point`` and ``log_end_offset`` are the first offsets that
-    are not deleted, not fsynced and not written; ``high_watermark`` and ``last_stable_offset`` those that consumers may
-    not read. While ``commits_appends`` the high watermark is the log's end; so it begins, until its replica tells it
-    otherwise. ``cleaned_offset`` is where the last compaction ended, None before the first; while one runs,
-    ``is_being_cleaned`` keeps retention away; a move to another log directory holds it, too.
+
+class MarkersAppended(NamedTuple):
+    """``info``: where those that were accepted are, one behind the other; None if none was. ``refused``: why others
+    were not, by their places among those that were to be appended."""
+
+    info: LogAppendInfo | None
+    refused: Mapping[int, MarkerRefusal]
+
+
+class Log(LocalLog):
+    """One partition's log: what may be appended to it, what may be read of it, where it begins and ends.
+
+    Built by ``log_loader``. ``log_start_offset`` is the first offset that is not deleted; ``high_watermark`` and
+    ``last_stable_offset`` are the first ones that consumers may not read. While ``commits_appends`` the high watermark
+    is the log's end; so it begins, until its replica tells it otherwise. ``cleaned_offset`` is where the last
+    compaction ended, None before the first; while one runs, ``is_being_cleaned`` keeps retention away; a move to
+    another log directory holds it, too.
     """
 
     __slots__ = (
-        "_has_unsynced_id", "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_roll_ms",
-        "cleaned_offset", "commits_appends", "config", "has_unwritten_id", "is_being_cleaned", "leader_epochs",
-        "log_end_offset", "log_start_offset", "owner", "producers", "recovery_point", "segments", "topic_id", "tp",
-        "truncation_count",
+        "_high_watermark", "_needs_records", "_stamps_append_time", "cleaned_offset", "commits_appends",
+        "is_being_cleaned",
     )  # fmt: skip
 
     def __init__(
@@ -79,57 +90,21 @@ class Log:
         producers: ProducerState,
         topic_id: str | None,
     ) -> None:
-        self.tp = tp
-        self.config = config
-        self.segments = segments
-        self.log_start_offset, self.log_end_offset, self.recovery_point = offsets
-        self.leader_epochs = leader_epochs
-        self.producers = producers
-        self.topic_id = topic_id
-        self.has_unwritten_id = self._has_unsynced_id = False
+        super().__init__(tp, config, segments, offsets, leader_epochs, producers, topic_id)
+        self._follow_config(config)
         self._high_watermark: int | None = None  # None: the log end offset
         self.commits_appends = True
-        self._needs_records = needs_records(config)
-        self._roll_ms = config.max_segment_ms
-        self.truncation_count = 0
         self.cleaned_offset: int | None = None
         self.is_being_cleaned = False
-        self._last_append_ms = segments.active.created_ms  # of what was here before, at the latest
-        self._oldest_unflushed_ms = self._last_append_ms if self.log_end_offset != self.recovery_point else -1
-        self.owner: LogOwner | None = None
-
-    def __repr__(self) -> str:
-        return f"Log({self.tp}, {self.log_start_offset}..{self.log_end_offset})"
-
-    @property
-    def directory(self) -> Path:
-        """The partition's directory; its name changes on deletion."""
-        return Path(self.segments.directory)
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of all ``.log`` files."""
-        return self.segments.size_bytes
 
     def update_config(self, config: LogConfig) -> None:
         """Follow a change of the topic's configuration; it holds from the next append on."""
-        self.config = config
+        super().update_config(config)
+        self._follow_config(config)
+
+    def _follow_config(self, config: LogConfig) -> None:
         self._needs_records = needs_records(config)
-        self._roll_ms = config.max_segment_ms
-        active = self.segments.active
-        active.index_interval_bytes = config.index_interval_bytes
-        active.max_index_bytes = config.segment_index_bytes
-        active.young_until_ms = NEVER_MS
-
-    def set_topic_id(self, topic_id: str) -> None:
-        """Give a log its id; ``partition.metadata`` is written before the next record (``write_topic_id``)."""
-        self.topic_id, self.has_unwritten_id = topic_id, True
-
-    def write_topic_id(self) -> None:
-        """Write the topic id that was set, unless it stands there. Raises: OSError."""
-        if self.has_unwritten_id and self.topic_id is not None:
-            write_topic_id(self.segments.directory, self.topic_id)
-            self.has_unwritten_id, self._has_unsynced_id = False, True
+        self._stamps_append_time = config.message_timestamp_type != "CreateTime"
 
     # -- what is visible ----------------------------------------------------------------------------------------
 
@@ -202,7 +177,7 @@ class Log:
         size_bytes = header.batch_length + 12
         delta, attributes, producer_id = header.last_offset_delta, header.attributes, header.producer_id
         if size_bytes > config.max_message_bytes and (from_client or not attributes & CONTROL_FLAG):
-            raise RecordTooLarge(f"a batch of {size_bytes} bytes, max.message.bytes is {config.max_message_bytes}")
+            raise _record_too_large(size_bytes, config)
         if (
             header.record_count != delta + 1
             or delta < 0
@@ -217,7 +192,7 @@ class Log:
                 raise NotConformed(header, config)
             max_timestamp_ms = check(batch, header, config)
         if size_bytes > config.segment_bytes:
-            raise RecordBatchTooLarge(f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}")
+            raise _batch_too_large(size_bytes, config)
         if producer_id >= 0 and not from_client:
             self.producers.check_of_broker(batch, header, guard)
         elif producer_id >= 0:
@@ -226,21 +201,36 @@ class Log:
             if known is not None:
                 return LogAppendInfo(known[2], known[3], known[4], self.log_start_offset, 0, True)
         append_time_ms = -1
-        if config.message_timestamp_type != "CreateTime":
+        if self._stamps_append_time:
             append_time_ms = max_timestamp_ms = now_ms
             stamp_append_time(batch, header, now_ms)
-        base_offset = self.log_end_offset
-        last_offset = base_offset + delta
-        PLACE.pack_into(batch, 0, base_offset, header.batch_length, leader_epoch)
-        if leader_epoch != self.leader_epochs.written_epoch:
-            self.leader_epochs.assign(leader_epoch, base_offset)
-        self.write(batch, size_bytes, base_offset, last_offset, last_offset, max_timestamp_ms, now_ms)
-        if producer_id >= 0 and attributes & CONTROL_FLAG:
-            self._end_transaction(batch, header, base_offset, max_timestamp_ms)
-        elif producer_id >= 0:
-            self.producers.update(header, base_offset, max_timestamp_ms)
-        info = (base_offset, last_offset, append_time_ms, self.log_start_offset, size_bytes, False)
-        return new_tuple(LogAppendInfo, info)
+        first = self.log_end_offset
+        last = first + delta
+        PLACE.pack_into(batch, 0, first, header.batch_length, leader_epoch)
+        self._write(batch, size_bytes, leader_epoch, first, last, last, max_timestamp_ms, now_ms)
+        if producer_id >= 0:
+            self._note_producer(batch, header, first, max_timestamp_ms)
+        return new_tuple(LogAppendInfo, (first, last, append_time_ms, self.log_start_offset, size_bytes, False))
+
+    def append_own_record(self, batch: bytearray, *, leader_epoch: int, now_ms: int) -> LogAppendInfo:
+        """As ``append_as_leader``, for a batch that the broker itself has just built: of one record, without a
+        producer, not compressed, with the timestamp ``now_ms``. Nothing but its size is checked.
+
+        Raises: RecordTooLarge, RecordBatchTooLarge; OSError.
+        """
+        size_bytes = len(batch)
+        if size_bytes > self.config.max_message_bytes:
+            raise _record_too_large(size_bytes, self.config)
+        if size_bytes > self.config.segment_bytes:
+            raise _batch_too_large(size_bytes, self.config)
+        append_time_ms = -1
+        if self._stamps_append_time:
+            append_time_ms = now_ms
+            stamp_append_time(batch, read_header(batch), now_ms)
+        at = self.log_end_offset
+        PLACE.pack_into(batch, 0, at, size_bytes - LOG_OVERHEAD, leader_epoch)
+        self._write(batch, size_bytes, leader_epoch, at, at, at, now_ms, now_ms)
+        return new_tuple(LogAppendInfo, (at, at, append_time_ms, self.log_start_offset, size_bytes, False))
 
     def append_as_follower(self, batches: memoryview | bytes, *, now_ms: int) -> LogAppendInfo:
         """Append batches as the leader sent them, offsets and epochs included; a partial one at the end is left out.
@@ -253,9 +243,7 @@ class Log:
         for position, header in spans:  # all are checked before the first is written
             check_crc(view, position, header)
             if header.base_offset < expected or header.last_offset_delta < 0:
-                raise InvalidRecord(
-                    f"{self.tp}: the leader sent offset {header.base_offset}, {expected} was expected"
-                )
+                raise InvalidRecord(f"{self.tp}: the leader sent offset {header.base_offset}, {expected} was expected")
             expected = header.next_offset
         if not spans:
             return LogAppendInfo(-1, -1, -1, self.log_start_offset, 0)
@@ -267,93 +255,59 @@ class Log:
 
     def _write_given(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
         """Append one checked batch that carries its offsets and epoch."""
-        if header.partition_leader_epoch != self.leader_epochs.written_epoch:
-            self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
-        last_offset = header.last_offset
-        self.write(batch, len(batch), header.base_offset, last_offset, last_offset, header.max_timestamp, now_ms)
+        offset, last_offset, timestamp_ms = header.base_offset, header.last_offset, header.max_timestamp
+        epoch = header.partition_leader_epoch
+        self._write(batch, len(batch), epoch, offset, last_offset, last_offset, timestamp_ms, now_ms)
         if header.producer_id >= 0:
-            if header.attributes & CONTROL_FLAG:
-                self._end_transaction(batch, header, header.base_offset, header.max_timestamp)
-            else:
-                self.producers.update(header, header.base_offset, header.max_timestamp)
+            self._note_producer(batch, header, offset, timestamp_ms)
 
-    def write(
-        self,
-        batch: bytearray | memoryview | bytes,
-        size_bytes: int,
-        base_offset: int,
-        last_offset: int,
-        indexed_offset: int,
-        max_timestamp_ms: int,
-        now_ms: int,
-    ) -> None:
-        """Roll if need be, write what was checked, move the log end offset. ``indexed_offset``: the last one of the
-        first batch; where there are several, all have the same timestamp."""
-        if self.has_unwritten_id:
-            self.write_topic_id()
-        segment = self.segments.active
-        config = self.config
-        if (
-            segment.size_bytes + size_bytes > config.segment_bytes
-            or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-            or segment.index_is_full
-            or (max_timestamp_ms > segment.young_until_ms and self._is_roll_due(segment, max_timestamp_ms, now_ms))
-        ):
-            self._roll_for(base_offset, last_offset, now_ms)
-            segment = self.segments.active
-        segment.append(batch, size_bytes, indexed_offset, max_timestamp_ms)
-        self.log_end_offset = last_offset + 1
-        self._last_append_ms = now_ms
-        if self._oldest_unflushed_ms < 0:
-            self._oldest_unflushed_ms = now_ms
-            if self.owner is not None:
-                self.owner.log_became_dirty(self.tp)
+    def append_markers(self, batches: Sequence[MarkerBatch], *, leader_epoch: int, now_ms: int) -> MarkersAppended:
+        """As ``append_as_leader`` does with each of the broker's own, with one write: coordinators send them together.
 
-    def _end_transaction(self, marker: Buffer, header: BatchHeader, offset: int, timestamp_ms: int) -> None:
-        self.producers.first_unstable_offset(min(offset, self.high_watermark))  # forgets what ended
-        aborted = self.producers.apply_marker(marker, header, offset, timestamp_ms)
+        Args:
+            batches: each of another producer, with one timestamp; at most MOST_TOGETHER.
+        Raises: RecordBatchTooLarge, if ``segment.bytes`` is less than all of them have; OSError.
+        """
+        refused = self.producers.refused_markers(batches)
+        if refused:
+            batches = [each for place, each in enumerate(batches) if place not in refused]
+            if not batches:
+                return MarkersAppended(None, refused)
+        append_time_ms, timestamp_ms = -1, batches[0].header.max_timestamp
+        if self._stamps_append_time:
+            append_time_ms = timestamp_ms = now_ms
+        first = self.log_end_offset
+        whole = bytearray()
+        for offset, (batch, header, _) in enumerate(batches, first):
+            data = bytearray(batch)
+            if append_time_ms >= 0:
+                stamp_append_time(data, header, now_ms)
+            PLACE.pack_into(data, 0, offset, header.batch_length, leader_epoch)
+            whole += data
+        size_bytes = len(whole)
+        if size_bytes > self.config.segment_bytes:
+            raise RecordBatchTooLarge(f"{len(batches)} markers, segment.bytes is {self.config.segment_bytes}")
+        last = first + len(batches) - 1
+        self._write(whole, size_bytes, leader_epoch, first, last, first, timestamp_ms, now_ms)
+        producers = self.producers
+        producers.first_unstable_offset(min(first, self.high_watermark))  # forgets what ended
+        for offset, (_, header, marker) in enumerate(batches, first):
+            aborted = producers.end_transaction(header, marker, offset, timestamp_ms)
+            if aborted is not None:
+                self.segments.add_aborted(aborted)
+        info = (first, last, append_time_ms, self.log_start_offset, size_bytes, False)
+        return new_tuple(MarkersAppended, (new_tuple(LogAppendInfo, info), refused))
+
+    def _note_producer(self, batch: Buffer, header: BatchHeader, offset: int, timestamp_ms: int) -> None:
+        """A producer's batch lies at ``offset``: remember its sequences, or that its transaction ended."""
+        producers = self.producers
+        if not header.attributes & CONTROL_FLAG:
+            producers.update(header, offset, timestamp_ms)
+            return
+        producers.first_unstable_offset(min(offset, self.high_watermark))  # forgets what ended
+        aborted = producers.apply_marker(batch, header, offset, timestamp_ms)
         if aborted is not None:
             self.segments.add_aborted(aborted)
-
-    def roll(self, now_ms: int) -> None:
-        """Close the active segment and begin one at the log end offset; an empty one is reused."""
-        active = self.segments.active
-        if active.size_bytes or active.base_offset != self.log_end_offset:
-            if self.owner is None or len(self.producers.producers) <= WRITTEN_AT_ONCE:
-                self.producers.write_snapshot(self.segments.directory, self.log_end_offset)
-            else:
-                self.owner.snapshot_is_large(self.tp)
-            self.segments.roll(self.log_end_offset, self.config, now_ms)
-
-    def _roll_for(self, base_offset: int, last_offset: int, now_ms: int) -> None:
-        """Begin a segment for a batch. It begins where the log ends, even if compaction on the leader removed the
-        offsets up to the batch: after a crash a gap between segments would count as lost data."""
-        if last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET:
-            self.extend_to(base_offset, now_ms)
-        else:
-            self.roll(now_ms)
-
-    def extend_to(self, offset: int, now_ms: int) -> None:
-        """Move the log end offset forward without records: compaction removed those before ``offset``. Everything
-        before it is durable then, and the recovery point says so on disk, since a new segment leaves a gap."""
-        self.flush()
-        self.log_end_offset = offset
-        self.roll(now_ms)
-        sync_path(self.segments.directory)
-        self.recovery_point = offset
-        if self.owner is not None:
-            self.owner.recovery_point_is_needed(self.tp, offset)
-
-    def _is_roll_due(self, segment: Segment, timestamp_ms: int, now_ms: int) -> bool:
-        """Whether the segment is older than it may get, by the records' clock or, without one, by ours."""
-        if not segment.size_bytes:
-            return False
-        first_ms = segment.first_timestamp_ms
-        limit_ms = self._roll_ms - segment.roll_jitter_ms
-        if first_ms < 0:
-            return now_ms - segment.created_ms > limit_ms
-        segment.young_until_ms = first_ms + limit_ms
-        return timestamp_ms > segment.young_until_ms
 
     # -- read ---------------------------------------------------------------------------------------------------
 
@@ -400,67 +354,6 @@ class Log:
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(epoch, end offset) for OffsetForLeaderEpoch; (-1, -1) if unknown."""
         return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
-
-    # -- flush --------------------------------------------------------------------------------------------------
-
-    def flush_target(self, now_ms: int) -> int | None:
-        """Up to which offset a flush is due, None if none is.
-
-        All of the log if ``flush.messages`` or ``flush.ms`` asks for it, the closed segments after a roll.
-        """
-        if self._oldest_unflushed_ms < 0:
-            return None
-        config = self.config
-        unflushed_count = self.log_end_offset - self.recovery_point
-        if unflushed_count >= config.flush_messages or now_ms - self._oldest_unflushed_ms >= config.flush_ms:
-            return self.log_end_offset
-        rolled_at = self.segments.active.base_offset
-        return rolled_at if self.recovery_point < rolled_at else None
-
-    @property
-    def is_dirty(self) -> bool:
-        """Whether there are records that were not flushed."""
-        return self._oldest_unflushed_ms >= 0
-
-    def flush_due(self, now_ms: int) -> bool:
-        """Whether a flush is due: ask after an append to a topic with ``flush.messages``, else now and then."""
-        return self.flush_target(now_ms) is not None
-
-    def flush(self, up_to: int | None = None) -> None:
-        """Make everything before ``up_to`` (None: all) durable and move the recovery point."""
-        work, done = self.prepare_flush(up_to)
-        try:
-            work()
-        finally:
-            done()
-
-    def prepare_flush(self, up_to: int | None = None) -> tuple[Callable[[], None], Callable[[], None]]:
-        """A flush in two halves, for an owner that must not block: (work, done). ``work`` only fsyncs pinned
-        descriptors and may run in any thread; it raises OSError. ``done`` must be called by the owner afterwards,
-        whether ``work`` failed or not: it unpins, and it moves the recovery point if ``work`` succeeded."""
-        offset = self.log_end_offset if up_to is None else up_to
-        epochs_path, epochs_synced = self.leader_epochs.prepare_sync()
-        id_path = f"{self.segments.directory}/{PARTITION_METADATA}" if self._has_unsynced_id else None
-        flush = self.segments.prepare_flush(self.recovery_point, offset, filter(None, (epochs_path, id_path)))
-        truncation_count, appended_ms = self.truncation_count, self._last_append_ms
-
-        def done() -> None:
-            flush.release()
-            if flush.is_done:
-                epochs_synced()
-                self._has_unsynced_id &= id_path is None
-            if flush.is_done and self.truncation_count == truncation_count:
-                self._mark_flushed(offset, appended_ms)
-
-        return flush.run, done
-
-    def _mark_flushed(self, offset: int, appended_ms: int) -> None:
-        """Everything before ``offset`` is durable; what follows it was appended at ``appended_ms`` or later."""
-        self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
-        if self.recovery_point == self.log_end_offset:
-            self._oldest_unflushed_ms = -1
-        elif offset > self.segments.active.base_offset:
-            self._oldest_unflushed_ms = appended_ms
 
     # -- truncation ---------------------------------------------------------------------------------------------
 
@@ -530,9 +423,7 @@ class Log:
 
     def reload_producers_steps(self, rebuild_from: int | None = None) -> Steps[None]:
         """See ``producer_reload``."""
-        return reload_producers(
-            self.producers, self.segments, self.log_start_offset, self.log_end_offset, rebuild_from
-        )
+        return reload_producers(self.producers, self.segments, self.log_start_offset, self.log_end_offset, rebuild_from)
 
     # -- retention ----------------------------------------------------------------------------------------------
 
@@ -579,22 +470,10 @@ class Log:
         self.increment_log_start_offset(min(segments[0].base_offset, self.log_end_offset))
         return count
 
-    def close(self, sync: Callable[[str], None] = sync_path) -> None:
-        """Write a producer snapshot and the indexes, durably, and close the files. Call ``flush`` before. ``sync``
-        makes the file at a path durable, now or later. For a log that never had a record ``partition.metadata`` is not
-        written: the controller sends the topic id again, and thousands of such files would delay a stop."""
-        if self.log_end_offset:
-            self.write_topic_id()
-        if self.log_end_offset > self.log_start_offset or self.producers.producers:
-            self.producers.write_snapshot(self.segments.directory, self.log_end_offset)
-        self.segments.close(sync)
 
-    def rename_to_delete(self, directory: str) -> None:
-        """Give the partition's directory its name for deletion; slices in use read on."""
-        self.segments.rename_to_delete(directory)
-        self.leader_epochs.move_to(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+def _record_too_large(size_bytes: int, config: LogConfig) -> RecordTooLarge:
+    return RecordTooLarge(f"a batch of {size_bytes} bytes, max.message.bytes is {config.max_message_bytes}")
 
-    def move_to(self, directory: str) -> None:
-        """Give the partition's directory another name."""
-        self.segments.move_to(directory)
-        self.leader_epochs.move_to(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+
+def _batch_too_large(size_bytes: int, config: LogConfig) -> RecordBatchTooLarge:
+    return RecordBatchTooLarge(f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}")

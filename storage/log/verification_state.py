@@ -8,7 +8,6 @@ The lowest sequence that was refused meanwhile is remembered, so that no later b
 VerificationStateEntry.java, VerificationGuard.java@3.9. Tests: tests/storage/log/test_producer_state.py.
 """
 
-
 from collections.abc import Mapping
 from typing import TypeAlias
 

@@ -22,11 +22,10 @@ from kafka_zk.storage.records.record_batch import (
     HEADER_SIZE,
     MAX_CODEC,
     BatchHeader,
-    Record,
     check_crc,
-    decode_records,
     read_header,
 )
+from kafka_zk.storage.records.record_decoder import Record, decode_records
 from kafka_zk.storage.segments.offset_index import parse_offset_index
 from kafka_zk.storage.segments.segment_scan import BatchSpan, iter_spans
 from kafka_zk.storage.segments.time_index import iter_time_index, valid_time_index

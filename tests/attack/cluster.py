@@ -12,7 +12,8 @@ from kafka_zk.embedded.cluster import wait_ready
 from kafka_zk.embedded.ports import free_port
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.storage.records.record_batch import decode_records, iter_batches
+from kafka_zk.storage.records.record_batch import iter_batches
+from kafka_zk.storage.records.record_decoder import decode_records
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from tests.attack import payloads
 from tests.attack.connection import Connection

@@ -26,7 +26,7 @@ from kafka_zk.protocol.produce import read_produce_request, read_produce_respons
 from kafka_zk.protocol.request import parse_request_header
 from kafka_zk.storage.files.errors import StorageError
 from kafka_zk.storage.records.log_validator import validate_batch
-from kafka_zk.storage.records.record_batch import decode_records
+from kafka_zk.storage.records.record_decoder import decode_records
 from tests.fuzz.frames import request, spoil
 
 pytestmark = pytest.mark.slow

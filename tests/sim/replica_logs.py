@@ -6,7 +6,8 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.replica.partition import Partition
 from kafka_zk.sim.machine.disk import SimDisk
 from kafka_zk.storage.files import files
-from kafka_zk.storage.records.record_batch import BatchHeader, decode_records, iter_batches
+from kafka_zk.storage.records.record_batch import BatchHeader, iter_batches
+from kafka_zk.storage.records.record_decoder import decode_records
 from tests.sim.replica_judges import KeyedLog, LoggedBatch, ReplicaLog
 
 _LARGE = 64 * 1024 * 1024

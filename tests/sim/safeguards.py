@@ -40,6 +40,7 @@ def no_sync_of_directories(patch: pytest.MonkeyPatch) -> None:
         "kafka_zk.storage.segments.log_segments",
         "kafka_zk.storage.manager.log_loader",
         "kafka_zk.storage.log.log",
+        "kafka_zk.storage.log.local_log",
         "kafka_zk.storage.manager.log_dir",
     ):
         patch.setattr(f"{module}.sync_path", lambda path: None)

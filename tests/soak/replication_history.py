@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from kafka_zk.storage.records.record_batch import decode_records, iter_batches
+from kafka_zk.storage.records.record_batch import iter_batches
+from kafka_zk.storage.records.record_decoder import decode_records
 from tests.soak.zookeeper_log import Write
 
 Records = Mapping[int, bytes]

@@ -26,7 +26,8 @@ from kafka_zk.storage.files.filenames import (
     REPLICATION_CHECKPOINT,
 )
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.records.record_batch import check_crc, decode_records, iter_batches, read_header
+from kafka_zk.storage.records.record_batch import check_crc, iter_batches, read_header
+from kafka_zk.storage.records.record_decoder import decode_records
 from tests.storage.helpers import append, batch
 from tests.storage.made_directory import (
     CLEAN,

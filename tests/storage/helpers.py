@@ -11,7 +11,8 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.recovery_work import run_here
 from kafka_zk.storage.manager.log_loader import Dropped, create_log, load_log_steps
 from kafka_zk.storage.records.log_validator import NotConformed, conform, validate_batch
-from kafka_zk.storage.records.record_batch import Header, RecordBatchBuilder, decode_records, iter_batches
+from kafka_zk.storage.records.record_batch import Header, RecordBatchBuilder, iter_batches
+from kafka_zk.storage.records.record_decoder import decode_records
 from kafka_zk.storage.segments.timestamp_search import search_here
 
 T = TypeVar("T")

@@ -21,7 +21,8 @@ from kafka_zk.storage.files.filenames import PARTITION_METADATA
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.log_manager import LogManager
-from kafka_zk.storage.records.record_batch import RecordBatchBuilder, decode_records
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder
+from kafka_zk.storage.records.record_decoder import decode_records
 from tests.storage.helpers import Clock, append, batch
 
 CLEAN, KILLED = "clean stop", "kill"

@@ -18,7 +18,8 @@ from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.log_cleaner_manager import LogCleanerManager
 from kafka_zk.storage.manager.log_manager import LogManager
-from kafka_zk.storage.records.record_batch import decode_records, iter_batches
+from kafka_zk.storage.records.record_batch import iter_batches
+from kafka_zk.storage.records.record_decoder import decode_records
 from tests.storage.compacted import SMALL
 from tests.storage.helpers import T0, Clock, append, batch, present
 

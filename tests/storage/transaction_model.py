@@ -12,7 +12,8 @@ from kafka_zk.base.types import FetchIsolation
 from kafka_zk.storage.log.producer_snapshot import decode_snapshot
 from kafka_zk.storage.records.end_transaction_marker import marker_batch
 from kafka_zk.storage.records.log_validator import validate_batch
-from kafka_zk.storage.records.record_batch import decode_records, iter_batches
+from kafka_zk.storage.records.record_batch import iter_batches
+from kafka_zk.storage.records.record_decoder import decode_records
 from kafka_zk.storage.segments.transaction_index import ENTRY_SIZE, AbortedTransaction, decode_transaction_index
 from tests.storage.helpers import T0, batch, new_log, reopen
 

@@ -12,7 +12,8 @@ from kafka_zk.base.types import FetchIsolation, TopicPartition
 from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.storage.files.errors import StorageError
-from kafka_zk.storage.records.record_batch import BatchHeader, decode_keys_and_values, iter_batches
+from kafka_zk.storage.records.record_batch import BatchHeader, iter_batches
+from kafka_zk.storage.records.record_decoder import decode_keys_and_values
 
 _log = Logger()
 

@@ -1,6 +1,6 @@
 """Appends a record of the broker's own to a partition that it leads, without looking at what it has just built.
 
-Tests: tests/storage/log/test_own_appends.py, tests/kafka_zk/broker/transaction/test_coordinator.py.
+Tests: tests/storage/log/test_log_own_records.py, tests/kafka_zk/broker/transaction/test_coordinator.py.
 """
 
 from collections.abc import Awaitable
@@ -10,7 +10,6 @@ from twisted.internet.defer import ensureDeferred
 from kafka_zk.base.types import LogAppendInfo, TopicPartition
 from kafka_zk.broker.replica.delayed_produce import APPEND_ERRORS, AppendResult
 from kafka_zk.broker.replica.manager import ReplicaManager
-from kafka_zk.storage.log.own_appends import append_record as storage_append
 
 
 def append_record(
@@ -23,7 +22,7 @@ def append_record(
         if partition.remotes is not None:
             partition.check_enough_replicas()
         try:
-            info = storage_append(log, batch, now_ms=now_ms, leader_epoch=partition.leader_epoch)
+            info = log.append_own_record(batch, leader_epoch=partition.leader_epoch, now_ms=now_ms)
         except OSError as error:
             replicas.logs.fail_directory(log, error)
             raise

@@ -12,8 +12,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from kafka_zk.base.types import LogAppendInfo, TopicPartition, new_tuple
 from kafka_zk.broker.replica.delayed_produce import APPEND_ERRORS, AppendResult
 from kafka_zk.broker.replica.manager import ReplicaManager
-from kafka_zk.storage.log.marker_appends import Refusal
-from kafka_zk.storage.log.marker_appends import append_markers as storage_append
+from kafka_zk.storage.log.producer_state import MarkerRefusal
 from kafka_zk.storage.records.end_transaction_marker import (
     ABORT_MARKER,
     COMMIT_MARKER,
@@ -23,7 +22,7 @@ from kafka_zk.storage.records.end_transaction_marker import (
 )
 from kafka_zk.storage.records.record_batch import read_header
 
-_NONE_REFUSED: Mapping[int, Refusal] = {}
+_NONE_REFUSED: Mapping[int, MarkerRefusal] = {}
 
 
 class TransactionMarker(NamedTuple):
@@ -48,7 +47,7 @@ class MarkersAppended(NamedTuple):
     await that tells; None if none was. ``refused``: why others were not, by their places."""
 
     outcome: AppendResult | Deferred[AppendResult] | None
-    refused: Mapping[int, Refusal] = _NONE_REFUSED
+    refused: Mapping[int, MarkerRefusal] = _NONE_REFUSED
 
 
 def append_markers(
@@ -61,7 +60,7 @@ def append_markers(
         if partition.remotes is not None:
             partition.check_enough_replicas()
         try:
-            info, refused = storage_append(log, batches, leader_epoch=partition.leader_epoch, now_ms=now_ms)
+            info, refused = log.append_markers(batches, leader_epoch=partition.leader_epoch, now_ms=now_ms)
         except OSError as error:
             replicas.logs.fail_directory(log, error)
             raise

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from kafka_zk.protocol.fetch import AbortedTransaction
 from kafka_zk.storage.files.errors import InvalidRecord
-from kafka_zk.storage.records.record_batch import BatchHeader, Buffer, decode_records, iter_batches
+from kafka_zk.storage.records.record_batch import BatchHeader, Buffer, iter_batches
+from kafka_zk.storage.records.record_decoder import decode_records
 
 _CONTROL_KEY = struct.Struct(">hh")  # version, type
 _ABORT = 0

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord, StorageError
-from kafka_zk.storage.records.record_batch import BatchHeader, Buffer, Header, check_crc, decode_records
+from kafka_zk.storage.records.record_batch import BatchHeader, Buffer, Header, check_crc
+from kafka_zk.storage.records.record_decoder import decode_records
 
 
 class ConsumerRecord(NamedTuple):

@@ -13,7 +13,7 @@ from kafka_zk.clients.producer.idempotence import Idempotence
 from kafka_zk.clients.producer.record_accumulator import RecordAccumulator
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.produce import PartitionResult
-from kafka_zk.storage.records.record_batch import decode_records
+from kafka_zk.storage.records.record_decoder import decode_records
 
 STALE_METADATA = frozenset(
     {

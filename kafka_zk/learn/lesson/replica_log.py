@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.storage.records.record_batch import decode_records, iter_batches
+from kafka_zk.storage.records.record_batch import iter_batches
+from kafka_zk.storage.records.record_decoder import decode_records
 
 _EPOCHS = "leader-epoch-checkpoint"
 _HEADER_LINES = 2  # version and count

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka_zk.recorder.zookeeper_files.transaction_log import SessionClosed, SessionCreated, transactions
-from kafka_zk.storage.records.record_batch import decode_keys_and_values, iter_batches
+from kafka_zk.storage.records.record_batch import iter_batches
+from kafka_zk.storage.records.record_decoder import decode_keys_and_values
 
 _NO_OP_RECORD = 20  # NoOpRecord.json@4.3: one every 500 ms
 _TIMEOUT_S = 5

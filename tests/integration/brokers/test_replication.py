@@ -15,7 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.storage.records.record_batch import decode_records, iter_batches
+from kafka_zk.storage.records.record_batch import iter_batches
+from kafka_zk.storage.records.record_decoder import decode_records
 from kafka_zk.testing.cluster import Cluster
 from tests.integration.processes import wait_for
 

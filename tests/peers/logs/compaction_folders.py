@@ -26,14 +26,8 @@ from kafka_zk.storage.log.recovery_work import run_here
 from kafka_zk.storage.manager.log_loader import load_log_steps
 from kafka_zk.storage.records.compression import Compression
 from kafka_zk.storage.records.legacy_message_set import LegacyMessage, iter_entries, read_message_set, write_message_set
-from kafka_zk.storage.records.record_batch import (
-    CONTROL_FLAG,
-    TIMESTAMP_TYPE_FLAG,
-    TRANSACTIONAL_FLAG,
-    Record,
-    decode_records,
-    read_header,
-)
+from kafka_zk.storage.records.record_batch import CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG, read_header
+from kafka_zk.storage.records.record_decoder import Record, decode_records
 from kafka_zk.storage.segments.segment_scan import iter_spans
 from tests.peers.logs.made_logs import Content, pack_batch
 

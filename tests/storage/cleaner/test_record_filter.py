@@ -18,15 +18,8 @@ from kafka_zk.storage.cleaner.record_filter import (
 from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.records.compression import Compression
 from kafka_zk.storage.records.legacy_message_set import LegacyMessage, read_message_set, write_message_set
-from kafka_zk.storage.records.record_batch import (
-    HEADER_SIZE,
-    Record,
-    RecordBatchBuilder,
-    assemble_batch,
-    decode_records,
-    read_header,
-    set_crc,
-)
+from kafka_zk.storage.records.record_batch import HEADER_SIZE, RecordBatchBuilder, assemble_batch, read_header, set_crc
+from kafka_zk.storage.records.record_decoder import Record, decode_records
 from kafka_zk.storage.segments.segment_scan import BatchSpan
 from tests.storage.helpers import T0
 

@@ -18,7 +18,8 @@ from kafka_zk.storage.files.errors import (
     RecordTooLarge,
 )
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.records.record_batch import BatchHeader, check_crc, decode_records, iter_batches, read_header
+from kafka_zk.storage.records.record_batch import BatchHeader, check_crc, iter_batches, read_header
+from kafka_zk.storage.records.record_decoder import decode_records
 from tests.storage.helpers import (
     T0,
     append,

@@ -11,8 +11,7 @@ import pytest
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.files.run_blocking import Done
-from kafka_zk.storage.log import log as log_module
-from kafka_zk.storage.log import producer_snapshot
+from kafka_zk.storage.log import local_log, producer_snapshot
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_id_budget import MAX_PRODUCERS
 from kafka_zk.storage.log.producer_snapshot import ProducerEntry, encode_snapshot
@@ -66,7 +65,7 @@ def snapshots(log: Log) -> list[str]:
 @pytest.fixture
 def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
     """Two producers are many, and each is encoded by itself."""
-    monkeypatch.setattr(log_module, "WRITTEN_AT_ONCE", 2)
+    monkeypatch.setattr(local_log, "WRITTEN_AT_ONCE", 2)
     monkeypatch.setattr(producer_snapshot, "ENTRIES_A_STEP", 1)
     made = Broker(tmp_path)
     yield made

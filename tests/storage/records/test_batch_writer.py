@@ -11,7 +11,8 @@ from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.records.batch_writer import BatchWriter
 from kafka_zk.storage.records.compression import Compression, compress, decompress
 from kafka_zk.storage.records.log_validator import conform
-from kafka_zk.storage.records.record_batch import RecordBatchBuilder, decode_records, encode_record, read_header
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder, encode_record, read_header
+from kafka_zk.storage.records.record_decoder import decode_records
 from kafka_zk.storage.records.stream_compressor import WHOLE_BYTES, StreamCompressor
 from tests.storage.helpers import T0, batch
 

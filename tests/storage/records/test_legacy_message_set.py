@@ -24,7 +24,8 @@ from kafka_zk.storage.records.legacy_message_set import (
     read_message_set,
     write_message_set,
 )
-from kafka_zk.storage.records.record_batch import check_crc, decode_records, read_header
+from kafka_zk.storage.records.record_batch import check_crc, read_header
+from kafka_zk.storage.records.record_decoder import decode_records
 from tests.storage.helpers import T0, batch
 
 CODECS = st.sampled_from([Compression.none, Compression.gzip, Compression.snappy, Compression.lz4])

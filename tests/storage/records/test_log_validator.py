@@ -16,11 +16,11 @@ from kafka_zk.storage.records.record_batch import (
     RecordBatchBuilder,
     assemble_batch,
     check_crc,
-    decode_records,
     encode_record,
     iter_batches,
     set_crc,
 )
+from kafka_zk.storage.records.record_decoder import decode_records
 from kafka_zk.storage.segments.retention import count_deletable
 from tests.storage.helpers import T0, append, batch, max_timestamp_offset, new_log, offset_for_timestamp, present
 

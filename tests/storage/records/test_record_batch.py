@@ -12,16 +12,14 @@ from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord, StorageE
 from kafka_zk.storage.records.record_batch import (
     HEADER_SIZE,
     Header,
-    Record,
     RecordBatchBuilder,
     check_crc,
-    decode_keys_and_values,
-    decode_records,
     encode_record,
     iter_batches,
     last_sequence,
     read_header,
 )
+from kafka_zk.storage.records.record_decoder import Record, decode_keys_and_values, decode_records
 from kafka_zk.storage.records.varint import encode_varint, read_varint
 from tests.storage.helpers import batch
 

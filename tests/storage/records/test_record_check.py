@@ -6,15 +6,9 @@ from hypothesis import strategies as st
 
 from kafka_zk.storage.files.errors import InvalidRecord, UnpacksTooBig
 from kafka_zk.storage.records.compression import Compression, compress
-from kafka_zk.storage.records.record_batch import (
-    HEADER_SIZE,
-    BatchHeader,
-    assemble_batch,
-    decode_records,
-    encode_record,
-    read_header,
-)
+from kafka_zk.storage.records.record_batch import HEADER_SIZE, BatchHeader, assemble_batch, encode_record, read_header
 from kafka_zk.storage.records.record_check import check_batch, check_records
+from kafka_zk.storage.records.record_decoder import decode_records
 from kafka_zk.storage.records.varint import encode_varint
 from tests.storage.records.test_record_stream import RECORDS, Records
 

@@ -10,13 +10,8 @@ from hypothesis import strategies as st
 
 from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord, StorageError, UnpacksTooBig
 from kafka_zk.storage.records.compression import Compression, compress, decompress_chunks
-from kafka_zk.storage.records.record_batch import (
-    MAX_UNCOMPRESSED_BYTES,
-    Header,
-    RecordBatchBuilder,
-    decode_records,
-    read_header,
-)
+from kafka_zk.storage.records.record_batch import MAX_UNCOMPRESSED_BYTES, Header, RecordBatchBuilder, read_header
+from kafka_zk.storage.records.record_decoder import decode_records
 from kafka_zk.storage.records.record_stream import MAX_RECORDS, batch_chunks, check_count, key_and_value, walk
 
 FIELD = st.none() | st.binary(max_size=300)

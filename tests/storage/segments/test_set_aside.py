@@ -7,7 +7,8 @@ import pytest
 
 from kafka_zk.storage.files.filenames import offset_file
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.records.record_batch import decode_records, iter_batches
+from kafka_zk.storage.records.record_batch import iter_batches
+from kafka_zk.storage.records.record_decoder import decode_records
 from kafka_zk.storage.segments.set_aside import TAIL_SUFFIX, set_aside
 from tests.storage.helpers import append, batch, new_log, present, read_offsets, reopen
 

@@ -22,10 +22,10 @@ from kafka_zk.storage.records.record_batch import (
     CONTROL_FLAG,
     TRANSACTIONAL_FLAG,
     assemble_batch,
-    decode_records,
     encode_record,
     read_header,
 )
+from kafka_zk.storage.records.record_decoder import decode_records
 from kafka_zk.storage.segments.transaction_index import (
     ENTRY_SIZE,
     AbortedTransaction,

@@ -21,7 +21,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.storage.log.marker_appends import MOST_TOGETHER
+from kafka_zk.storage.log.log import MOST_TOGETHER
 from kafka_zk.storage.records.end_transaction_marker import MARKER_BYTES, MarkerBatch
 
 _TIMEOUT_MS = 30_000  # request.timeout.ms

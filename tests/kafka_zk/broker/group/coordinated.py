@@ -24,7 +24,8 @@ from kafka_zk.sim.machine.scheduler import VirtualClock
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.log_manager import LogManager
-from kafka_zk.storage.records.record_batch import Record, RecordBatchBuilder, decode_records, iter_batches
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder, iter_batches
+from kafka_zk.storage.records.record_decoder import Record, decode_records
 
 EPOCH_MS = 1_700_000_000_000
 SESSION_MS = 10_000

@@ -6,7 +6,8 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.producer.batch import increment_sequence
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.produce import PartitionResult
-from kafka_zk.storage.records.record_batch import check_crc, decode_records, read_header
+from kafka_zk.storage.records.record_batch import check_crc, read_header
+from kafka_zk.storage.records.record_decoder import decode_records
 
 _REMEMBERED = 5
 

@@ -17,7 +17,8 @@ from kafka_zk.storage.records import conversion
 from kafka_zk.storage.records.compression import Compression, compress
 from kafka_zk.storage.records.legacy_message_set import encode_message, read_message_set, wrap
 from kafka_zk.storage.records.log_validator import validate_batch
-from kafka_zk.storage.records.record_batch import decode_records, read_header
+from kafka_zk.storage.records.record_batch import read_header
+from kafka_zk.storage.records.record_decoder import decode_records
 from tests.kafka_zk.broker.conftest import CONTEXT, Harness, batch
 from tests.kafka_zk.broker.handlers.data.big_batches import NOW_MS, SMALLEST_RECORD, batch_of, tiny_records
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce, produced

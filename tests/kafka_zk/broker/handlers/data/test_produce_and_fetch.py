@@ -8,7 +8,8 @@ import pytest
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
-from kafka_zk.storage.records.record_batch import RecordBatchBuilder, decode_records, iter_batches
+from kafka_zk.storage.records.record_batch import RecordBatchBuilder, iter_batches
+from kafka_zk.storage.records.record_decoder import decode_records
 from tests.kafka_zk.broker.conftest import Harness, batch
 
 Make = Callable[..., Harness]

@@ -8,7 +8,6 @@ import pytest
 from kafka_zk.base.types import LogAppendInfo
 from kafka_zk.storage.files.errors import InvalidProducerEpoch, RecordBatchTooLarge, TransactionCoordinatorFenced
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.log.marker_appends import append_markers
 from kafka_zk.storage.records.end_transaction_marker import MarkerBatch, marker_batch, plain_marker
 from kafka_zk.storage.records.log_validator import validate_batch
 from kafka_zk.storage.records.record_batch import read_header
@@ -39,7 +38,7 @@ def taken_apart(batch: bytearray) -> MarkerBatch:
 
 def together(log: Log, batches: Sequence[bytearray]) -> list[object]:
     """What became of each, as ``one_by_one`` has it."""
-    info, refused = append_markers(log, list(map(taken_apart, batches)), leader_epoch=2, now_ms=T0 + 5)
+    info, refused = log.append_markers(list(map(taken_apart, batches)), leader_epoch=2, now_ms=T0 + 5)
     results: list[object] = [refused.get(place) for place in range(len(batches))]
     if info is not None:
         assert info.size_bytes == sum(len(batches[place]) for place, found in enumerate(results) if found is None)

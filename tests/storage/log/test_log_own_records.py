@@ -6,7 +6,6 @@ import pytest
 
 from kafka_zk.storage.files.errors import RecordBatchTooLarge, RecordTooLarge
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.log.own_appends import append_record
 from kafka_zk.storage.records.log_validator import validate_batch
 from tests.storage.helpers import T0, batch, new_log, read_offsets, reopen
 
@@ -18,7 +17,7 @@ def looked_at(log: Log, data: bytearray, leader_epoch: int, now_ms: int) -> obje
 
 
 def as_it_is(log: Log, data: bytearray, leader_epoch: int, now_ms: int) -> object:
-    return append_record(log, data, leader_epoch=leader_epoch, now_ms=now_ms)
+    return log.append_own_record(data, leader_epoch=leader_epoch, now_ms=now_ms)
 
 
 @pytest.mark.parametrize("timestamps", ["CreateTime", "LogAppendTime"])
@@ -46,5 +45,5 @@ def test_what_is_too_large_is_refused(tmp_path: Path) -> None:
     log = new_log(tmp_path, segment_bytes=500, max_message_bytes=1_000)
     for size_bytes, error in ((2_000, RecordTooLarge), (700, RecordBatchTooLarge)):
         with pytest.raises(error):
-            append_record(log, batch(value=b"v" * size_bytes), leader_epoch=0, now_ms=T0)
+            log.append_own_record(batch(value=b"v" * size_bytes), leader_epoch=0, now_ms=T0)
     assert log.log_end_offset == 0

@@ -1,0 +1,248 @@
+"""What one partition has on disk: its segments, what of them is durable, and the files beside them.
+
+``LocalLog`` writes, rolls and flushes; it does not ask what may be appended, nor who may read it: see ``log``.
+Source: LocalLog.scala@3.9. Tests: tests/storage/log/test_log_files.py.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from kafka_zk.base.types import LoadedOffsets, TopicPartition
+from kafka_zk.storage.files.filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from kafka_zk.storage.files.files import sync_path
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.log.large_snapshots import WRITTEN_AT_ONCE
+from kafka_zk.storage.log.leader_epoch_cache import LeaderEpochCache
+from kafka_zk.storage.log.log_owner import LogOwner
+from kafka_zk.storage.log.partition_metadata import write_topic_id
+from kafka_zk.storage.log.producer_state import ProducerState
+from kafka_zk.storage.segments.log_segments import LogSegments
+from kafka_zk.storage.segments.segment import MAX_RELATIVE_OFFSET, NEVER_MS, Segment
+
+
+class LocalLog:
+    """Segments, leader epochs and producers of one partition, in one directory.
+
+    ``recovery_point`` and ``log_end_offset`` are the first offsets that are not fsynced and not written.
+    """
+
+    __slots__ = (
+        "_has_unsynced_id", "_last_append_ms", "_oldest_unflushed_ms", "config", "has_unwritten_id", "leader_epochs",
+        "log_end_offset", "log_start_offset", "owner", "producers", "recovery_point", "segments", "topic_id", "tp",
+        "truncation_count",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        config: LogConfig,
+        segments: LogSegments,
+        offsets: LoadedOffsets,
+        leader_epochs: LeaderEpochCache,
+        producers: ProducerState,
+        topic_id: str | None,
+    ) -> None:
+        self.tp = tp
+        self.config = config
+        self.segments = segments
+        self.log_start_offset, self.log_end_offset, self.recovery_point = offsets
+        self.leader_epochs = leader_epochs
+        self.producers = producers
+        self.topic_id = topic_id
+        self.has_unwritten_id = self._has_unsynced_id = False
+        self.truncation_count = 0
+        self._last_append_ms = segments.active.created_ms  # of what was here before, at the latest
+        self._oldest_unflushed_ms = self._last_append_ms if self.log_end_offset != self.recovery_point else -1
+        self.owner: LogOwner | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.tp}, {self.log_start_offset}..{self.log_end_offset})"
+
+    @property
+    def directory(self) -> Path:
+        """The partition's directory; its name changes on deletion."""
+        return Path(self.segments.directory)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all ``.log`` files."""
+        return self.segments.size_bytes
+
+    def update_config(self, config: LogConfig) -> None:
+        """Follow a change of the topic's configuration; it holds from the next append on."""
+        self.config = config
+        active = self.segments.active
+        active.index_interval_bytes = config.index_interval_bytes
+        active.max_index_bytes = config.segment_index_bytes
+        active.young_until_ms = NEVER_MS
+
+    def set_topic_id(self, topic_id: str) -> None:
+        """Give a log its id; ``partition.metadata`` is written before the next record (``write_topic_id``)."""
+        self.topic_id, self.has_unwritten_id = topic_id, True
+
+    def write_topic_id(self) -> None:
+        """Write the topic id that was set, unless it stands there. Raises: OSError."""
+        if self.has_unwritten_id and self.topic_id is not None:
+            write_topic_id(self.segments.directory, self.topic_id)
+            self.has_unwritten_id, self._has_unsynced_id = False, True
+
+    # -- write --------------------------------------------------------------------------------------------------
+
+    def _write(
+        self,
+        batch: bytearray | memoryview | bytes,
+        size_bytes: int,
+        leader_epoch: int,
+        base_offset: int,
+        last_offset: int,
+        indexed_offset: int,
+        max_timestamp_ms: int,
+        now_ms: int,
+    ) -> None:
+        """The one way into the log, for batches that were checked and carry their offsets and ``leader_epoch``: roll
+        if need be, write, move the log end offset. ``indexed_offset``: the last offset of the first batch; where there
+        are several, all have the same timestamp."""
+        if leader_epoch != self.leader_epochs.written_epoch:
+            self.leader_epochs.assign(leader_epoch, base_offset)
+        if self.has_unwritten_id:
+            self.write_topic_id()
+        segment = self.segments.active
+        config = self.config
+        if (
+            segment.size_bytes + size_bytes > config.segment_bytes
+            or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+            or segment.index_is_full
+            or (max_timestamp_ms > segment.young_until_ms and self._is_roll_due(segment, max_timestamp_ms, now_ms))
+        ):
+            self._roll_for(base_offset, last_offset, now_ms)
+            segment = self.segments.active
+        segment.append(batch, size_bytes, indexed_offset, max_timestamp_ms)
+        self.log_end_offset = last_offset + 1
+        self._last_append_ms = now_ms
+        if self._oldest_unflushed_ms < 0:
+            self._oldest_unflushed_ms = now_ms
+            if self.owner is not None:
+                self.owner.log_became_dirty(self.tp)
+
+    def roll(self, now_ms: int) -> None:
+        """Close the active segment and begin one at the log end offset; an empty one is reused."""
+        active = self.segments.active
+        if active.size_bytes or active.base_offset != self.log_end_offset:
+            if self.owner is None or len(self.producers.producers) <= WRITTEN_AT_ONCE:
+                self.producers.write_snapshot(self.segments.directory, self.log_end_offset)
+            else:
+                self.owner.snapshot_is_large(self.tp)
+            self.segments.roll(self.log_end_offset, self.config, now_ms)
+
+    def _roll_for(self, base_offset: int, last_offset: int, now_ms: int) -> None:
+        """Begin a segment for a batch. It begins where the log ends, even if compaction on the leader removed the
+        offsets up to the batch: after a crash a gap between segments would count as lost data."""
+        if last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET:
+            self.extend_to(base_offset, now_ms)
+        else:
+            self.roll(now_ms)
+
+    def extend_to(self, offset: int, now_ms: int) -> None:
+        """Move the log end offset forward without records: compaction removed those before ``offset``. Everything
+        before it is durable then, and the recovery point says so on disk, since a new segment leaves a gap."""
+        self.flush()
+        self.log_end_offset = offset
+        self.roll(now_ms)
+        sync_path(self.segments.directory)
+        self.recovery_point = offset
+        if self.owner is not None:
+            self.owner.recovery_point_is_needed(self.tp, offset)
+
+    def _is_roll_due(self, segment: Segment, timestamp_ms: int, now_ms: int) -> bool:
+        """Whether the segment is older than it may get, by the records' clock or, without one, by ours."""
+        if not segment.size_bytes:
+            return False
+        first_ms = segment.first_timestamp_ms
+        limit_ms = self.config.max_segment_ms - segment.roll_jitter_ms
+        if first_ms < 0:
+            return now_ms - segment.created_ms > limit_ms
+        segment.young_until_ms = first_ms + limit_ms
+        return timestamp_ms > segment.young_until_ms
+
+    # -- flush --------------------------------------------------------------------------------------------------
+
+    def flush_target(self, now_ms: int) -> int | None:
+        """Up to which offset a flush is due, None if none is.
+
+        All of the log if ``flush.messages`` or ``flush.ms`` asks for it, the closed segments after a roll.
+        """
+        if self._oldest_unflushed_ms < 0:
+            return None
+        config = self.config
+        unflushed_count = self.log_end_offset - self.recovery_point
+        if unflushed_count >= config.flush_messages or now_ms - self._oldest_unflushed_ms >= config.flush_ms:
+            return self.log_end_offset
+        rolled_at = self.segments.active.base_offset
+        return rolled_at if self.recovery_point < rolled_at else None
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether there are records that were not flushed."""
+        return self._oldest_unflushed_ms >= 0
+
+    def flush_due(self, now_ms: int) -> bool:
+        """Whether a flush is due: ask after an append to a topic with ``flush.messages``, else now and then."""
+        return self.flush_target(now_ms) is not None
+
+    def flush(self, up_to: int | None = None) -> None:
+        """Make everything before ``up_to`` (None: all) durable and move the recovery point."""
+        work, done = self.prepare_flush(up_to)
+        try:
+            work()
+        finally:
+            done()
+
+    def prepare_flush(self, up_to: int | None = None) -> tuple[Callable[[], None], Callable[[], None]]:
+        """A flush in two halves, for an owner that must not block: (work, done). ``work`` only fsyncs pinned
+        descriptors and may run in any thread; it raises OSError. ``done`` must be called by the owner afterwards,
+        whether ``work`` failed or not: it unpins, and it moves the recovery point if ``work`` succeeded."""
+        offset = self.log_end_offset if up_to is None else up_to
+        epochs_path, epochs_synced = self.leader_epochs.prepare_sync()
+        id_path = f"{self.segments.directory}/{PARTITION_METADATA}" if self._has_unsynced_id else None
+        flush = self.segments.prepare_flush(self.recovery_point, offset, filter(None, (epochs_path, id_path)))
+        truncation_count, appended_ms = self.truncation_count, self._last_append_ms
+
+        def done() -> None:
+            flush.release()
+            if flush.is_done:
+                epochs_synced()
+                self._has_unsynced_id &= id_path is None
+            if flush.is_done and self.truncation_count == truncation_count:
+                self._mark_flushed(offset, appended_ms)
+
+        return flush.run, done
+
+    def _mark_flushed(self, offset: int, appended_ms: int) -> None:
+        """Everything before ``offset`` is durable; what follows it was appended at ``appended_ms`` or later."""
+        self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
+        if self.recovery_point == self.log_end_offset:
+            self._oldest_unflushed_ms = -1
+        elif offset > self.segments.active.base_offset:
+            self._oldest_unflushed_ms = appended_ms
+
+    # -- the directory ------------------------------------------------------------------------------------------
+
+    def close(self, sync: Callable[[str], None] = sync_path) -> None:
+        """Write a producer snapshot and the indexes, durably, and close the files. Call ``flush`` before. ``sync``
+        makes the file at a path durable, now or later. For a log that never had a record ``partition.metadata`` is not
+        written: the controller sends the topic id again, and thousands of such files would delay a stop."""
+        if self.log_end_offset:
+            self.write_topic_id()
+        if self.log_end_offset > self.log_start_offset or self.producers.producers:
+            self.producers.write_snapshot(self.segments.directory, self.log_end_offset)
+        self.segments.close(sync)
+
+    def rename_to_delete(self, directory: str) -> None:
+        """Give the partition's directory its name for deletion; slices in use read on."""
+        self.segments.rename_to_delete(directory)
+        self.leader_epochs.move_to(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+
+    def move_to(self, directory: str) -> None:
+        """Give the partition's directory another name."""
+        self.segments.move_to(directory)
+        self.leader_epochs.move_to(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
