@@ -17,7 +17,7 @@ from kafka_zk.storage.log.log_owner import LogOwner
 from kafka_zk.storage.log.partition_metadata import write_topic_id
 from kafka_zk.storage.log.producer_state import ProducerState
 from kafka_zk.storage.segments.log_segments import LogSegments
-from kafka_zk.storage.segments.segment import MAX_RELATIVE_OFFSET, NEVER_MS, Segment
+from kafka_zk.storage.segments.segment import MAX_RELATIVE_OFFSET, Segment
 
 
 class LocalLog:
@@ -71,10 +71,7 @@ class LocalLog:
     def update_config(self, config: LogConfig) -> None:
         """Follow a change of the topic's configuration; it holds from the next append on."""
         self.config = config
-        active = self.segments.active
-        active.index_interval_bytes = config.index_interval_bytes
-        active.max_index_bytes = config.segment_index_bytes
-        active.young_until_ms = NEVER_MS
+        self.segments.active.update_config(config)
 
     def set_topic_id(self, topic_id: str) -> None:
         """Give a log its id; ``partition.metadata`` is written before the next record (``write_topic_id``)."""

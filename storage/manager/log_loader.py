@@ -38,6 +38,7 @@ from kafka_zk.storage.log.producer_snapshot import snapshot_offsets
 from kafka_zk.storage.log.producer_state import ProducerState
 from kafka_zk.storage.log.recovery_work import ScanWork, Steps
 from kafka_zk.storage.records.record_batch import HEADER_SIZE
+from kafka_zk.storage.segments.index_check import index_problem, next_offset
 from kafka_zk.storage.segments.log_segments import LogSegments
 from kafka_zk.storage.segments.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.segments.segment import MAX_RELATIVE_OFFSET, Segment, open_segment
@@ -387,7 +388,7 @@ class _Recovery(NamedTuple):
         return None
 
     def _has_no_index(self, segment: Segment, is_final: bool) -> bool:
-        found = segment.index_problem(is_final)
+        found = index_problem(segment, is_final)
         if found is not None:
             self.observe(Finding(*found, "it is made anew from the records"))
         return found is not None or not files.exists(segment.offset_index.path)
@@ -420,7 +421,7 @@ class _Recovery(NamedTuple):
         """
         if not afresh:
             with suppress(CorruptRecord):  # the scan below finds out where and why
-                end_offset = segment.next_offset()
+                end_offset = next_offset(segment)
                 if next_base is not None or end_offset <= self.recovery_point or not self.recovery_point:
                     return end_offset, None
         result = yield from self._scan(segment, self.recovery_point if next_base is None else next_base, afresh)

@@ -19,7 +19,8 @@ from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.files.filenames import SNAPSHOT_SUFFIX, SWAP_SUFFIX, offset_file
 from kafka_zk.storage.files.files import remove_file, rename, sync_file, sync_path
 from kafka_zk.storage.files.log_config import LogConfig
-from kafka_zk.storage.segments.segment import NEVER_MS, FileSlice, Segment, open_segment
+from kafka_zk.storage.segments.file_slice import FileSlice
+from kafka_zk.storage.segments.segment import NEVER_MS, Segment, open_segment
 from kafka_zk.storage.segments.segment_swap import begin_swap, end_swap
 from kafka_zk.storage.segments.set_aside import set_aside
 from kafka_zk.storage.segments.timestamp_search import Search, SearchWork, search_segment
@@ -106,9 +107,7 @@ class LogSegments:
         "pool",
     )  # fmt: skip
 
-    def __init__(
-        self, directory: str, pool: FilePool, segments: list[Segment], random: Random = SYSTEM_RANDOM
-    ) -> None:
+    def __init__(self, directory: str, pool: FilePool, segments: list[Segment], random: Random = SYSTEM_RANDOM) -> None:
         self.directory = directory
         self.pool = pool
         self._random = random
@@ -164,9 +163,7 @@ class LogSegments:
     def begin(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
         """Add an empty segment at the end and write to it from now on. The one before is not closed: see ``roll``."""
         self._segments.append(
-            open_segment(
-                self.directory, base_offset, config, self.pool, now_ms, size_bytes=None, random=self._random
-            )
+            open_segment(self.directory, base_offset, config, self.pool, now_ms, size_bytes=None, random=self._random)
         )
         self._activate_last()
 

@@ -1,8 +1,8 @@
-"""One segment of a log: the ``.log`` file with its two indexes, and slices of it for the network.
+"""One segment of a log: the ``.log`` file with its two indexes.
 
-The file is opened on first use and may be closed by the ``FilePool`` whenever no slice pins it. Appends go straight to
-the page cache; the indexes collect their entries in memory (see ``offset_index``). The segment of a log that begins at
-offset 0 has no files before its first record: to make them is most of what a new partition costs the disk.
+Appends go straight to the page cache; the indexes collect their entries in memory (see ``offset_index``). The segment
+of a log that begins at offset 0 has no files before its first record: to make them is most of what a new partition
+costs the disk. ``index_check`` compares indexes and file at a start.
 Source: LogSegment.java@3.9. Tests: tests/storage/log/test_log_files.py.
 """
 
@@ -12,22 +12,22 @@ from random import Random
 
 from kafka_zk.base.randomness import SYSTEM_RANDOM
 from kafka_zk.storage.files import files
-from kafka_zk.storage.files.errors import CorruptRecord, TooManyOpenFiles
+from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.files.filenames import (
-    DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     offset_file,
 )
-from kafka_zk.storage.files.files import remove_file, sync_path, write_all
+from kafka_zk.storage.files.files import sync_path
 from kafka_zk.storage.files.log_config import LogConfig
-from kafka_zk.storage.records.record_batch import HEADER_SIZE, BatchHeader, read_header
+from kafka_zk.storage.records.record_batch import HEADER_SIZE
 from kafka_zk.storage.segments import segment_scan
 from kafka_zk.storage.segments.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from kafka_zk.storage.segments.offset_index import OffsetIndex
+from kafka_zk.storage.segments.segment_file import MADE_SUFFIXES, SegmentFile
 from kafka_zk.storage.segments.segment_scan import BatchSpan
 from kafka_zk.storage.segments.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from kafka_zk.storage.segments.time_index import NO_TIMESTAMP, TimeIndex
@@ -39,15 +39,17 @@ _UNKNOWN = -2  # a timestamp that has not been looked up yet; -1 is Kafka's "non
 NEVER_MS = -(1 << 63)
 
 
-class Segment:
-    """A segment file and its indexes; ``size_bytes`` counts what has been appended."""
+class Segment(SegmentFile):
+    """A segment file and its indexes; ``size_bytes`` counts what has been appended.
+
+    ``keeps_damage``: its end is damaged and was durable, so it is never written again. ``young_until_ms``: records up
+    to this timestamp are not why it is rolled, as the log reckons.
+    """
 
     __slots__ = (
-        "_close_on_unpin", "_descriptor", "_first_timestamp_ms", "_is_abandoned", "_max_timestamp_ms",
-        "_max_timestamp_offset", "_pins", "_pool", "_suffix", "_transaction_index", "base_offset",
-        "bytes_since_index_entry", "created_ms", "directory", "index_interval_bytes", "index_is_full", "is_active",
-        "is_unmade", "keeps_damage", "max_index_bytes", "offset_index", "recently_used", "roll_jitter_ms", "size_bytes",
-        "time_index", "young_until_ms",
+        "_first_timestamp_ms", "_max_timestamp_ms", "_max_timestamp_offset", "_transaction_index",
+        "bytes_since_index_entry", "index_interval_bytes", "index_is_full", "keeps_damage", "max_index_bytes",
+        "offset_index", "roll_jitter_ms", "time_index", "young_until_ms",
     )  # fmt: skip
 
     def __init__(
@@ -55,51 +57,34 @@ class Segment:
         directory: str,
         base_offset: int,
         pool: FilePool,
+        config: LogConfig,
         *,
-        size_bytes: int,
-        is_new: bool,
+        size_bytes: int | None,
         created_ms: int,
-        index_interval_bytes: int,
-        max_index_bytes: int,
-        roll_jitter_ms: int = 0,
+        roll_jitter_ms: int,
     ) -> None:
-        self.directory = directory
-        self.base_offset = base_offset
-        self.size_bytes = size_bytes
-        self.created_ms = created_ms
-        self.index_interval_bytes = index_interval_bytes
-        self.max_index_bytes = max_index_bytes
+        """``size_bytes``: of the file; None for a new segment."""
+        super().__init__(directory, base_offset, pool, size_bytes or 0, created_ms)
+        is_new = size_bytes is None
+        self.index_interval_bytes = config.index_interval_bytes
+        self.max_index_bytes = config.segment_index_bytes
         self.roll_jitter_ms = roll_jitter_ms
         self.bytes_since_index_entry = 0
         self.index_is_full = False
-        self.is_active = False
-        self.keeps_damage = False  # its end is damaged and was durable: it is never written again
-        self.recently_used = False
+        self.keeps_damage = False
         self.offset_index = OffsetIndex(self._path(OFFSET_INDEX_SUFFIX), base_offset, is_new=is_new)
         self.time_index = TimeIndex(self._path(TIME_INDEX_SUFFIX), base_offset, is_new=is_new)
         self._transaction_index: TransactionIndex | None = None  # most logs have none
-        self._suffix = ""
-        self._pool = pool
-        self._descriptor = -1
-        self._pins = 0
-        self._close_on_unpin = False
-        self._is_abandoned = False
-        self.is_unmade = False  # its files do not exist yet
         self._first_timestamp_ms = _UNKNOWN
-        self.young_until_ms = NEVER_MS  # records up to this timestamp are not why it is rolled, as the log reckons
+        self.young_until_ms = NEVER_MS
         self._max_timestamp_ms = NO_TIMESTAMP if is_new else _UNKNOWN
         self._max_timestamp_offset = base_offset
 
-    def __repr__(self) -> str:
-        return f"Segment({self.path}, {self.size_bytes} bytes)"
-
-    def _path(self, suffix: str) -> str:
-        return f"{self.directory}/{offset_file(self.base_offset, suffix)}"
-
-    @property
-    def path(self) -> str:
-        """Where the ``.log`` file lies now (also after a rename for deletion)."""
-        return self._path(LOG_SUFFIX) + self._suffix
+    def update_config(self, config: LogConfig) -> None:
+        """Follow a change of the topic's configuration."""
+        self.index_interval_bytes = config.index_interval_bytes
+        self.max_index_bytes = config.segment_index_bytes
+        self.young_until_ms = NEVER_MS
 
     @property
     def transaction_index(self) -> TransactionIndex:
@@ -121,66 +106,9 @@ class Segment:
         index.is_changed = False
         return index.path
 
-    def fileno(self) -> int:
-        """The open descriptor. Good until the next call into storage, unless a slice pins it."""
-        if self._descriptor < 0:
-            self._descriptor = self._make() if self.is_unmade else files.open_to_append(self.path)
-            self._pool.opened(self)
-        self.recently_used = True
-        return self._descriptor
-
-    def _make(self) -> int:
-        """Make the three files, empty; returns the descriptor of the ``.log``. Raises: OSError."""
-        descriptor = files.open_to_append(self.path, is_new=True)
-        try:
-            for index in (self.offset_index, self.time_index):
-                files.write_file(index.path)
-        except OSError:
-            files.close(descriptor)
-            raise
-        self.is_unmade = False
-        return descriptor
-
-    @property
-    def is_open(self) -> bool:
-        return self._descriptor >= 0
-
-    @property
-    def is_pinned(self) -> bool:
-        return self._pins > 0
-
-    def pin(self) -> None:
-        """Keep the descriptor open until ``unpin``; an unlinked file stays readable that long."""
-        if self._descriptor < 0:
-            self.fileno()
-        if not self._pins:
-            self._pool.pinned_count += 1
-        self._pins += 1
-
-    def pin_for_reader(self) -> None:
-        """As ``pin``, for somebody who may keep it for long. Raises: TooManyOpenFiles if such people keep too many."""
-        if not self._pins and self._pool.pinned_count >= self._pool.max_open_files:
-            raise TooManyOpenFiles(f"{self._pool.pinned_count} segment files are in use by slow readers")
-        self.pin()
-
-    def unpin(self) -> None:
-        assert self._pins > 0, "released more often than retained"
-        self._pins -= 1
-        if not self._pins:
-            self._pool.pinned_count -= 1
-            if self._close_on_unpin:
-                self.release_file()
-
-    def rest(self) -> None:
-        """Close the file and forget the index's entries until they are needed: the log is idle."""
-        if self._descriptor >= 0 and not self._pins:
-            self._pool.closed(self)
-            self.close_file()
-
     def close_file(self) -> None:
-        """Close the descriptor and forget the index's entries; both come back on use. Called by the pool."""
-        files.close(self._descriptor)
-        self._descriptor = -1
+        """As above, and forget the index's entries until they are needed."""
+        super().close_file()
         if not self._is_abandoned:
             self.offset_index.unload()
         if self._transaction_index is not None:
@@ -198,14 +126,6 @@ class Segment:
             sync(transactions_path)
             sync(self.directory)
         self.release_file()
-
-    def release_file(self) -> None:
-        """Close the descriptor now or, if a slice pins it, when that lets go."""
-        self._close_on_unpin = self._pins > 0
-        if self._descriptor >= 0 and not self._pins:
-            self._pool.closed(self)
-            files.close(self._descriptor)
-            self._descriptor = -1
 
     def append(
         self, batches: bytes | bytearray | memoryview, size_bytes: int, last_offset: int, max_timestamp_ms: int
@@ -230,15 +150,6 @@ class Segment:
             self.bytes_since_index_entry = 0
         self.bytes_since_index_entry += size_bytes
         return position
-
-    def _write_again(self, descriptor: int, batches: bytes | bytearray | memoryview, position: int) -> None:
-        """After a short write: start over at ``position``, and leave nothing half written behind."""
-        try:
-            files.truncate(descriptor, position)
-            write_all(descriptor, batches)
-        except OSError:
-            files.truncate(descriptor, position)
-            raise
 
     def _add_index_entries(self, last_offset: int, position: int) -> None:
         self.offset_index.append(last_offset, position)
@@ -274,13 +185,6 @@ class Segment:
         self.bytes_since_index_entry = 0
         self.update_index_is_full()
         return dropped
-
-    def header_at(self, position: int) -> BatchHeader:
-        """The header of the batch that starts at ``position``; raises CorruptRecord beyond the end."""
-        return read_header(files.pread(self.fileno(), HEADER_SIZE, position))
-
-    def read(self, position: int, size_bytes: int) -> bytes:
-        return segment_scan.read_range(self.fileno(), position, size_bytes)
 
     def spans(self, position: int = 0, end: int | None = None, chunk_bytes: int = 8192) -> Iterator[BatchSpan]:
         """The batches from a boundary on; raises CorruptRecord where there is none."""
@@ -367,48 +271,6 @@ class Segment:
         except CorruptRecord:
             return True
 
-    def index_problem(self, is_final: bool) -> tuple[str, str] | None:
-        """(path of the index, what is wrong with it) of a segment that holds records; None if both indexes will do.
-
-        Looked at where damage shows: the first and the last entry. Entries in between are compared with the batch that
-        they name when a lookup uses them (``find``). An offset index that lost its end only makes lookups slow. A time
-        index that lost it would hide records from lookups and let retention take them, so it must reach as far as the
-        segment's last records; what lies further back is not looked at.
-
-        Args:
-            is_final: the segment was closed, so its time index has an entry for its newest record.
-        """
-        if not self.size_bytes:
-            return None
-        for index in (self.offset_index, self.time_index):
-            if not files.exists(index.path):
-                return index.path, "is missing"
-        for offset, position in self.offset_index.edges():
-            if not self.is_indexed_batch(position, offset):
-                return self.offset_index.path, f"names position {position} for offset {offset}, which does not fit"
-        timestamp_ms, offset = self.time_index.last_entry
-        if not self.is_indexed_timestamp(timestamp_ms, offset):
-            return self.time_index.path, f"names offset {offset} for timestamp {timestamp_ms}, which does not fit"
-        newest_ms = self.newest_timestamp_at_end_ms() if is_final else -1
-        if newest_ms > timestamp_ms:
-            return self.time_index.path, f"ends with timestamp {timestamp_ms}, before the records' {newest_ms}"
-        return None
-
-    def next_offset(self) -> int:
-        """The offset after the last whole batch; the base offset of an empty segment.
-
-        Raises: CorruptRecord if the index does not fit the file or something behind its last entry is no batch.
-        """
-        next_offset = self.base_offset
-        last_entry = self.offset_index.last_entry
-        for span in self.spans(last_entry[1]):
-            next_offset = span.last_offset + 1
-            if span.position == last_entry[1] and last_entry[1] and not segment_scan.is_indexed(span, last_entry[0]):
-                raise CorruptRecord(f"{self.path}: the last index entry does not fit the batch at {span.position}")
-        if last_entry[1] and next_offset <= last_entry[0]:
-            raise CorruptRecord(f"{self.path}: the last index entry points to position {last_entry[1]}, after the end")
-        return next_offset
-
     @property
     def max_timestamp_ms(self) -> int:
         """The largest timestamp of any record, -1 without one. After a reload it comes from the time index."""
@@ -444,15 +306,6 @@ class Segment:
             if timestamp_ms > self._max_timestamp_ms:
                 self._max_timestamp_ms, self._max_timestamp_offset = timestamp_ms, span.last_offset
 
-    def newest_timestamp_at_end_ms(self) -> int:
-        """The largest timestamp of the batches from the last indexed one on, as far as they can be read; -1 without."""
-        newest_ms = NO_TIMESTAMP
-        with suppress(CorruptRecord):
-            for span in self.spans(self.position_for(self.base_offset + MAX_RELATIVE_OFFSET)):
-                if span.magic == 2:
-                    newest_ms = max(newest_ms, self.header_at(span.position).max_timestamp)
-        return newest_ms
-
     @property
     def first_timestamp_ms(self) -> int:
         """The largest timestamp of the first batch (what time-based rolling counts from), -1 without one."""
@@ -466,15 +319,6 @@ class Segment:
         """What retention compares with: the largest timestamp, or the file's modification time without one."""
         timestamp_ms = self.max_timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self.modified_ms()
-
-    def modified_ms(self) -> int:
-        """When the file was last written to. Raises: FileNotFoundError."""
-        if self.is_unmade:
-            return self.created_ms
-        found = files.status(self.path)
-        if found is None:
-            raise FileNotFoundError(2, "No such file", self.path)
-        return found.modified_ms
 
     def move_to(self, directory: str) -> None:
         """The partition's directory got another name."""
@@ -491,39 +335,6 @@ class Segment:
         self.time_index.path = self._path(TIME_INDEX_SUFFIX) + suffix
         if self._transaction_index is not None:
             self._transaction_index.path = self._path(TRANSACTION_INDEX_SUFFIX) + suffix
-
-    def leave(self) -> None:
-        """Close the files, which are about to leave the log's directory; open slices go on reading."""
-        self.is_active = False
-        self.abandon()
-        self.release_file()
-
-    def abandon(self) -> None:
-        """Write nothing any more; slices in use read on."""
-        self._is_abandoned = True
-
-    def mark_deleted(self) -> None:
-        """Rename the files to ``.deleted``; open slices go on reading."""
-        for suffix in _SUFFIXES:
-            path = self._path(suffix)
-            if files.exists(path):
-                files.rename(path, path + DELETED_SUFFIX)
-        self._suffix = DELETED_SUFFIX
-        self._is_abandoned = True
-
-    def prepare_removal(self) -> Callable[[], None]:
-        """What unlinks the files, in any thread: it takes the system milliseconds for 20 MB. Raises then: OSError.
-
-        A slice that pins the descriptor reads on; the space is freed when it lets go.
-        """
-        self.release_file()
-        paths = [self._path(suffix) + self._suffix for suffix in _SUFFIXES]
-
-        def remove() -> None:
-            for path in paths:
-                remove_file(path)
-
-        return remove
 
 
 def open_segment(
@@ -544,57 +355,10 @@ def open_segment(
     """
     jitter_ms = random.randrange(min(config.segment_jitter_ms, config.segment_ms)) if config.segment_jitter_ms else 0
     segment = Segment(
-        directory,
-        base_offset,
-        pool,
-        size_bytes=size_bytes or 0,
-        is_new=size_bytes is None,
-        created_ms=now_ms,
-        index_interval_bytes=config.index_interval_bytes,
-        max_index_bytes=config.segment_index_bytes,
-        roll_jitter_ms=jitter_ms,
+        directory, base_offset, pool, config, size_bytes=size_bytes, created_ms=now_ms, roll_jitter_ms=jitter_ms
     )
     segment.is_unmade = is_first and not base_offset
     if size_bytes is None and not segment.is_unmade:
-        for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for suffix in MADE_SUFFIXES:
             files.write_file(f"{directory}/{offset_file(base_offset, suffix)}")
     return segment
-
-
-class FileSlice:
-    """A byte range of a segment, whole batches. Retain it before you keep it beyond the current call."""
-
-    __slots__ = ("position", "segment", "size_bytes")
-
-    def __init__(self, segment: Segment, position: int, size_bytes: int) -> None:
-        self.segment = segment
-        self.position = position
-        self.size_bytes = size_bytes
-
-    def __len__(self) -> int:
-        return self.size_bytes
-
-    def __repr__(self) -> str:
-        return f"FileSlice({self.segment.path}, {self.position}, {self.size_bytes})"
-
-    @property
-    def in_active_segment(self) -> bool:
-        """True for the segment that is being written: its end is in the page cache."""
-        return self.segment.is_active
-
-    def fileno(self) -> int:
-        """The descriptor to send from, at ``position``."""
-        return self.segment.fileno()
-
-    def retain(self) -> "FileSlice":
-        """Pin the file: until ``release`` its descriptor stays open, whatever is closed or deleted meanwhile.
-        Raises: OSError if it cannot be opened, TooManyOpenFiles."""
-        self.segment.pin_for_reader()
-        return self
-
-    def release(self) -> None:
-        self.segment.unpin()
-
-    def read(self) -> bytes:
-        """The bytes; fewer than ``size_bytes`` if the file was truncated meanwhile."""
-        return segment_scan.read_range(self.segment.fileno(), self.position, self.size_bytes)

@@ -15,7 +15,7 @@ from kafka_zk.protocol.fetch import EpochEndOffset
 from kafka_zk.protocol.fetch_request import FetchPartition
 from kafka_zk.storage.files.errors import OffsetOutOfRange
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.segments.segment import FileSlice
+from kafka_zk.storage.segments.file_slice import FileSlice
 
 _NOTHING_FETCHED = -1
 

@@ -45,8 +45,8 @@ from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.end_transaction_marker import MarkerBatch
 from kafka_zk.storage.records.log_validator import NotConformed, needs_conform, validate_batch
 from kafka_zk.storage.records.record_batch import TRANSACTIONAL_FLAG, read_header
+from kafka_zk.storage.segments.file_slice import FileSlice
 from kafka_zk.storage.segments.log_segments import LogRead
-from kafka_zk.storage.segments.segment import FileSlice
 from kafka_zk.storage.segments.transaction_index import AbortedTransaction
 
 _log = Logger()

@@ -7,6 +7,7 @@ import pytest
 
 from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
 from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.segments.index_check import index_problem
 from tests.storage.compacted import SMALL
 from tests.storage.helpers import T0, append, batch, new_log, read_offsets, reopen
 
@@ -50,7 +51,7 @@ def start(log: Log) -> list[int]:
         assert all(path.suffix in left for path in log.directory.glob("0*"))
         found.append(read_offsets(again))
         for segment in again.segments:
-            assert segment.index_problem(not segment.is_active) is None
+            assert index_problem(segment, not segment.is_active) is None
         again.segments.close_files()
     assert found[0] == found[1]
     return found[0]

@@ -27,7 +27,8 @@ from kafka_zk.storage.records import conversion
 from kafka_zk.storage.records.legacy_message_set import whole_size_bytes
 from kafka_zk.storage.records.record_batch import CODEC_MASK, BatchHeader
 from kafka_zk.storage.records.record_stream import MAX_RECORDS
-from kafka_zk.storage.segments.segment import FileSlice, Segment
+from kafka_zk.storage.segments.file_slice import FileSlice
+from kafka_zk.storage.segments.segment import Segment
 from kafka_zk.storage.segments.segment_scan import BatchSpan
 
 PART_BYTES = 256 * 1024

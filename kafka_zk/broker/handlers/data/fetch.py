@@ -17,7 +17,7 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition, FetchResponse, Part, write_fetch_response
 from kafka_zk.protocol.fetch_request import TOPIC_IDS_SINCE, read_fetch_request, read_fetch_request_in_steps
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.storage.segments.segment import FileSlice
+from kafka_zk.storage.segments.file_slice import FileSlice
 
 _ZSTD_SINCE = 10
 

@@ -25,7 +25,7 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.storage.files.errors import TooManyOpenFiles
 from kafka_zk.storage.records.compression import Compression
 from kafka_zk.storage.records.legacy_message_set import encode_message
-from kafka_zk.storage.segments.segment import FileSlice
+from kafka_zk.storage.segments.file_slice import FileSlice
 from tests.kafka_zk.broker.conftest import CONTEXT, Harness, batch
 from tests.kafka_zk.broker.handlers.data.big_batches import SMALLEST_RECORD, batch_of
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import produce, produced

@@ -374,7 +374,7 @@ def test_a_log_that_cannot_be_read_takes_its_own_directory_offline(
     broker: Harness, dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _alter(broker, dirs[1])
-    monkeypatch.setattr("kafka_zk.storage.segments.segment.FileSlice.read", _failing)
+    monkeypatch.setattr("kafka_zk.storage.segments.file_slice.FileSlice.read", _failing)
     _pump(broker)
     assert broker.services.replicas.logs.live_directories == [dirs[1]]
     assert broker.services.replicas.partitions[TP].refusal is ErrorCode.KAFKA_STORAGE_ERROR

@@ -1,0 +1,66 @@
+"""Whether the indexes of a segment fit its file, as a start sees them.
+
+Tests: tests/storage/segments/test_recovery.py, tests/storage/test_damaged_files.py.
+"""
+
+from contextlib import suppress
+
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.segments import segment_scan
+from kafka_zk.storage.segments.segment import MAX_RELATIVE_OFFSET, Segment
+from kafka_zk.storage.segments.time_index import NO_TIMESTAMP
+
+
+def index_problem(segment: Segment, is_final: bool) -> tuple[str, str] | None:
+    """(path of the index, what is wrong with it) of a segment that holds records; None if both indexes will do.
+
+    Looked at where damage shows: the first and the last entry. Entries in between are compared with the batch that
+    they name when a lookup uses them (``find``). An offset index that lost its end only makes lookups slow. A time
+    index that lost it would hide records from lookups and let retention take them, so it must reach as far as the
+    segment's last records; what lies further back is not looked at.
+
+    Args:
+        is_final: the segment was closed, so its time index has an entry for its newest record.
+    """
+    if not segment.size_bytes:
+        return None
+    for index in (segment.offset_index, segment.time_index):
+        if not files.exists(index.path):
+            return index.path, "is missing"
+    for offset, position in segment.offset_index.edges():
+        if not segment.is_indexed_batch(position, offset):
+            return segment.offset_index.path, f"names position {position} for offset {offset}, which does not fit"
+    timestamp_ms, offset = segment.time_index.last_entry
+    if not segment.is_indexed_timestamp(timestamp_ms, offset):
+        return segment.time_index.path, f"names offset {offset} for timestamp {timestamp_ms}, which does not fit"
+    newest_ms = _newest_timestamp_at_end_ms(segment) if is_final else -1
+    if newest_ms > timestamp_ms:
+        return segment.time_index.path, f"ends with timestamp {timestamp_ms}, before the records' {newest_ms}"
+    return None
+
+
+def _newest_timestamp_at_end_ms(segment: Segment) -> int:
+    """The largest timestamp of the batches from the last indexed one on, as far as they can be read; -1 without."""
+    newest_ms = NO_TIMESTAMP
+    with suppress(CorruptRecord):
+        for span in segment.spans(segment.position_for(segment.base_offset + MAX_RELATIVE_OFFSET)):
+            if span.magic == 2:
+                newest_ms = max(newest_ms, segment.header_at(span.position).max_timestamp)
+    return newest_ms
+
+
+def next_offset(segment: Segment) -> int:
+    """The offset after the last whole batch; the base offset of an empty segment.
+
+    Raises: CorruptRecord if the index does not fit the file or something behind its last entry is no batch.
+    """
+    following = segment.base_offset
+    last_entry = segment.offset_index.last_entry
+    for span in segment.spans(last_entry[1]):
+        following = span.last_offset + 1
+        if span.position == last_entry[1] and last_entry[1] and not segment_scan.is_indexed(span, last_entry[0]):
+            raise CorruptRecord(f"{segment.path}: the last index entry does not fit the batch at {span.position}")
+    if last_entry[1] and following <= last_entry[0]:
+        raise CorruptRecord(f"{segment.path}: the last index entry points to position {last_entry[1]}, after the end")
+    return following

@@ -1,0 +1,190 @@
+"""The file of a segment: opened on first use, kept open by those who read it, renamed and removed.
+
+The ``FilePool`` may close it whenever nobody pins it. Tests: tests/storage/log/test_log_files.py.
+"""
+
+from collections.abc import Callable
+
+from kafka_zk.storage.files import files
+from kafka_zk.storage.files.errors import TooManyOpenFiles
+from kafka_zk.storage.files.file_pool import FilePool
+from kafka_zk.storage.files.filenames import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    offset_file,
+)
+from kafka_zk.storage.files.files import remove_file, write_all
+from kafka_zk.storage.records.record_batch import HEADER_SIZE, BatchHeader, read_header
+from kafka_zk.storage.segments import segment_scan
+
+MADE_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+"""Of the files that every segment has."""
+_SUFFIXES = (*MADE_SUFFIXES, TRANSACTION_INDEX_SUFFIX)
+
+
+class SegmentFile:
+    """The ``.log`` file from ``base_offset`` on, and the names of the files beside it.
+
+    ``is_unmade``: none of them exists yet. ``is_active``: the log writes to it.
+    """
+
+    __slots__ = (
+        "_close_on_unpin", "_descriptor", "_is_abandoned", "_pins", "_pool", "_suffix", "base_offset", "created_ms",
+        "directory", "is_active", "is_unmade", "recently_used", "size_bytes",
+    )  # fmt: skip
+
+    def __init__(self, directory: str, base_offset: int, pool: FilePool, size_bytes: int, created_ms: int) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size_bytes = size_bytes
+        self.created_ms = created_ms
+        self.is_active = False
+        self.is_unmade = False
+        self.recently_used = False
+        self._pool = pool
+        self._suffix = ""
+        self._descriptor = -1
+        self._pins = 0
+        self._close_on_unpin = False
+        self._is_abandoned = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path}, {self.size_bytes} bytes)"
+
+    def _path(self, suffix: str) -> str:
+        return f"{self.directory}/{offset_file(self.base_offset, suffix)}"
+
+    @property
+    def path(self) -> str:
+        """Where the ``.log`` file lies now (also after a rename for deletion)."""
+        return self._path(LOG_SUFFIX) + self._suffix
+
+    def fileno(self) -> int:
+        """The open descriptor. Good until the next call into storage, unless a slice pins it."""
+        if self._descriptor < 0:
+            self._descriptor = self._make() if self.is_unmade else files.open_to_append(self.path)
+            self._pool.opened(self)
+        self.recently_used = True
+        return self._descriptor
+
+    def _make(self) -> int:
+        """Make the three files, empty; returns the descriptor of the ``.log``. Raises: OSError."""
+        descriptor = files.open_to_append(self.path, is_new=True)
+        try:
+            for suffix in MADE_SUFFIXES[1:]:
+                files.write_file(self._path(suffix))
+        except OSError:
+            files.close(descriptor)
+            raise
+        self.is_unmade = False
+        return descriptor
+
+    @property
+    def is_open(self) -> bool:
+        return self._descriptor >= 0
+
+    @property
+    def is_pinned(self) -> bool:
+        return self._pins > 0
+
+    def pin(self) -> None:
+        """Keep the descriptor open until ``unpin``; an unlinked file stays readable that long."""
+        if self._descriptor < 0:
+            self.fileno()
+        if not self._pins:
+            self._pool.pinned_count += 1
+        self._pins += 1
+
+    def pin_for_reader(self) -> None:
+        """As ``pin``, for somebody who may keep it for long. Raises: TooManyOpenFiles if such people keep too many."""
+        if not self._pins and self._pool.pinned_count >= self._pool.max_open_files:
+            raise TooManyOpenFiles(f"{self._pool.pinned_count} segment files are in use by slow readers")
+        self.pin()
+
+    def unpin(self) -> None:
+        assert self._pins > 0, "released more often than retained"
+        self._pins -= 1
+        if not self._pins:
+            self._pool.pinned_count -= 1
+            if self._close_on_unpin:
+                self.release_file()
+
+    def rest(self) -> None:
+        """Close the file and forget the index's entries until they are needed: the log is idle."""
+        if self._descriptor >= 0 and not self._pins:
+            self._pool.closed(self)
+            self.close_file()
+
+    def close_file(self) -> None:
+        """Close the descriptor; it comes back on use. Called by the pool."""
+        files.close(self._descriptor)
+        self._descriptor = -1
+
+    def release_file(self) -> None:
+        """Close the descriptor now or, if a slice pins it, when that lets go."""
+        self._close_on_unpin = self._pins > 0
+        if self._descriptor >= 0 and not self._pins:
+            self._pool.closed(self)
+            files.close(self._descriptor)
+            self._descriptor = -1
+
+    def _write_again(self, descriptor: int, batches: bytes | bytearray | memoryview, position: int) -> None:
+        """After a short write: start over at ``position``, and leave nothing half written behind."""
+        try:
+            files.truncate(descriptor, position)
+            write_all(descriptor, batches)
+        except OSError:
+            files.truncate(descriptor, position)
+            raise
+
+    def header_at(self, position: int) -> BatchHeader:
+        """The header of the batch that starts at ``position``; raises CorruptRecord beyond the end."""
+        return read_header(files.pread(self.fileno(), HEADER_SIZE, position))
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        return segment_scan.read_range(self.fileno(), position, size_bytes)
+
+    def modified_ms(self) -> int:
+        """When the file was last written to. Raises: FileNotFoundError."""
+        if self.is_unmade:
+            return self.created_ms
+        found = files.status(self.path)
+        if found is None:
+            raise FileNotFoundError(2, "No such file", self.path)
+        return found.modified_ms
+
+    def leave(self) -> None:
+        """Close the files, which are about to leave the log's directory; open slices go on reading."""
+        self.is_active = False
+        self.abandon()
+        self.release_file()
+
+    def abandon(self) -> None:
+        """Write nothing any more; slices in use read on."""
+        self._is_abandoned = True
+
+    def mark_deleted(self) -> None:
+        """Rename the files to ``.deleted``; open slices go on reading."""
+        for suffix in _SUFFIXES:
+            path = self._path(suffix)
+            if files.exists(path):
+                files.rename(path, path + DELETED_SUFFIX)
+        self._suffix = DELETED_SUFFIX
+        self._is_abandoned = True
+
+    def prepare_removal(self) -> Callable[[], None]:
+        """What unlinks the files, in any thread: it takes the system milliseconds for 20 MB. Raises then: OSError.
+
+        A slice that pins the descriptor reads on; the space is freed when it lets go.
+        """
+        self.release_file()
+        paths = [self._path(suffix) + self._suffix for suffix in _SUFFIXES]
+
+        def remove() -> None:
+            for path in paths:
+                remove_file(path)
+
+        return remove
