@@ -120,9 +120,10 @@ class Log(LocalLog):
         mark = self._high_watermark
         if mark is None:
             mark = self.log_end_offset
-        if not self.producers.has_unstable_offset:
+        transactions = self.producers.transactions
+        if not transactions.unstable:
             return mark
-        unstable = self.producers.first_unstable_offset(mark)
+        unstable = transactions.first_offset(mark)
         return mark if unstable is None else max(self.log_start_offset, min(mark, unstable))
 
     def readable_end(self, isolation: FetchIsolation) -> int:
@@ -209,7 +210,10 @@ class Log(LocalLog):
         PLACE.pack_into(batch, 0, first, header.batch_length, leader_epoch)
         self._write(batch, size_bytes, leader_epoch, first, last, last, max_timestamp_ms, now_ms)
         if producer_id >= 0:
-            self._note_producer(batch, header, first, max_timestamp_ms)
+            if attributes & CONTROL_FLAG:
+                self._end_transaction(batch, header, first, max_timestamp_ms)
+            else:
+                self.producers.update(header, first, max_timestamp_ms)
         return new_tuple(LogAppendInfo, (first, last, append_time_ms, self.log_start_offset, size_bytes, False))
 
     def append_own_record(self, batch: bytearray, *, leader_epoch: int, now_ms: int) -> LogAppendInfo:
@@ -258,8 +262,10 @@ class Log(LocalLog):
         offset, last_offset, timestamp_ms = header.base_offset, header.last_offset, header.max_timestamp
         epoch = header.partition_leader_epoch
         self._write(batch, len(batch), epoch, offset, last_offset, last_offset, timestamp_ms, now_ms)
-        if header.producer_id >= 0:
-            self._note_producer(batch, header, offset, timestamp_ms)
+        if header.producer_id >= 0 and header.attributes & CONTROL_FLAG:
+            self._end_transaction(batch, header, offset, timestamp_ms)
+        elif header.producer_id >= 0:
+            self.producers.update(header, offset, timestamp_ms)
 
     def append_markers(self, batches: Sequence[MarkerBatch], *, leader_epoch: int, now_ms: int) -> MarkersAppended:
         """As ``append_as_leader`` does with each of the broker's own, with one write: coordinators send them together.
@@ -290,7 +296,7 @@ class Log(LocalLog):
         last = first + len(batches) - 1
         self._write(whole, size_bytes, leader_epoch, first, last, first, timestamp_ms, now_ms)
         producers = self.producers
-        producers.first_unstable_offset(min(first, self.high_watermark))  # forgets what ended
+        producers.transactions.first_offset(min(first, self.high_watermark))  # forgets what ended
         for offset, (_, header, marker) in enumerate(batches, first):
             aborted = producers.end_transaction(header, marker, offset, timestamp_ms)
             if aborted is not None:
@@ -298,14 +304,10 @@ class Log(LocalLog):
         info = (first, last, append_time_ms, self.log_start_offset, size_bytes, False)
         return new_tuple(MarkersAppended, (new_tuple(LogAppendInfo, info), refused))
 
-    def _note_producer(self, batch: Buffer, header: BatchHeader, offset: int, timestamp_ms: int) -> None:
-        """A producer's batch lies at ``offset``: remember its sequences, or that its transaction ended."""
+    def _end_transaction(self, marker: Buffer, header: BatchHeader, offset: int, timestamp_ms: int) -> None:
         producers = self.producers
-        if not header.attributes & CONTROL_FLAG:
-            producers.update(header, offset, timestamp_ms)
-            return
-        producers.first_unstable_offset(min(offset, self.high_watermark))  # forgets what ended
-        aborted = producers.apply_marker(batch, header, offset, timestamp_ms)
+        producers.transactions.first_offset(min(offset, self.high_watermark))  # forgets what ended
+        aborted = producers.apply_marker(marker, header, offset, timestamp_ms)
         if aborted is not None:
             self.segments.add_aborted(aborted)
 

@@ -44,13 +44,9 @@ from kafka_zk.storage.log.producer_snapshot import (
     snapshot_offsets,
     snapshot_path,
 )
+from kafka_zk.storage.log.unstable_transactions import UnstableTransactions
 from kafka_zk.storage.log.verification_state import VerificationStateEntry
-from kafka_zk.storage.records.end_transaction_marker import (
-    EndTransactionMarker,
-    MarkerBatch,
-    parse_marker,
-    plain_marker,
-)
+from kafka_zk.storage.records.end_transaction_marker import EndTransactionMarker, MarkerBatch, marker_of
 from kafka_zk.storage.records.record_batch import (
     CONTROL_FLAG,
     NO_PRODUCER_EPOCH,
@@ -60,7 +56,6 @@ from kafka_zk.storage.records.record_batch import (
     check_crc,
     last_sequence,
 )
-from kafka_zk.storage.records.record_stream import batch_chunks, key_and_value, walk
 from kafka_zk.storage.segments.segment import Segment
 from kafka_zk.storage.segments.transaction_index import VERSION, AbortedTransaction
 
@@ -78,16 +73,14 @@ class ProducerState:
     """
 
     __slots__ = (
-        "_abridged", "_ended", "_observe", "_open", "_owed_offset", "_unstable", "_verifications", "budget",
-        "producers", "recall", "snapshot_offset", "under_way",
+        "_abridged", "_observe", "_owed_offset", "_verifications", "budget", "producers", "recall", "snapshot_offset",
+        "transactions", "under_way",
     )  # fmt: skip
 
     def __init__(self, observe: Observe = ignore) -> None:
         self._observe = observe
         self.producers: dict[int, ProducerEntry] = {}
-        self._unstable: dict[int, int] = {}  # first offset of a transaction -> its marker's, NO_OFFSET while it is open
-        self._open: dict[int, None] = {}  # those that are, in order
-        self._ended: dict[int, int] = {}  # the others, the other way round, in the markers' order
+        self.transactions = UnstableTransactions()
         self._verifications: dict[int, VerificationStateEntry] | None = None  # by producer id
         self._abridged: set[int] = set()  # producers of which the snapshot had the last batch only
         self.recall: Recall = _nothing_to_recall
@@ -95,25 +88,6 @@ class ProducerState:
         self.snapshot_offset = -1
         self.under_way: SnapshotUnderWay | None = None
         self._owed_offset = -1  # of the newest snapshot that was not written in one go
-
-    @property
-    def has_unstable_offset(self) -> bool:
-        """Whether to ask for ``first_unstable_offset``: every fetch needs to know."""
-        return bool(self._unstable)
-
-    def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Where the oldest transaction begins that is open or whose marker is not committed; None without one.
-
-        Transactions that ended before ``high_watermark`` are forgotten, since it does not go back.
-        Source: ProducerStateManager.firstUnstableOffset@3.9.
-        """
-        ended = self._ended
-        while ended:
-            marker_offset = next(iter(ended))
-            if marker_offset >= high_watermark:
-                break
-            del self._unstable[ended.pop(marker_offset)]
-        return next(iter(self._unstable), None)
 
     # -- what may be appended -----------------------------------------------------------------------------------
 
@@ -280,8 +254,7 @@ class ProducerState:
         if header.attributes & TRANSACTIONAL_FLAG:
             if entry.current_txn_first_offset == NO_OFFSET:
                 entry.current_txn_first_offset = base_offset
-                self._unstable[base_offset] = NO_OFFSET
-                self._open[base_offset] = None
+                self.transactions.begin(base_offset)
             if self._verifications is not None:
                 self._verifications.pop(header.producer_id, None)
 
@@ -305,12 +278,11 @@ class ProducerState:
             self._verifications.pop(header.producer_id, None)
         if first_offset == NO_OFFSET:
             return None
-        self._unstable[first_offset] = marker_offset
-        self._ended[marker_offset] = first_offset
-        del self._open[first_offset]
+        transactions = self.transactions
+        transactions.end(first_offset, marker_offset)
         if not marker.is_abort:
             return None
-        stable_offset = next(iter(self._open), marker_offset + 1)
+        stable_offset = transactions.oldest_open(marker_offset + 1)
         return AbortedTransaction(VERSION, header.producer_id, first_offset, marker_offset, stable_offset)
 
     def load(self, entries: list[ProducerEntry], snapshot_offset: int) -> None:
@@ -318,9 +290,7 @@ class ProducerState:
         self.give_up_snapshot()
         self.producers = {entry.producer_id: entry for entry in entries}
         opened = sorted(entry.current_txn_first_offset for entry in entries)
-        self._unstable = {first_offset: NO_OFFSET for first_offset in opened if first_offset != NO_OFFSET}
-        self._open = dict.fromkeys(self._unstable)
-        self._ended = {}
+        self.transactions = UnstableTransactions({first: NO_OFFSET for first in opened if first != NO_OFFSET})
         self._abridged = set(self.producers)
         self.snapshot_offset = snapshot_offset
 
@@ -328,26 +298,21 @@ class ProducerState:
         """Go on with what a replay of the same log came to elsewhere."""
         self.give_up_snapshot()
         self.producers = {entry.producer_id: entry for entry in replayed.producers}
-        self._unstable = dict(replayed.unstable)
-        self._open = {first_offset: None for first_offset, end in self._unstable.items() if end == NO_OFFSET}
-        ended = sorted((end, first_offset) for first_offset, end in replayed.unstable.items() if end != NO_OFFSET)
-        self._ended = dict(ended)
+        self.transactions = UnstableTransactions(replayed.unstable)
 
     def take_over(self, other: "ProducerState") -> None:
         """This log takes the place of one with the same records: go on with all that is known there."""
         other.give_up_snapshot()
         self.give_up_snapshot()
         self.producers = other.producers
-        self._unstable, self._open, self._ended = other._unstable, other._open, other._ended
+        self.transactions = other.transactions
         self._verifications = other._verifications
         self._abridged = other._abridged
 
     def clear(self) -> None:
         self.give_up_snapshot()
         self.producers = {}
-        self._unstable = {}
-        self._open = {}
-        self._ended = {}
+        self.transactions = UnstableTransactions()
         self._verifications = None
         self._abridged = set()
         self.snapshot_offset = -1
@@ -398,7 +363,7 @@ class ProducerState:
                 found = self.apply_marker(batch, header, header.base_offset, header.max_timestamp)
                 if found is not None:
                     aborted.append(found)
-        return Replayed(list(self.producers.values()), dict(self._unstable), aborted)
+        return Replayed(list(self.producers.values()), dict(self.transactions.unstable), aborted)
 
     def write_snapshot(self, directory: str, offset: int) -> None:
         """Write the snapshot for ``offset`` unless the newest one is of that offset already."""
@@ -463,23 +428,11 @@ class ProducerState:
 
 
 class Replayed(NamedTuple):
-    """What a replay came to: the producers, their transactions as a ProducerState has them, and which were aborted."""
+    """What a replay came to: the producers, ``UnstableTransactions.unstable``, and which transactions were aborted."""
 
     producers: list[ProducerEntry]
     unstable: dict[int, int]
     aborted: list[AbortedTransaction]
-
-
-def marker_of(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
-    """The marker in a control batch; None in an empty one. Raises: CorruptRecord."""
-    if (plain := plain_marker(batch, header)) is not None:
-        return plain
-    for data, _, _, _, body, end in walk(batch_chunks(batch, header), header.record_count):
-        key_start, key_size, value_start, value_size = key_and_value(data, body, end)
-        key = bytes(data[key_start : key_start + key_size]) if key_size >= 0 else None
-        value = bytes(data[value_start : value_start + value_size]) if value_size >= 0 else None
-        return parse_marker(key, value)
-    return None
 
 
 def _produced_batches(

@@ -18,6 +18,7 @@ from kafka_zk.storage.records.record_batch import (
     Buffer,
     assemble_batch,
 )
+from kafka_zk.storage.records.record_stream import batch_chunks, key_and_value, walk
 
 ABORT_MARKER = 0
 COMMIT_MARKER = 1
@@ -64,6 +65,18 @@ def plain_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | N
         return None
     begin, _, kind, between, _, coordinator_epoch, end = _PLAIN_RECORD.unpack_from(batch, HEADER_SIZE)
     return EndTransactionMarker(kind, coordinator_epoch) if (begin, between, end) == _PLAIN else None
+
+
+def marker_of(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
+    """The marker in a control batch; None in an empty one. Raises: CorruptRecord."""
+    if (plain := plain_marker(batch, header)) is not None:
+        return plain
+    for data, _, _, _, body, end in walk(batch_chunks(batch, header), header.record_count):
+        key_start, key_size, value_start, value_size = key_and_value(data, body, end)
+        key = bytes(data[key_start : key_start + key_size]) if key_size >= 0 else None
+        value = bytes(data[value_start : value_start + value_size]) if value_size >= 0 else None
+        return parse_marker(key, value)
+    return None
 
 
 def marker_batch(

@@ -22,8 +22,7 @@ from kafka_zk.broker.group.records import (
 from kafka_zk.broker.group.transactional_offsets import Marker, Written
 from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.protocol.errors import ProtocolError
-from kafka_zk.storage.log.producer_state import marker_of
-from kafka_zk.storage.records.end_transaction_marker import COMMIT_MARKER, NO_TYPE
+from kafka_zk.storage.records.end_transaction_marker import COMMIT_MARKER, NO_TYPE, marker_of
 from kafka_zk.storage.records.record_batch import BatchHeader
 
 _INT32 = struct.Struct(">i")

@@ -140,8 +140,8 @@ def test_transactions_that_ended_are_forgotten_without_readers(tmp_path: Path) -
     for number in range(20):
         append(log, transactional(sequence=number))
         commit(log)
-    assert len(log.producers._unstable) == 1
-    assert log.last_stable_offset == log.high_watermark == 40 and not log.producers.has_unstable_offset
+    assert len(log.producers.transactions.unstable) == 1
+    assert log.last_stable_offset == log.high_watermark == 40 and not log.producers.transactions.unstable
 
 
 def test_transactions_behind_one_that_hangs_are_forgotten_when_they_end(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_transactions_behind_one_that_hangs_are_forgotten_when_they_end(tmp_path
     for number in range(20):
         append(log, transactional(sequence=number))
         commit(log)
-    assert log.last_stable_offset == 0 and len(log.producers._unstable) == 1
+    assert log.last_stable_offset == 0 and len(log.producers.transactions.unstable) == 1
 
 
 def test_where_a_follower_has_read_to_the_high_watermark_needs_no_search(

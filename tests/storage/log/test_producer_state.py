@@ -25,13 +25,14 @@ from kafka_zk.storage.log.producer_snapshot import (
     encode_snapshot,
     snapshot_offsets,
 )
-from kafka_zk.storage.log.producer_state import ProducerState, marker_of
+from kafka_zk.storage.log.producer_state import ProducerState
 from kafka_zk.storage.log.verification_state import UNVERIFIED
 from kafka_zk.storage.records.end_transaction_marker import (
     ABORT_MARKER,
     COMMIT_MARKER,
     NO_TYPE,
     EndTransactionMarker,
+    marker_of,
     parse_marker,
 )
 from kafka_zk.storage.records.record_batch import BatchHeader, read_header
@@ -102,13 +103,13 @@ def test_open_transactions_bound_what_is_stable() -> None:
     state = ProducerState()
     state.update(header(0, producer_id=1, attributes=0x10), 10, T0)
     state.update(header(0, producer_id=2, attributes=0x10), 20, T0)
-    assert state.first_unstable_offset(100) == 10
+    assert state.transactions.first_offset(100) == 10
     with pytest.raises(InvalidTransactionState):
         state.check(header(1, producer_id=1))
     marker = batch(key=b"\0\0\0\1", value=b"\0\0\0\0\0\7", producer_id=1, producer_epoch=0, control=True)
     state.apply_marker(marker, read_header(marker), 30, T0)
-    assert state.first_unstable_offset(30) == 10
-    assert state.first_unstable_offset(31) == 20
+    assert state.transactions.first_offset(30) == 10
+    assert state.transactions.first_offset(31) == 20
     assert state.producers[1].coordinator_epoch == 7
     assert parse_marker(b"\0\0\0\0", None) == (0, -1)
 
@@ -134,7 +135,7 @@ def test_a_control_record_of_another_kind_ends_no_transaction(marker_type: int) 
     other = batch(key=key, value=b"\0\0\0\0\0\7", producer_id=1, producer_epoch=0, control=True)
     assert state.apply_marker(other, read_header(other), 11, T0) is None
     assert state.has_open_transaction(1)
-    assert state.first_unstable_offset(100) == 10
+    assert state.transactions.first_offset(100) == 10
 
 
 ENTRIES = st.lists(

@@ -7,13 +7,13 @@ import pytest
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.errors import InvalidProducerEpoch, TransactionCoordinatorFenced
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.log.producer_state import marker_of
 from kafka_zk.storage.records.compression import compress
 from kafka_zk.storage.records.end_transaction_marker import (
     ABORT_MARKER,
     COMMIT_MARKER,
     EndTransactionMarker,
     marker_batch,
+    marker_of,
     parse_marker,
     plain_marker,
 )

@@ -330,7 +330,7 @@ def test_a_copy_does_not_remember_all_transactions_of_the_log(
     while future.log_end_offset < 100:
         _pump(broker, 1)
     assert _log(broker) is not future
-    assert len(future.producers._unstable) < 5
+    assert len(future.producers.transactions.unstable) < 5
 
 
 def test_a_log_whose_last_records_were_compacted_away_ends_where_it_did(
