@@ -123,7 +123,7 @@ class LogCleanerManager:
         leaves must lie before it (docs/decisions/0018). Raises: OSError.
         """
         if self.wants(cleaning):
-            proof = self._logs.prepare_recovery_point(cleaning.log, cleaning.to_clean.uncleanable_offset)
+            proof = self._logs.hosted.prepare_recovery_point(cleaning.log, cleaning.to_clean.uncleanable_offset)
             if proof is not None:
                 yield proof
         if self.wants(cleaning):
@@ -135,7 +135,7 @@ class LogCleanerManager:
         self._cleanings.pop(log.tp, None)
         is_cleaned = cleaning.finish(end_offset if self.wants(cleaning) else None)
         if is_cleaned:
-            self._logs.checkpoint_cleaner_offsets()
+            self._logs.upkeep.checkpoint_cleaner_offsets()
         elif self._logs.get(log.tp) is log:
             try:
                 cleaning.remove_leftovers()

@@ -6,19 +6,17 @@ Tests: tests/storage/manager/test_log_manager.py, test_recovery_helper.py.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from random import Random
 from typing import NamedTuple
 
-from kafka_zk.base.randomness import SYSTEM_RANDOM
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.errors import InconsistentLogDir
 from kafka_zk.storage.files.file_pool import FilePool
-from kafka_zk.storage.files.findings import Observe, ignore
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.recovery_work import ScanWork, Steps, Work
+from kafka_zk.storage.manager.hosted_logs import Surroundings
 from kafka_zk.storage.manager.log_dir import LogDir
-from kafka_zk.storage.manager.log_loader import Dropped, Scanner, load_log_steps
+from kafka_zk.storage.manager.log_loader import Dropped, load_log_steps
 from kafka_zk.storage.manager.recovery_helper import HelperPool
 
 HELPER_MIN_BYTES = 1 << 20
@@ -64,10 +62,8 @@ class Opening(NamedTuple):
     default_config: LogConfig
     pool: FilePool
     clock_ms: Callable[[], int]
-    scan: Scanner
     helper_count: int  # per directory; 0: everything is done here
-    observe: Observe = ignore
-    random: Random = SYSTEM_RANDOM
+    surroundings: Surroundings
 
 
 class _Loading:
@@ -168,10 +164,11 @@ class DirectoryOpening:
 
 def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, str]], how: Opening) -> DirectoryOpening:
     """Begin to open the logs of a directory, from where its checkpoints say."""
-    start_offsets = log_dir.read_log_start_offsets(how.observe)
-    recovery_points = log_dir.read_recovery_points(how.observe)
-    high_watermarks = log_dir.read_high_watermarks(how.observe)
-    cleaner_offsets = log_dir.read_cleaner_offsets(how.observe)
+    observe = how.surroundings.observe
+    start_offsets = log_dir.read_log_start_offsets(observe)
+    recovery_points = log_dir.read_recovery_points(observe)
+    high_watermarks = log_dir.read_high_watermarks(observe)
+    cleaner_offsets = log_dir.read_cleaner_offsets(observe)
     clean = log_dir.had_clean_shutdown()
 
     def load(tp: TopicPartition, directory: str) -> Steps[tuple[Log, Dropped | None]]:
@@ -186,9 +183,9 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
             clean_shutdown=clean,
             cleaned_offset=cleaner_offsets.get(tp),
             is_contiguous=log_dir.is_contiguous,
-            scan=how.scan,
-            observe=how.observe,
-            random=how.random,
+            scan=how.surroundings.scan,
+            observe=observe,
+            random=how.surroundings.random,
         )
         log.update_high_watermark(high_watermarks.get(tp, 0))
         return log, dropped
@@ -196,7 +193,7 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
     return DirectoryOpening(partitions, load, how.helper_count)
 
 
-def refuse_second_homes(found: Mapping[LogDir, list[tuple[TopicPartition, str]]]) -> None:
+def refuse_second_homes(found: Mapping[LogDir, Sequence[tuple[TopicPartition, str]]]) -> None:
     """Raises: InconsistentLogDir if a partition lies in two directories."""
     home_of: dict[TopicPartition, LogDir] = {}
     for log_dir, partitions in found.items():

@@ -39,7 +39,7 @@ def _timed_ms(work: Callable[[], object]) -> float:
 
 
 def _crash(logs: LogManager) -> None:
-    for log_dir in logs._live_dirs:
+    for log_dir in logs.hosted.live_dirs:
         log_dir.close()
     for log in logs.all_logs():
         log.segments.close_files()

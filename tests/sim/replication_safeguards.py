@@ -26,7 +26,7 @@ from kafka_zk.sim.zookeeper.client import SimClient
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_state import ProducerState
 from kafka_zk.storage.manager import log_loader
-from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.manager.hosted_logs import HostedLogs
 from kafka_zk.storage.records.record_batch import NO_PRODUCER_ID, BatchHeader
 from tests.sim import taken_out
 from tests.sim.replicated import play_replicated
@@ -226,7 +226,7 @@ def recovery_keeps_every_gap(patch: pytest.MonkeyPatch) -> None:
 
 def compaction_goes_beyond_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
     """Gaps are there before the recovery point on disk explains them."""
-    patch.setattr(LogManager, "prepare_recovery_point", lambda self, log, offset: None)
+    patch.setattr(HostedLogs, "prepare_recovery_point", lambda self, log, offset: None)
 
 
 def segments_begin_at_their_first_batch(patch: pytest.MonkeyPatch) -> None:

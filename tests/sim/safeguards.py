@@ -42,6 +42,7 @@ def no_sync_of_directories(patch: pytest.MonkeyPatch) -> None:
         "kafka_zk.storage.log.log",
         "kafka_zk.storage.log.local_log",
         "kafka_zk.storage.manager.log_dir",
+        "kafka_zk.storage.manager.log_moves",
     ):
         patch.setattr(f"{module}.sync_path", lambda path: None)
 

@@ -9,7 +9,8 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.findings import Finding
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.log_manager import LogManager, ManagerSettings
 from tests.storage.helpers import T0, Clock, append, batch, read_values
 
 Values = list[tuple[int, bytes | None]]
@@ -38,8 +39,8 @@ class RandomLogs:
             broker_id=0,
             cluster_id="c",
             clock_ms=Clock(),
-            recovery_helper_count=helper_count,
-            observe=self.findings.append,
+            settings=ManagerSettings(recovery_helper_count=helper_count),
+            surroundings=Surroundings(observe=self.findings.append),
         )
         self.appended: dict[TopicPartition, Values] = {}
         self.acknowledged: dict[TopicPartition, int] = {}
@@ -72,7 +73,7 @@ class RandomLogs:
 
     def crash(self) -> None:
         """The process is gone: locks fall, nothing is written."""
-        for log_dir in self.manager._live_dirs:
+        for log_dir in self.manager.hosted.live_dirs:
             log_dir.close()
         for log in self.manager.all_logs():
             log.segments.close_files()

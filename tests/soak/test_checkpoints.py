@@ -87,8 +87,8 @@ class Folder:
         if rng.random() < 0.5:
             cut.delete_old_segments(T0)
             cut.segments.remove_due(T0 + (1 << 40))
-        logs.manager.checkpoint()
-        logs.manager.checkpoint_high_watermarks()
+        logs.manager.upkeep.checkpoint()
+        logs.manager.upkeep.checkpoint_high_watermarks()
         self.segments = {tp: [each.base_offset for each in logs.log(tp).segments] for tp in (KEPT, CUT, IDLE)}
         self.before = {tp: state_of(logs.log(tp)) for tp in (KEPT, CUT, IDLE)}
         self.is_clean = is_clean

@@ -66,7 +66,7 @@ def test_damage_after_the_recovery_point_ends_the_log_right_there(tmp_path: Path
     for _ in range(rng.randint(0, 40)):
         logs.append(log)
     log.flush()
-    logs.manager.checkpoint()
+    logs.manager.upkeep.checkpoint()
     recovery_point = log.recovery_point
     for _ in range(rng.randint(1, 40)):
         logs.append(log)
@@ -116,7 +116,7 @@ def test_a_flip_before_the_recovery_point_is_not_the_starts_to_cut(tmp_path: Pat
     for _ in range(rng.randint(2, 40)):
         logs.append(log)
     log.flush()
-    logs.manager.checkpoint()
+    logs.manager.upkeep.checkpoint()
     durable = batches_of(log)
     for _ in range(rng.randint(0, 10)):
         logs.append(log)

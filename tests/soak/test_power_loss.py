@@ -42,7 +42,7 @@ class Life:
             elif what < 0.88:
                 log.flush()
             elif what < 0.94:
-                manager.checkpoint()
+                manager.upkeep.checkpoint()
             elif what < 0.97:
                 log.roll(0)
             elif what < 0.99 and log.log_end_offset:

@@ -86,7 +86,7 @@ def make_directory(path: Path, *, clean: bool) -> dict[str, Produced]:
     else:
         for log in logs.values():
             log.segments.close_files()
-        for log_dir in manager._live_dirs:
+        for log_dir in manager.hosted.live_dirs:
             log_dir.close()
     return produced
 
@@ -109,8 +109,8 @@ def _checkpoint(manager: LogManager, logs: Mapping[str, Log]) -> None:
         log.flush()
     clean_here(logs[COMPACTED], CleanerConfig(), THEN_MS)
     logs[COMPACTED].segments.remove_due(THEN_MS + (1 << 40))
-    manager.checkpoint()
-    manager.checkpoint_high_watermarks()
+    manager.upkeep.checkpoint()
+    manager.upkeep.checkpoint_high_watermarks()
 
 
 def _fill(log: Log, topic: str, number: int, produced: Produced) -> tuple[bytes, int]:

@@ -16,6 +16,7 @@ from kafka_zk.storage.files import files
 from kafka_zk.storage.files.findings import Finding
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.hosted_logs import Surroundings
 from kafka_zk.storage.manager.log_cleaner_manager import LogCleanerManager
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import iter_batches
@@ -75,8 +76,7 @@ class Lives:
             broker_id=0,
             cluster_id="c",
             clock_ms=Clock(),
-            observe=self.findings.append,
-            random=self.random,
+            surroundings=Surroundings(observe=self.findings.append, random=self.random),
         )
         self.dropped_count += len(self.logs.start({}).dropped)
         self.cleaner = LogCleanerManager(self.logs, lambda tp, reason: None)
@@ -142,7 +142,7 @@ class Lives:
         log.flush()
 
     def _checkpoint(self, log: Log) -> None:
-        self.logs.checkpoint()
+        self.logs.upkeep.checkpoint()
 
     def _roll(self, log: Log) -> None:
         log.roll(T0)
@@ -187,7 +187,7 @@ class Lives:
 
     def _move(self, log: Log) -> None:
         (target,) = (each for each in self.logs.live_directories if each != self.logs.log_dir_of(log.tp))
-        future = self.logs.begin_future(log.tp, Path(target))
+        future = self.logs.moves.begin_future(log.tp, Path(target))
         if log.log_start_offset:
             future.truncate_fully_and_start_at(log.log_start_offset)
         while (found := log.read(future.log_end_offset, 1_000).slice) is not None:
@@ -197,7 +197,7 @@ class Lives:
         future.update_high_watermark(log.high_watermark)
         future.cleaned_offset = log.cleaned_offset
         future.flush()
-        self.logs.replace_by_future(log.tp)
+        self.logs.moves.replace_by_future(log.tp)
 
     # -- the judge ------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from kafka_zk.storage.files.checkpoints import write_offsets
 from kafka_zk.storage.files.findings import Finding
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.hosted_logs import Surroundings
 from kafka_zk.storage.manager.log_manager import LogManager
 from tests.storage.compacted import SMALL
 from tests.storage.helpers import T0, Clock, append, batch, present
@@ -22,14 +23,21 @@ CHECKPOINT = "cleaner-offset-checkpoint"
 def started(path: Path, told: list[Finding] | None = None) -> LogManager:
     config = LogConfig(cleanup_policy=("compact",), file_delete_delay_ms=0)
     told = [] if told is None else told
-    logs = LogManager([path], config, broker_id=1, cluster_id="c", clock_ms=Clock(), observe=told.append)
+    logs = LogManager(
+        [path],
+        config,
+        broker_id=1,
+        cluster_id="c",
+        clock_ms=Clock(),
+        surroundings=Surroundings(observe=told.append),
+    )
     logs.start({})
     return logs
 
 
 def killed(logs: LogManager) -> None:
     """Locks fall, nothing is written."""
-    for log_dir in logs._live_dirs:
+    for log_dir in logs.hosted.live_dirs:
         log_dir.close()
 
 
@@ -49,7 +57,7 @@ def cleaned(path: Path) -> tuple[LogManager, Log]:
     log.roll(T0)
     log = grown(logs, 10)
     clean_here(log, SMALL, T0)
-    logs.checkpoint_cleaner_offsets()
+    logs.upkeep.checkpoint_cleaner_offsets()
     assert read_checkpoint(f"{path}/{CHECKPOINT}") == {TP: 8}
     return logs, log
 
@@ -92,7 +100,7 @@ def test_a_log_that_was_deleted_is_forgotten_at_the_next_start_at_the_latest(tmp
 def test_no_log_is_clean_beyond_its_end(tmp_path: Path, says: int, start: int, is_told: bool) -> None:
     logs, log = cleaned(tmp_path)
     log.increment_log_start_offset(start)
-    logs.checkpoint()
+    logs.upkeep.checkpoint()
     killed(logs)
     write_offsets(f"{tmp_path}/{CHECKPOINT}", {TP: says})
     told: list[Finding] = []

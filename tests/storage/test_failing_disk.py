@@ -52,7 +52,7 @@ def test_an_index_that_cannot_be_written_before_a_flush_costs_its_directory_alon
         append(log, batch())
         append(log, batch())
     faults.fail("open", disks.bad, NO_SPACE)
-    disks.logs.flush_dirty(T0 + 1)
+    disks.logs.upkeep.flush_dirty(T0 + 1)
     assert disks.failed == [disks.bad]
     assert [log.recovery_point for log in good] == [3, 3]
     assert not any(log.segments.active.is_pinned for log in bad)
@@ -63,10 +63,10 @@ def test_files_that_cannot_be_removed_cost_their_directory_alone(tmp_path: Path,
     """What is due in the other directory is removed."""
     disks = Disks(tmp_path, default_config=LogConfig(retention_ms=1, file_delete_delay_ms=0))
     bad, good = disks.log_in(disks.bad), disks.log_in(disks.good)
-    disks.logs.cleanup(T0 + 10)
+    disks.logs.upkeep.cleanup(T0 + 10)
     assert bad.segments.pending_removals and good.segments.pending_removals
     faults.fail("remove", disks.bad)
-    disks.logs.delete_due(T0 + 10)
+    disks.logs.upkeep.delete_due(T0 + 10)
     assert disks.failed == [disks.bad]
     assert list(disks.good.glob("*/*.deleted")) == []
     disks.logs.shutdown()
@@ -78,7 +78,7 @@ def test_a_deleted_topic_that_cannot_be_removed_costs_its_directory_alone(tmp_pa
     for log in (disks.log_in(disks.bad), disks.log_in(disks.good)):
         disks.logs.delete(log.tp)
     faults.fail("remove_tree", disks.bad)
-    assert disks.logs.delete_due(T0 + 10**6) == 2
+    assert disks.logs.upkeep.delete_due(T0 + 10**6) == 2
     assert disks.failed == [disks.bad]
     assert list(disks.good.glob("*-delete")) == []
     disks.logs.shutdown()
@@ -107,7 +107,7 @@ def test_a_late_failure_of_a_deleted_log_leaves_its_successor_alone(tmp_path: Pa
         run_blocking=lambda work, done: waiting.append(done),
     )
     old = disks.log_in(disks.bad)
-    disks.logs.flush_dirty(T0 + 1)
+    disks.logs.upkeep.flush_dirty(T0 + 1)
     disks.logs.delete(old.tp)
     disks.logs.get_or_create(TopicPartition("other", 0))
     disks.logs.get_or_create(old.tp)
@@ -125,7 +125,7 @@ def test_a_checkpoint_that_comes_after_the_shutdown_is_dropped(tmp_path: Path) -
     log = logs.get_or_create(TopicPartition("t", 0))
     append(log, batch(5))
     log.increment_log_start_offset(1)
-    logs.checkpoint()
+    logs.upkeep.checkpoint()
     log.increment_log_start_offset(4)
     logs.shutdown()
     for work in waiting:
@@ -175,10 +175,10 @@ def test_a_deleted_topic_gives_back_the_files_that_were_aged_out_before(tmp_path
     logs.start({})
     log = logs.get_or_create(TopicPartition("t", 0))
     append(log, batch())
-    logs.cleanup(T0 + 10)
+    logs.upkeep.cleanup(T0 + 10)
     assert log.segments.pending_removals
     logs.delete(log.tp)
-    logs.delete_due(clock() + 10**6)
+    logs.upkeep.delete_due(clock() + 10**6)
     assert logs.pool.open_count == 0
     logs.shutdown()
 
@@ -191,8 +191,8 @@ def test_a_checkpoint_that_cannot_be_read_at_start_costs_its_directory_alone(
     disks = Disks(tmp_path)
     log = disks.log_in(disks.good)
     disks.log_in(disks.bad)
-    disks.logs.checkpoint()
-    disks.logs.checkpoint_high_watermarks()
+    disks.logs.upkeep.checkpoint()
+    disks.logs.upkeep.checkpoint_high_watermarks()
     disks.logs.shutdown()
     faults.fail("read", disks.bad / f"{name}-offset-checkpoint")
     again = manager(disks.bad, disks.good)

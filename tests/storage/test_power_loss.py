@@ -16,6 +16,7 @@ from kafka_zk.storage.files import files
 from kafka_zk.storage.files.filenames import RECOVERY_POINT_CHECKPOINT as RECOVERY_POINTS
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.hosted_logs import HostedLogs, Surroundings
 from kafka_zk.storage.manager.log_dir import LogDir
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.manager.log_start import StartReport
@@ -50,7 +51,7 @@ def _recovery_keeps_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _recovery_point_is_written_some_day(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cleaner does not wait for it."""
-    monkeypatch.setattr(LogManager, "prepare_recovery_point", lambda self, log, offset: None)
+    monkeypatch.setattr(HostedLogs, "prepare_recovery_point", lambda self, log, offset: None)
 
 
 def _segments_begin_with_their_first_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,12 +95,13 @@ CONFIG = LogConfig(cleanup_policy=("compact",), segment_bytes=250)
 
 def manager(path: Path, **options: Any) -> LogManager:
     directories = [path / "a", path / "b"]
-    return LogManager(directories, CONFIG, broker_id=0, cluster_id="c", clock_ms=Clock(), **options)
+    surroundings = Surroundings(**options)
+    return LogManager(directories, CONFIG, broker_id=0, cluster_id="c", clock_ms=Clock(), surroundings=surroundings)
 
 
 def crash(logs: LogManager) -> None:
     """The process is gone; nothing is written."""
-    for log_dir in logs._live_dirs:
+    for log_dir in logs.hosted.live_dirs:
         log_dir.close()
     for log in logs.all_logs():
         log.segments.close_files()
@@ -126,7 +128,7 @@ def test_closed_segments_that_are_empty_after_a_power_loss_end_a_compacted_log(t
     logs.start({})
     log = filled(logs)
     log.flush(4)
-    logs.checkpoint()
+    logs.upkeep.checkpoint()
     for segment in log.segments[2:4]:
         os.truncate(segment.path, 0)
     again, report = restarted(logs, tmp_path)
@@ -160,7 +162,7 @@ def test_without_its_recovery_points_a_broker_keeps_every_record(tmp_path: Path,
     for _ in range(8):
         append(log, batch(key=b"same", value=b"x" * 40))
     log.flush()
-    logs.checkpoint()
+    logs.upkeep.checkpoint()
     present(clean_here(log, SMALL, T0))
     expected = read_offsets(log)
     assert any(next_offset(each) < after.base_offset for each, after in pairwise(log.segments)), "there is a gap"
@@ -193,10 +195,10 @@ def test_a_moved_log_takes_its_recovery_point_along(tmp_path: Path) -> None:
     log = filled(logs, 3)
     log.extend_to(9, T0)
     (target,) = (each for each in logs.live_directories if each != logs.log_dir_of(LEADER))
-    future = logs.begin_future(LEADER, target)
+    future = logs.moves.begin_future(LEADER, target)
     future.append_as_follower(b"".join(present(log.read(at, 1000).slice).read() for at in (0, 2)), now_ms=T0)
     future.extend_to(9, T0)
-    logs.replace_by_future(LEADER)
+    logs.moves.replace_by_future(LEADER)
     again, report = restarted(logs, tmp_path)
     assert (again.log_end_offset, report.dropped) == (9, ())
 

@@ -49,7 +49,8 @@ from kafka_zk.registry.cluster_secret import cluster_secret
 from kafka_zk.registry.config import ConfigChangeWatcher, ConfigRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
-from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.log_manager import LogManager, ManagerSettings
 
 _log = Logger()
 
@@ -169,12 +170,13 @@ class Broker:
             broker_id=self.broker_id,
             cluster_id=cluster_id,
             clock_ms=self._machine.clock.wall_ms,
-            run_blocking=self._run_blocking,
-            producer_id_expiration_ms=config.producer_id_expiration_ms,
-            recovery_helper_count=config.num_recovery_threads_per_data_dir,
-            on_directory_failure=self._directory_failed,
-            observe=tell_finding,
-            random=self._machine.random,
+            settings=ManagerSettings(
+                producer_id_expiration_ms=config.producer_id_expiration_ms,
+                recovery_helper_count=config.num_recovery_threads_per_data_dir,
+            ),
+            surroundings=Surroundings(
+                self._run_blocking, tell_finding, self._directory_failed, random=self._machine.random
+            ),
         )
         logs.producer_ids.on_full = tell_of_full_producers
         return logs

@@ -140,7 +140,7 @@ class LiveConfig:
             config.max_connections, config.max_connections_per_ip, config.connections_per_ip_overrides
         )
         services.replicas.quotas.configure(config)
-        services.replicas.logs.producer_id_expiration_ms = config.producer_id_expiration_ms
+        services.replicas.logs.upkeep.producer_id_expiration_ms = config.producer_id_expiration_ms
         self._log_cleaner.reconfigure(LogCleanerSettings.of(config))
         if new_defaults:
             self._allow_unclean_elections()

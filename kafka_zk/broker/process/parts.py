@@ -213,12 +213,15 @@ class BrokerParts:
         now, in_steps = clock.wall_ms, partial(in_slices, clock)
         isr_updates, partitions = self.services.replicas.isr_updates, self.services.replicas.partitions
         work: list[tuple[int, Callable[[], object]]] = [
-            (config.log_retention_check_interval_ms, lambda: in_steps(logs.cleanup_steps(now()))),
-            (config.producer_id_expiration_check_interval_ms, lambda: in_steps(logs.expire_producers_steps(now()))),
-            (min(config.log_retention_check_interval_ms, DELETION_INTERVAL_MS), lambda: logs.delete_due(now())),
-            (config.log_flush_offset_checkpoint_interval_ms, logs.checkpoint),
-            (config.log_flush_offset_checkpoint_interval_ms, lambda: in_steps(logs.write_topic_ids_steps())),
-            (HIGH_WATERMARK_CHECKPOINT_MS, logs.checkpoint_high_watermarks),
+            (config.log_retention_check_interval_ms, lambda: in_steps(logs.upkeep.cleanup_steps(now()))),
+            (
+                config.producer_id_expiration_check_interval_ms,
+                lambda: in_steps(logs.upkeep.expire_producers_steps(now())),
+            ),
+            (min(config.log_retention_check_interval_ms, DELETION_INTERVAL_MS), lambda: logs.upkeep.delete_due(now())),
+            (config.log_flush_offset_checkpoint_interval_ms, logs.upkeep.checkpoint),
+            (config.log_flush_offset_checkpoint_interval_ms, lambda: in_steps(logs.upkeep.write_topic_ids_steps())),
+            (HIGH_WATERMARK_CHECKPOINT_MS, logs.upkeep.checkpoint_high_watermarks),
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
             (HIDDEN_CONFIG_INTERVAL_MS, live_config.read_hidden),
             (
@@ -228,7 +231,7 @@ class BrokerParts:
             (config.offsets_retention_check_interval_ms, self.services.coordinator.offsets.remove_expired),
             *self._transactions.periodic_work,
             (1000, lambda: in_steps(logs.large_snapshots.steps())),
-            (min(config.log_flush_scheduler_interval_ms, 1000), lambda: logs.flush_dirty(now())),
+            (min(config.log_flush_scheduler_interval_ms, 1000), lambda: logs.upkeep.flush_dirty(now())),
         ]
         if isinstance(self._alter_partitions, ZkAlterPartitionManager):
             work.append((CHECK_INTERVAL_MS, self._alter_partitions.propagate))

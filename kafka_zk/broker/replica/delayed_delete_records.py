@@ -36,7 +36,7 @@ async def write_log_starts(replicas: ReplicaManager, tps: Iterable[TopicPartitio
 
     Where that fails the log directory is offline afterwards.
     """
-    for work, failed in replicas.logs.prepare_start_offsets(tps):
+    for work, failed in replicas.logs.upkeep.prepare_start_offsets(tps):
         try:
             await replicas.run_in_thread(work)
         except OSError as error:

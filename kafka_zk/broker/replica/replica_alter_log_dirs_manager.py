@@ -91,12 +91,12 @@ class ReplicaAlterLogDirsManager:
             return ErrorCode.KAFKA_STORAGE_ERROR
         log = logs.get(tp)
         if partition is None or partition.log is None or log is None:
-            logs.prefer(tp, directory)
+            logs.moves.prefer(tp, directory)
             return ErrorCode.REPLICA_NOT_AVAILABLE
         try:
-            if logs.future_dir_of(tp) not in (None, directory):
+            if logs.moves.future_dir_of(tp) not in (None, directory):
                 self._give_up(tp)
-            if directory != logs.log_dir_of(tp) and logs.future(tp) is None:
+            if directory != logs.log_dir_of(tp) and logs.moves.future(tp) is None:
                 return self._begin(log, directory)
         except OSError as error:
             _log.error("{tp} is not moved to {directory}: {error}", tp=tp, directory=directory, error=error)
@@ -107,7 +107,7 @@ class ReplicaAlterLogDirsManager:
         if self._logs.has_failed_directory:
             return ErrorCode.KAFKA_STORAGE_ERROR  # where a copy without its log lies is not complete for certain
         try:
-            self._logs.begin_future(log.tp, directory)
+            self._logs.moves.begin_future(log.tp, directory)
         except ValueError as error:
             _log.warn("{tp} cannot be moved: {error}", tp=log.tp, error=error)
             return ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -128,9 +128,9 @@ class ReplicaAlterLogDirsManager:
             move = self._moves.pop(tp, None)
             if move is not None:
                 _release(move)
-        elif tp in self._logs.interrupted_moves:
-            self.alter(tp, self._logs.interrupted_moves.pop(tp))
-        elif self._logs.future(tp) is not None and tp not in self._moves:
+        elif tp in self._logs.moves.interrupted:
+            self.alter(tp, self._logs.moves.interrupted.pop(tp))
+        elif self._logs.moves.future(tp) is not None and tp not in self._moves:
             move = _Move(log)
             move.truncation_count = -1  # what it had copied may be another leader's by now
             self._start(move)
@@ -146,7 +146,7 @@ class ReplicaAlterLogDirsManager:
         move = self._moves.pop(tp, None)
         if move is not None:
             _release(move)
-        self._logs.delete_future(tp)
+        self._logs.moves.delete_future(tp)
 
     # -- copying ------------------------------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class ReplicaAlterLogDirsManager:
             return await self._step(tp, move)
         except (OSError, StorageError) as error:
             _log.error("the move of {tp} ends: {error}", tp=tp, error=error)
-            future = self._logs.future(tp)
+            future = self._logs.moves.future(tp)
             if isinstance(error, OSError) and future is not None:
                 self._logs.fail_directory(future, error)
         except Exception:
@@ -185,7 +185,7 @@ class ReplicaAlterLogDirsManager:
 
     async def _step(self, tp: TopicPartition, move: _Move) -> int | None:
         """Returns how many bytes were copied, None if the log has to wait for its cleaner."""
-        log, future = move.log, self._logs.future(tp)
+        log, future = move.log, self._logs.moves.future(tp)
         if future is None or self._logs.get(tp) is not log:
             _release(move)
             del self._moves[tp]
@@ -240,7 +240,7 @@ class ReplicaAlterLogDirsManager:
 
     def _take_over(self, tp: TopicPartition, move: _Move) -> None:
         """What was appended during the flush is copied here and now, if it is little; then the copy is the log."""
-        log, future = move.log, self._logs.future(tp)
+        log, future = move.log, self._logs.moves.future(tp)
         if future is None or self._moves.get(tp) is not move or self._logs.get(tp) is not log:
             return
         self._follow_truncation(move, future)
@@ -256,7 +256,7 @@ class ReplicaAlterLogDirsManager:
         _release(move)
         del self._moves[tp]
         partition = self._replicas.partitions[tp]
-        partition.log = self._logs.replace_by_future(tp)
+        partition.log = self._logs.moves.replace_by_future(tp)
         self._replicas.log_replaced(tp)
         _log.info("{tp} lies in {directory} now", tp=tp, directory=self._logs.log_dir_of(tp))
 

@@ -13,6 +13,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.checkpoints import format_checkpoint, write_offsets
 from kafka_zk.storage.files.findings import Finding, discard, free_path
 from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.manager.hosted_logs import Surroundings
 from kafka_zk.storage.manager.log_manager import LogManager
 from tests.storage.helpers import T0, TP, Clock, append, batch, offset_for_timestamp, present, read_offsets, read_values
 
@@ -32,7 +33,7 @@ class Broker:
             broker_id=1,
             cluster_id="c",
             clock_ms=Clock(),
-            observe=self.told.append,
+            surroundings=Surroundings(observe=self.told.append),
         )
         self.report = self.manager.start({})
         self.log = self.manager.get_or_create(TP, topic_id="YTI9vJfzQOepxQr8vcaMoQ")
@@ -47,7 +48,7 @@ class Broker:
         if clean:
             self.manager.shutdown()
             return
-        for log_dir in self.manager._live_dirs:
+        for log_dir in self.manager.hosted.live_dirs:
             log_dir.close()
         self.log.segments.close_files()
 
@@ -150,14 +151,14 @@ def test_other_checkpoints_of_a_directory_are_told_as_well(tmp_path: Path, name:
     """They cost a longer recovery, or high watermarks."""
     broker = Broker(tmp_path)
     broker.fill()
-    broker.manager.checkpoint()
-    broker.manager.checkpoint_high_watermarks()
+    broker.manager.upkeep.checkpoint()
+    broker.manager.upkeep.checkpoint_high_watermarks()
     broker.stop(clean=False)
     (tmp_path / name).write_bytes(b"0\n1\nevents 0 x\n")
     again = Broker(tmp_path)
     assert again.paths == [name] and "'x' is not a number" in again.told[0].problem
     assert read_offsets(again.log) == list(range(10))
-    again.manager.checkpoint_high_watermarks()
+    again.manager.upkeep.checkpoint_high_watermarks()
     restarts_silently(again).stop()
 
 
@@ -185,7 +186,7 @@ def test_leader_epochs_come_back_from_the_batches(tmp_path: Path, clean: bool, c
     for epoch in (0, 2, 4):
         broker.fill(4, epoch)
     broker.log.flush()
-    broker.manager.checkpoint()
+    broker.manager.upkeep.checkpoint()
     epochs = broker.log.leader_epochs.entries
     assert epochs == [(0, 0), (2, 4), (4, 8)]
     path = broker.log.directory / "leader-epoch-checkpoint"
@@ -261,7 +262,7 @@ def test_a_damaged_index_is_made_anew(tmp_path: Path, clean: bool, suffix: str, 
     broker = Broker(tmp_path, **config)
     broker.fill(12)
     broker.log.flush()
-    broker.manager.checkpoint()
+    broker.manager.upkeep.checkpoint()
     path = broker.log.directory / f"{0:020d}.{suffix}"
     assert len(broker.log.segments) == 2
     content = path.read_bytes()
@@ -332,7 +333,7 @@ def test_a_segment_that_a_crash_left_open_and_a_later_one_closed_has_its_newest_
     (tmp_path / str(TP) / f"{0:020d}.timeindex").write_bytes(b"")  # as a power loss leaves it
     broker = Broker(tmp_path, segment_bytes=1000, index_interval_bytes=300)
     broker.log.flush()
-    broker.manager.checkpoint()
+    broker.manager.upkeep.checkpoint()
     broker.stop(clean=False)
     again = Broker(tmp_path, segment_bytes=1000, index_interval_bytes=300)
     assert not again.told
@@ -359,7 +360,7 @@ def test_damage_to_what_was_durable_is_told_when_the_log_goes_on_behind_it(tmp_p
     broker = Broker(tmp_path)
     broker.fill()
     broker.log.flush()
-    broker.manager.checkpoint()
+    broker.manager.upkeep.checkpoint()
     active = broker.log.segments.active.path
     broker.stop(clean=False)
     os.truncate(active, os.path.getsize(active) - 5)
@@ -383,7 +384,7 @@ def test_a_directory_in_a_files_place_goes_out_of_the_way(tmp_path: Path, name: 
     """It would take the log directory offline with the first write."""
     broker = Broker(tmp_path)
     broker.fill()
-    broker.manager.checkpoint_high_watermarks()
+    broker.manager.upkeep.checkpoint_high_watermarks()
     broker.stop()
     path = tmp_path / name
     path.unlink(missing_ok=True)
@@ -394,7 +395,7 @@ def test_a_directory_in_a_files_place_goes_out_of_the_way(tmp_path: Path, name: 
     kept_as = next(finding.kept_as for finding in again.told if finding.kept_as)
     assert (Path(kept_as) / "something").exists()
     assert read_offsets(again.log) == list(range(10))
-    again.manager.checkpoint_high_watermarks()
+    again.manager.upkeep.checkpoint_high_watermarks()
     restarts_silently(again).stop()
 
 

@@ -76,13 +76,13 @@ def test_a_restart_begins_with_the_checkpointed_high_watermarks(tmp_path: Path) 
     for _ in range(6):
         append(log, batch(value=b"x" * 100))
     log.update_high_watermark(3)
-    logs.checkpoint_high_watermarks()
+    logs.upkeep.checkpoint_high_watermarks()
     crash(logs)
     again = manager(tmp_path, default_config=LogConfig(segment_bytes=250, retention_ms=0))
     again.start({})
     log = present(again.get(TP))
     assert (log.high_watermark, log.log_end_offset) == (3, 6)
-    assert again.cleanup(T0 + 10**9) == 3
+    assert again.upkeep.cleanup(T0 + 10**9) == 3
     log.truncate_to(5)
     log.follow_log_end()
     again.shutdown()
@@ -97,10 +97,10 @@ def test_high_watermarks_that_have_not_moved_are_not_written_again(tmp_path: Pat
     log = logs.get_or_create(TP)
     append(log, batch())
     for _ in range(3):
-        logs.checkpoint_high_watermarks()
+        logs.upkeep.checkpoint_high_watermarks()
     assert len(works) == 1
     append(log, batch())
-    logs.checkpoint_high_watermarks()
+    logs.upkeep.checkpoint_high_watermarks()
     assert len(works) == 2
     logs.shutdown()
 

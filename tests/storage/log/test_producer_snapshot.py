@@ -16,6 +16,7 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_id_budget import MAX_PRODUCERS
 from kafka_zk.storage.log.producer_snapshot import ProducerEntry, encode_snapshot
 from kafka_zk.storage.log.producer_state import ProducerState
+from kafka_zk.storage.manager.hosted_logs import Surroundings
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import read_header
 from tests.storage.faults import FaultyFiles
@@ -32,8 +33,12 @@ class Broker:
         self.works: deque[tuple[Callable[[], None], Done]] = deque()
         config = LogConfig(retention_ms=1, file_delete_delay_ms=0)
         self.logs = LogManager(
-            [path], config, broker_id=0, cluster_id="c", clock_ms=Clock(),
-            run_blocking=lambda work, done: self.works.append((work, done)),
+            [path],
+            config,
+            broker_id=0,
+            cluster_id="c",
+            clock_ms=Clock(),
+            surroundings=Surroundings(run_blocking=lambda work, done: self.works.append((work, done))),
         )  # fmt: skip
         self.logs.start({})
         self.log = self.logs.get_or_create(TP)
@@ -69,7 +74,7 @@ def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
     monkeypatch.setattr(producer_snapshot, "ENTRIES_A_STEP", 1)
     made = Broker(tmp_path)
     yield made
-    for log_dir in made.logs._live_dirs:
+    for log_dir in made.logs.hosted.live_dirs:
         log_dir.close()
 
 

@@ -14,27 +14,32 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.errors import InconsistentLogDir, LogDirLocked
 from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.files.log_config import LogConfig
-from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.manager.hosted_logs import Surroundings
+from kafka_zk.storage.manager.log_manager import LogManager, ManagerSettings
 from kafka_zk.storage.manager.meta_properties import MetaProperties, read_meta_properties
 from tests.storage.faults import FaultyFiles
 from tests.storage.helpers import T0, Clock, append, batch, present, read_offsets
 
 
 def manager(*paths: Path | str, clock: Clock | None = None, **arguments: Any) -> LogManager:
-    made = LogManager(
+    """Settings and surroundings are given by their fields."""
+    settings = {name: arguments.pop(name) for name in ManagerSettings._fields if name in arguments}
+    surroundings = {name: arguments.pop(name) for name in Surroundings._fields if name in arguments}
+    return LogManager(
         list(paths),
         arguments.pop("default_config", LogConfig()),
         broker_id=arguments.pop("broker_id", 3),
         cluster_id=arguments.pop("cluster_id", "cluster"),
         clock_ms=clock or Clock(),
+        settings=ManagerSettings(**settings),
+        surroundings=Surroundings(**surroundings),
         **arguments,
     )
-    return made
 
 
 def crash(logs: LogManager) -> None:
     """The process is gone: locks fall, nothing is written."""
-    for log_dir in logs._live_dirs:
+    for log_dir in logs.hosted.live_dirs:
         log_dir.close()
 
 
@@ -52,14 +57,14 @@ def test_deleted_segments_are_unlinked_where_blocking_work_is_done(tmp_path: Pat
     )
     logs.start({})
     append(logs.get_or_create(TPS[0]), batch())
-    assert logs.cleanup(T0 + 10) == 1
+    assert logs.upkeep.cleanup(T0 + 10) == 1
     works.clear()
-    assert logs.delete_due(T0 + 10) == 1
+    assert logs.upkeep.delete_due(T0 + 10) == 1
     assert len(list(tmp_path.glob("*/*.log.deleted"))) == 1
     for work in works:
         work()
     assert not list(tmp_path.glob("*/*.deleted"))
-    assert logs.delete_due(T0 + 10) == 0
+    assert logs.upkeep.delete_due(T0 + 10) == 0
 
 
 def test_logs_survive_a_clean_restart_without_a_scan(tmp_path: Path) -> None:
@@ -223,8 +228,8 @@ def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path: Path) ->
     assert renamed.name.startswith("a-0.") and not (tmp_path / "a-0").exists()
     fresh = logs.get_or_create(TPS[0])
     assert fresh.log_end_offset == 0
-    assert logs.delete_due(clock() + 59_999) == 0
-    assert logs.delete_due(clock() + 60_000) == 1
+    assert logs.upkeep.delete_due(clock() + 59_999) == 0
+    assert logs.upkeep.delete_due(clock() + 60_000) == 1
     assert not renamed.exists()
     assert len(file_slice.read()) == file_slice.size_bytes
     file_slice.release()
@@ -232,7 +237,7 @@ def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path: Path) ->
     logs.shutdown()
     again = manager(tmp_path, clock=clock)
     assert again.start({}).log_count == 0
-    assert again.delete_due(clock()) == 1
+    assert again.upkeep.delete_due(clock()) == 1
     assert list(tmp_path.glob("*-delete")) == []
     again.shutdown()
 
@@ -248,8 +253,8 @@ def test_checkpoints_of_a_deleted_log_do_not_count_for_the_next_one_of_its_name(
     assert old is not None
     old.flush()
     old.increment_log_start_offset(400)
-    logs.checkpoint()
-    logs.checkpoint_high_watermarks()
+    logs.upkeep.checkpoint()
+    logs.upkeep.checkpoint_high_watermarks()
     logs.delete(tp)
     new = logs.get_or_create(tp, topic_id="AAAAAAAAAAAAAAAAAAAAAg")
     if count:
@@ -270,7 +275,7 @@ def test_a_deleted_log_does_not_disturb_the_file_pool(tmp_path: Path) -> None:
     for _ in range(3):
         append(logs.get_or_create(TPS[0]), batch())
     logs.delete(TPS[0])
-    logs.delete_due(clock() + 10**6)
+    logs.upkeep.delete_due(clock() + 10**6)
     append(logs.get_or_create(TPS[1]), batch())
     logs.shutdown()
 
@@ -286,15 +291,15 @@ def test_flushes_are_begun_when_due_and_never_twice_at_once(tmp_path: Path) -> N
     logs.start({})
     log = logs.get_or_create(TPS[0])
     append(log, batch(), now_ms=T0)
-    assert logs.flush_dirty(T0 + 999) == 0
-    assert logs.flush_dirty(T0 + 1000) == 1
-    assert logs.flush_dirty(T0 + 1000) == 0
+    assert logs.upkeep.flush_dirty(T0 + 999) == 0
+    assert logs.upkeep.flush_dirty(T0 + 1000) == 1
+    assert logs.upkeep.flush_dirty(T0 + 1000) == 0
     ((work, done),) = waiting
     work()
     assert log.recovery_point == 0
     done(None)
     assert log.recovery_point == 1
-    assert logs.flush_dirty(T0 + 10**9) == 0
+    assert logs.upkeep.flush_dirty(T0 + 10**9) == 0
     logs.shutdown()
 
 
@@ -313,7 +318,7 @@ def test_a_failing_directory_goes_offline_with_its_logs_only(tmp_path: Path, fau
         append(logs.get_or_create(TopicPartition("t", number)), batch())
 
     faults.fail("sync_data", first)
-    logs.flush_dirty(T0 + 1)
+    logs.upkeep.flush_dirty(T0 + 1)
     ((path, lost),) = failures
     assert path == first and len(lost) == 2
     assert logs.live_directories == [second]
@@ -344,9 +349,9 @@ def test_checkpoints_are_kafkas(tmp_path: Path) -> None:
         append(logs.get_or_create(tp), batch(4))
     present(logs.get(TPS[0])).flush()
     present(logs.get(TPS[1])).increment_log_start_offset(1)
-    logs.checkpoint()
+    logs.upkeep.checkpoint()
     present(logs.get(TPS[2])).update_high_watermark(2)
-    logs.checkpoint_high_watermarks()
+    logs.upkeep.checkpoint_high_watermarks()
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == f"0\n4\n{MARK}a 0 4\na 1 0\nb-c 0 0\n"
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 1 1\n"
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n3\na 0 4\na 1 4\nb-c 0 2\n"
@@ -364,9 +369,9 @@ def test_an_older_checkpoint_that_comes_late_changes_nothing(tmp_path: Path) -> 
     logs = manager(tmp_path, run_blocking=lambda work, done: waiting.append(work))
     logs.start({})
     append(logs.get_or_create(TPS[1]), batch(4))
-    logs.checkpoint()
+    logs.upkeep.checkpoint()
     present(logs.get(TPS[1])).increment_log_start_offset(3)
-    ((newer, _),) = logs.prepare_start_offsets([TPS[1], TPS[0]])
+    ((newer, _),) = logs.upkeep.prepare_start_offsets([TPS[1], TPS[0]])
     newer()
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 1 3\n"
     waiting.pop()()
@@ -380,11 +385,11 @@ def test_cleanup_applies_retention_and_producers_expire_apart_from_it(tmp_path: 
     logs.start({})
     log = logs.get_or_create(TPS[0])
     append(log, batch(producer_id=1, producer_epoch=0, base_sequence=0))
-    assert logs.cleanup(T0 + 1000) == 0
-    assert logs.cleanup(T0 + 1001) == 1
-    logs.cleanup(T0 + 5000)
-    assert sum(logs.expire_producers_steps(T0 + 4999)) == 0 and log.producers.producers
-    assert sum(logs.expire_producers_steps(T0 + 5000)) == 1 and not log.producers.producers
+    assert logs.upkeep.cleanup(T0 + 1000) == 0
+    assert logs.upkeep.cleanup(T0 + 1001) == 1
+    logs.upkeep.cleanup(T0 + 5000)
+    assert sum(logs.upkeep.expire_producers_steps(T0 + 4999)) == 0 and log.producers.producers
+    assert sum(logs.upkeep.expire_producers_steps(T0 + 5000)) == 1 and not log.producers.producers
     logs.shutdown()
 
 
@@ -409,7 +414,7 @@ def test_damaged_checkpoints_cost_a_scan_but_no_data(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     logs.start({})
     append(logs.get_or_create(TPS[0]), batch(4))
-    logs.checkpoint()
+    logs.upkeep.checkpoint()
     crash(logs)
     for path in tmp_path.glob("*checkpoint"):
         path.write_bytes(b"\x00\xffgarbage")
@@ -458,7 +463,7 @@ def test_what_replaces_truncated_records_does_not_count_as_durable_after_a_crash
     for _ in range(4):
         append(log, batch(5))
     log.flush()
-    logs.checkpoint()
+    logs.upkeep.checkpoint()
     log.truncate_to(10)
     append(log, batch(2), leader_epoch=1)
     append(log, batch(5), leader_epoch=1)

@@ -29,8 +29,8 @@ def test_a_deleted_partition_stays_deleted(seed: int) -> None:
         append(log, batch(5))
         log.flush()
         logs.delete(TP)
-        ((work, _),) = logs.prepare_deletions()
+        ((work, _),) = logs.upkeep.prepare_deletions()
         work()
-        assert logs.prepare_deletions() == []
+        assert logs.upkeep.prepare_deletions() == []
         disk.lose_power("/logs", random.Random(seed))
         assert manager(Path("/logs")).get(TP) is None

@@ -34,7 +34,7 @@ class Flushes:
 
     def begin(self) -> int:
         """How many flushes are begun."""
-        return self.logs.flush_dirty(T0 + 1)
+        return self.logs.upkeep.flush_dirty(T0 + 1)
 
     def finish(self) -> None:
         under_way, self._under_way = self._under_way, []

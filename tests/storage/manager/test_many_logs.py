@@ -11,6 +11,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.files.findings import Finding
 from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.manager.hosted_logs import Surroundings
 from kafka_zk.storage.manager.log_dir import LOGS_AT_ONCE, Works, close_logs_steps
 from kafka_zk.storage.manager.log_loader import create_log
 from kafka_zk.storage.manager.log_manager import LogManager
@@ -86,10 +87,10 @@ def test_topic_ids_of_empty_logs_are_written_later(tmp_path: Path, calls: Counte
     lead(logs, 5)
     append(present(logs.get(TopicPartition("t", 0))), batch())
     calls.clear()
-    assert len(list(logs.write_topic_ids_steps())) == calls["rename"] == 4
+    assert len(list(logs.upkeep.write_topic_ids_steps())) == calls["rename"] == 4
     assert len(list(tmp_path.glob("t-*/partition.metadata"))) == 5
     calls.clear()
-    assert not list(logs.write_topic_ids_steps()) and not calls["open"]
+    assert not list(logs.upkeep.write_topic_ids_steps()) and not calls["open"]
     logs.get_or_create(TopicPartition("u", 0), topic_id="YTI9vJfzQOepxQr8vcaMoQ")
     logs.shutdown()
     assert not list((tmp_path / "u-0").iterdir())
@@ -105,11 +106,18 @@ def test_an_empty_log_is_read_and_opened_without_files(tmp_path: Path) -> None:
     assert offset_for_timestamp(log, 0) is None and max_timestamp_offset(log) is None
     assert log.aborted_transactions(0, 1) == [] and log.segments.active.modified_ms() > 0
     assert not log.truncate_to(0) and log.delete_old_segments(2**60) == 0
-    for log_dir in logs._live_dirs:
+    for log_dir in logs.hosted.live_dirs:
         log_dir.close()
     assert not list((tmp_path / "t-0").iterdir())
     findings: list[Finding] = []
-    again = LogManager([tmp_path], LogConfig(), broker_id=1, cluster_id="c", clock_ms=Clock(), observe=findings.append)
+    again = LogManager(
+        [tmp_path],
+        LogConfig(),
+        broker_id=1,
+        cluster_id="c",
+        clock_ms=Clock(),
+        surroundings=Surroundings(observe=findings.append),
+    )
     again.start({})
     other_id = "AAAAAAAAAAAAAAAAAAAAAQ"
     log = again.get_or_create(TopicPartition("t", 0), topic_id=other_id)
@@ -130,7 +138,7 @@ def test_an_empty_log_that_does_not_begin_at_0_has_files(tmp_path: Path) -> None
     lead(logs, 1)
     [log] = logs.all_logs()
     log.truncate_fully_and_start_at(7)
-    for log_dir in logs._live_dirs:
+    for log_dir in logs.hosted.live_dirs:
         log_dir.close()
     again = manager(tmp_path)
     again.start({})
@@ -173,12 +181,12 @@ def test_restarts(tmp_path: Path, calls: Counter[str], is_clean: bool) -> None:
         logs = manager(tmp_path / str(count))
         logs.start({})
         lead(logs, count)
-        assert len(list(logs.write_topic_ids_steps())) == count
+        assert len(list(logs.upkeep.write_topic_ids_steps())) == count
         calls.clear()
         if is_clean:
             logs.shutdown()
         else:
-            for log_dir in logs._live_dirs:
+            for log_dir in logs.hosted.live_dirs:
                 log_dir.close()
         again = manager(tmp_path / str(count))
         assert again.start({}).log_count == count
@@ -193,7 +201,7 @@ def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
     logs = manager(*(tmp_path / name for name in "abc"))
     logs.start({})
     lead(logs, 9)
-    assert [len(log_dir.logs) for log_dir in logs._live_dirs] == [3, 3, 3]
+    assert [len(log_dir.logs) for log_dir in logs.hosted.live_dirs] == [3, 3, 3]
     emptied = logs.log_dir_of(TopicPartition("t", 4))
     for number in range(9):
         if logs.log_dir_of(TopicPartition("t", number)) == emptied:
@@ -266,7 +274,14 @@ def test_names_and_jitter_come_from_the_given_randomness(tmp_path: Path) -> None
 
     def names_and_jitters(folder: Path) -> tuple[list[str], list[int]]:
         config = LogConfig(segment_jitter_ms=1_000_000)
-        logs = LogManager([folder], config, broker_id=1, cluster_id="c", clock_ms=Clock(), random=Random(7))
+        logs = LogManager(
+            [folder],
+            config,
+            broker_id=1,
+            cluster_id="c",
+            clock_ms=Clock(),
+            surroundings=Surroundings(random=Random(7)),
+        )
         logs.start({})
         lead(logs, 2)
         log = present(logs.get(TopicPartition("t", 0)))
@@ -276,7 +291,14 @@ def test_names_and_jitter_come_from_the_given_randomness(tmp_path: Path) -> None
         jitters.append(log.segments.active.roll_jitter_ms)
         logs.delete(TopicPartition("t", 1))
         logs.shutdown()
-        again = LogManager([folder], config, broker_id=1, cluster_id="c", clock_ms=Clock(), random=Random(8))
+        again = LogManager(
+            [folder],
+            config,
+            broker_id=1,
+            cluster_id="c",
+            clock_ms=Clock(),
+            surroundings=Surroundings(random=Random(8)),
+        )
         again.start({})
         jitters.append(present(again.get(TopicPartition("t", 0))).segments.active.roll_jitter_ms)
         again.shutdown()

@@ -13,7 +13,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.recovery_work import ScanWork, Work
-from kafka_zk.storage.manager.log_manager import LogManager
+from kafka_zk.storage.manager.log_manager import LogManager, ManagerSettings
 from kafka_zk.storage.manager.log_start import DirectoryOpening, StartProgress
 from kafka_zk.storage.manager.recovery_helper import HelperPool
 from tests.storage.helpers import Clock, append, batch, present, read_values
@@ -26,11 +26,18 @@ Crashed = tuple[Path, dict[TopicPartition, list[tuple[int, bytes | None]]]]
 
 def manager(path: Path, helper_count: int = 1) -> LogManager:
     config = LogConfig(segment_bytes=1 << 20)
-    return LogManager([path], config, broker_id=0, cluster_id="c", clock_ms=Clock(), recovery_helper_count=helper_count)
+    return LogManager(
+        [path],
+        config,
+        broker_id=0,
+        cluster_id="c",
+        clock_ms=Clock(),
+        settings=ManagerSettings(recovery_helper_count=helper_count),
+    )
 
 
 def crash(logs: LogManager) -> None:
-    for log_dir in logs._live_dirs:
+    for log_dir in logs.hosted.live_dirs:
         log_dir.close()
 
 
@@ -201,7 +208,12 @@ def test_a_directory_that_fails_in_a_helper_goes_offline_alone(
     monkeypatch.setattr(HelperPool, "is_busy", property(lambda self: hasattr(self, "_queue_token")))
     other = tmp_path / "other"
     logs = LogManager(
-        [path, other], LogConfig(), broker_id=0, cluster_id="c", clock_ms=Clock(), recovery_helper_count=1
+        [path, other],
+        LogConfig(),
+        broker_id=0,
+        cluster_id="c",
+        clock_ms=Clock(),
+        settings=ManagerSettings(recovery_helper_count=1),
     )
     report = logs.start({})
     assert report.offline_directories == {str(path): "broken disk"}

@@ -43,7 +43,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         if (asked is None or log.tp in asked) and services.replicas.logs.get(log.tp) is log:
             directory = os.path.abspath(services.replicas.logs.log_dir_of(log.tp))
             by_directory.setdefault(directory, []).append(log)
-            future, future_dir = services.replicas.logs.future(log.tp), services.replicas.logs.future_dir_of(log.tp)
+            moves = services.replicas.logs.moves
+            future, future_dir = moves.future(log.tp), moves.future_dir_of(log.tp)
             if future is not None and future_dir is not None:
                 by_directory.setdefault(os.path.abspath(future_dir), []).append(future)
     live = {os.path.abspath(directory) for directory in services.replicas.logs.live_directories}

@@ -34,7 +34,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 async def _make_deletions_durable(services: Services) -> None:
     """The controller forgets a topic after the response, so its logs must not come back after a power loss."""
-    for work, failed in services.replicas.logs.prepare_deletions():
+    for work, failed in services.replicas.logs.upkeep.prepare_deletions():
         try:
             await services.replicas.run_in_thread(work)
         except OSError as error:

@@ -54,7 +54,7 @@ def test_connection_limits_and_producer_expiration_follow(harness: Make) -> None
     broker.configs.brokers["0"] = {"max.connections": "7", "producer.id.expiration.ms": "5"}
     announce(broker, quotas, "brokers", "0")
     assert (quotas.max_connections, quotas.max_connections_per_ip) == (7, 3)
-    assert broker.services.replicas.logs.producer_id_expiration_ms == 5
+    assert broker.services.replicas.logs.upkeep.producer_id_expiration_ms == 5
     assert woken == ["now"]
 
 

@@ -222,12 +222,12 @@ def test_retention_waits_for_the_cleaning_of_a_log(broker: Broker) -> None:
 
     def clean_up(number: int) -> None:
         if log.is_being_cleaned:
-            deleted.append(broker.logs.cleanup(T0 + 10))
+            deleted.append(broker.logs.upkeep.cleanup(T0 + 10))
 
     broker.before = clean_up
     broker.cleaner.start()
     assert deleted and not any(deleted) and read_offsets(log) == [7, 8, 9]
-    assert broker.logs.cleanup(T0 + 10) == 2 and read_offsets(log) == []
+    assert broker.logs.upkeep.cleanup(T0 + 10) == 2 and read_offsets(log) == []
 
 
 # -- what voids a cleaning --------------------------------------------------------------------------------------------

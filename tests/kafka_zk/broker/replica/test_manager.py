@@ -24,6 +24,7 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.sim.machine.scheduler import VirtualClock
 from kafka_zk.storage.files.errors import InvalidRecord
 from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.manager.hosted_logs import Surroundings
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
@@ -43,8 +44,14 @@ class World:
         self.clock = VirtualClock(NOW_MS)
         self.waiting: list[tuple[Callable[[], object], Deferred[Any]]] = []
         self.logs = LogManager(
-            [folder], LogConfig(), broker_id=0, cluster_id="c", clock_ms=lambda: 1_700_000_000_000,
-            on_directory_failure=lambda directory, error, lost: self.replicas.directory_failed(lost),
+            [folder],
+            LogConfig(),
+            broker_id=0,
+            cluster_id="c",
+            clock_ms=lambda: 1_700_000_000_000,
+            surroundings=Surroundings(
+                on_directory_failure=lambda directory, error, lost: self.replicas.directory_failed(lost)
+            ),
         )  # fmt: skip
         self.logs.start({})
         self.purgatory = Purgatory(self.clock)

@@ -199,13 +199,13 @@ def test_a_directory_that_fails_takes_the_copy_in_the_other_one_with_it(
     _alter(broker, dirs[1])
     broker.services.replicas.logs.fail_directory(_log(broker), OSError("the disk is gone"))
     _pump(broker)
-    assert broker.services.replicas.logs.future(TP) is None
+    assert broker.services.replicas.logs.moves.future(TP) is None
     assert _described(broker) == {}
     assert _alter(broker, dirs[1]) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def _crash(broker: Harness) -> None:
-    for log_dir in broker.services.replicas.logs._live_dirs:
+    for log_dir in broker.services.replicas.logs.hosted.live_dirs:
         log_dir.close()
 
 
@@ -325,7 +325,7 @@ def test_a_copy_does_not_remember_all_transactions_of_the_log(
         _begin_transaction(_log(broker), 1)
         _end_transaction(_log(broker), 1)
     _alter(broker, dirs[1])
-    future = broker.services.replicas.logs.future(TP)
+    future = broker.services.replicas.logs.moves.future(TP)
     assert future is not None
     while future.log_end_offset < 100:
         _pump(broker, 1)
@@ -357,11 +357,11 @@ def test_a_directory_that_takes_no_copy_ends_no_other_move(
     broker = harness(log_dirs=",".join(map(str, directories)))
     logs = broker.services.replicas.logs
     for topic in "tu":
-        logs.prefer(TopicPartition(topic, 0), directories[0])
+        logs.moves.prefer(TopicPartition(topic, 0), directories[0])
         broker.lead(topic)
         assert produced(broker, produce(batch(b"x"), topic=topic)).error_code == 0
     assert _alter(broker, directories[1]) is _alter(broker, directories[2], "u") is ErrorCode.NONE
-    copy, flush = logs.future(TP), Log.prepare_flush
+    copy, flush = logs.moves.future(TP), Log.prepare_flush
     monkeypatch.setattr(Log, "prepare_flush", lambda log: _failing() if log is copy else flush(log))
     monkeypatch.setattr("kafka_zk.storage.manager.log_dir.LogDir.delete_future", _failing)
     _pump(broker)

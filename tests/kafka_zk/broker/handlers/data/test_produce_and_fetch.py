@@ -273,6 +273,6 @@ def test_a_flood_of_producer_ids_refuses_new_ones_only(harness: Make) -> None:
     assert codes == [0] * 9 + [ErrorCode.NOT_ENOUGH_REPLICAS] * 41
     assert produce_as(1).base_offset == honest.base_offset
     assert produce_as(1, 1).error_code == 0
-    list(logs.expire_producers_steps(1_700_000_000_000 + 2 * logs.producer_id_expiration_ms))
+    list(logs.upkeep.expire_producers_steps(1_700_000_000_000 + 2 * logs.upkeep.producer_id_expiration_ms))
     assert produce_as(200).error_code == 0
     assert logs.producer_ids.count == 1

@@ -1,0 +1,174 @@
+"""Which logs lie in which log directory, and what follows when a directory fails.
+
+Tests: tests/storage/manager/test_log_manager.py, tests/storage/test_failing_disk.py.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from kafka_zk.base.randomness import SYSTEM_RANDOM
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files.errors import TooManyOpenFiles
+from kafka_zk.storage.files.file_pool import FilePool
+from kafka_zk.storage.files.findings import Observe, ignore
+from kafka_zk.storage.files.log_config import LogConfig
+from kafka_zk.storage.files.run_blocking import RunBlocking, run_inline
+from kafka_zk.storage.log.large_snapshots import LargeSnapshots
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.producer_id_budget import ProducerIdBudget
+from kafka_zk.storage.manager.log_dir import LogDir
+from kafka_zk.storage.manager.log_loader import Scanner, create_log
+from kafka_zk.storage.segments.recovery import scan_segment
+
+
+class Surroundings(NamedTuple):
+    """What the logs use of their process.
+
+    ``run_blocking`` runs what blocks in C. ``observe`` receives every file that could not be used as it was;
+    ``on_directory_failure``, after the start, a directory that failed and the logs in it. ``scan`` checks a segment
+    after a crash, unless a helper process does.
+    """
+
+    run_blocking: RunBlocking = run_inline
+    observe: Observe = ignore
+    on_directory_failure: Callable[[Path, OSError, list[TopicPartition]], None] | None = None
+    random: Random = SYSTEM_RANDOM
+    scan: Scanner = scan_segment
+
+
+DEFAULT_SURROUNDINGS = Surroundings()
+
+
+def _nothing(log_dir: LogDir, lost: Iterable[TopicPartition]) -> None: ...
+
+
+class HostedLogs:
+    """The logs of all directories that work, by partition; the owner of each (``LogOwner``).
+
+    ``live_dirs`` are those of ``log.dirs`` that can be used. ``futures``: where a copy of a log lies that is to take
+    its place. ``dirty``: what is to be flushed; the first ones have been so for longest. ``directory_lost`` hears of a
+    directory that failed, before ``on_directory_failure``.
+    """
+
+    def __init__(
+        self,
+        log_dirs: Sequence[LogDir],
+        max_open_files: int | None,
+        clock_ms: Callable[[], int],
+        surroundings: Surroundings,
+    ) -> None:
+        self.dirs = log_dirs
+        self.live_dirs: list[LogDir] = []
+        self.pool = FilePool(max_open_files)
+        self.clock_ms = clock_ms
+        self.surroundings = surroundings
+        self.is_started = False
+        self.logs: dict[TopicPartition, Log] = {}
+        self.dir_of: dict[TopicPartition, LogDir] = {}
+        self.futures: dict[TopicPartition, LogDir] = {}
+        self.dirty: dict[TopicPartition, None] = {}
+        self.producer_ids = ProducerIdBudget()
+        self.large_snapshots = LargeSnapshots(surroundings.run_blocking)
+        self.directory_lost: Callable[[LogDir, Iterable[TopicPartition]], None] = _nothing
+
+    def add(self, tp: TopicPartition, log: Log, log_dir: LogDir) -> None:
+        self.logs[tp] = log
+        self.dir_of[tp] = log_dir
+        log.producers.budget = self.producer_ids
+        self.producer_ids.count += len(log.producers.producers)
+        log_dir.logs[tp] = log
+        log.owner = self
+        if log.is_dirty:
+            self.log_became_dirty(tp)
+
+    def forget(self, log: Log) -> None:
+        del self.logs[log.tp], self.dir_of[log.tp]
+        self.dirty.pop(log.tp, None)
+        log.owner = None
+
+    def new_log(
+        self, tp: TopicPartition, log_dir: LogDir, name: str, config: LogConfig, topic_id: str | None
+    ) -> Log:
+        """An empty log in a new folder of that name, which is not added. Raises: OSError; the directory is offline."""
+        path, pool, how = f"{log_dir.path}/{name}", self.pool, self.surroundings
+        try:
+            log_dir.forget_deleted(tp)
+            return create_log(tp, path, config, pool, self.clock_ms(), topic_id, how.observe, how.random)
+        except OSError as error:
+            self.take_offline(log_dir, error)
+            raise
+
+    # -- what a log asks of its owner --------------------------------------------------------------------------
+
+    def log_became_dirty(self, tp: TopicPartition) -> None:
+        """Flush it some time; the logs that have waited longest come first."""
+        self.dirty.setdefault(tp)
+
+    def snapshot_is_large(self, tp: TopicPartition) -> None:
+        """Write it by and by: the owner goes through ``large_snapshots.steps`` every now and then."""
+        log = self.logs[tp]
+        self.large_snapshots.begin(log.producers, log.segments, log.log_end_offset, partial(self.fail_directory, log))
+
+    def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
+        """Have the recovery point on disk reach ``offset``, here and now. Raises: OSError."""
+        work = self.prepare_recovery_point(self.logs[tp], offset)
+        if work is not None:
+            work()
+
+    def recovery_point_went_back(self, tp: TopicPartition) -> None:
+        """Write the recovery points and the cleaner's offsets here and now. Raises: OSError."""
+        log_dir = self.dir_of[tp]
+        log_dir.prepare_recovery_points()()
+        log_dir.write_cleaner_offsets()
+
+    def prepare_recovery_point(self, log: Log, offset: int) -> Callable[[], None] | None:
+        """What makes the recovery point on disk reach ``offset``, which it has reached in memory; None if it has. The
+        work may run in any thread. Raises: OSError."""
+        log_dir = self.dir_of[log.tp]
+        return log_dir.prepare_recovery_points() if log_dir.recovery_point_on_disk(log.tp) < offset else None
+
+    # -- work, and directories that fail -----------------------------------------------------------------------
+
+    def run_for(self, log_dir: LogDir, work: Callable[[], None]) -> None:
+        """Have work done that blocks in C; what it raises takes the directory offline."""
+        self.run(work, partial(self.take_offline, log_dir))
+
+    def run(self, work: Callable[[], None], failed: Callable[[OSError], None]) -> None:
+        def done(error: OSError | None) -> None:
+            if error is not None:
+                failed(error)
+
+        self.surroundings.run_blocking(work, done)
+
+    def fail_directory(self, log: Log, error: OSError) -> None:
+        """Take the directory of ``log``, or of a ``future``, offline, unless that was deleted."""
+        if isinstance(error, TooManyOpenFiles):
+            return
+        if self.has(log):
+            self.take_offline(self.dir_of[log.tp], error)
+        elif self._is_future(log):
+            self.take_offline(self.futures[log.tp], error)
+
+    def _is_future(self, log: Log) -> bool:
+        log_dir = self.futures.get(log.tp)
+        return log_dir is not None and log_dir.futures[log.tp] is log
+
+    def has(self, log: Log) -> bool:
+        return self.logs.get(log.tp) is log
+
+    def take_offline(self, log_dir: LogDir, error: OSError) -> None:
+        """Its logs are gone until a restart."""
+        if log_dir not in self.live_dirs:
+            return
+        self.live_dirs.remove(log_dir)
+        lost = log_dir.abandon()
+        for tp in lost:
+            self.logs.pop(tp, None)
+            self.dir_of.pop(tp, None)
+            self.dirty.pop(tp, None)
+        self.directory_lost(log_dir, lost)
+        if self.surroundings.on_directory_failure is not None and self.is_started:
+            self.surroundings.on_directory_failure(Path(log_dir.path), error, lost)

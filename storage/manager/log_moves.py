@@ -1,0 +1,135 @@
+"""Logs that move to another log directory: a copy, the future, is made there and takes the log's place.
+
+Source: LogManager.scala (maybeUpdatePreferredLogDir, replaceCurrentWithFutureLog)@3.9.
+Tests: tests/kafka_zk/broker/handlers/data/test_alter_replica_log_dirs.py.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeAlias
+
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.storage.files.filenames import future_dir
+from kafka_zk.storage.files.files import sync_path
+from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.manager.hosted_logs import HostedLogs
+from kafka_zk.storage.manager.log_dir import LogDir
+
+FoundLogs: TypeAlias = Mapping[LogDir, Sequence[tuple[TopicPartition, str]]]
+"""Partitions and the paths of their folders, by log directory."""
+
+
+class LogMoves:
+    """``interrupted``: logs that were on their way when the last run ended, and where to."""
+
+    def __init__(self, hosted: HostedLogs) -> None:
+        self._hosted = hosted
+        self._preferred: dict[TopicPartition, LogDir] = {}
+        self.interrupted: dict[TopicPartition, Path] = {}
+        hosted.directory_lost = self._directory_lost
+
+    def _directory_lost(self, log_dir: LogDir, lost: Iterable[TopicPartition]) -> None:
+        futures = self._hosted.futures
+        for tp in [tp for tp, its_dir in futures.items() if its_dir is log_dir]:
+            del futures[tp]
+        for tp in lost:
+            with suppress(OSError):  # then that directory is offline, too
+                self.delete_future(tp)
+
+    def settle(self, found: FoundLogs, *, are_all_here: bool) -> FoundLogs:
+        """What an earlier run copied takes the place of a log that had already gone for it; else it begins anew.
+
+        While a directory is missing nobody knows: then everything stays as it is. Returns what there is to open.
+        """
+        if not are_all_here:
+            return found
+        present = {tp for partitions in found.values() for tp, _ in partitions}
+        settled = {}
+        for log_dir, partitions in found.items():
+            settled[log_dir] = list(partitions)
+            for tp, directory in log_dir.futures_left():
+                if tp in present:
+                    log_dir.put_aside(tp, directory)
+                    self.interrupted[tp] = Path(log_dir.path)
+                else:
+                    settled[log_dir].append((tp, log_dir.promote(tp, directory)))
+                    present.add(tp)
+        return settled
+
+    def prefer(self, tp: TopicPartition, directory: Path) -> None:
+        """Where the log of a partition is to lie that has none yet. Raises: KeyError if ``directory`` is not live."""
+        self._preferred[tp] = self._live(directory)
+
+    def take_preferred(self, tp: TopicPartition) -> LogDir | None:
+        """Where a log that is about to be made is to lie; None if nobody said so, or that directory has failed."""
+        log_dir = self._preferred.pop(tp, None)
+        return log_dir if log_dir in self._hosted.live_dirs else None
+
+    def _live(self, directory: Path) -> LogDir:
+        return {Path(each.path): each for each in self._hosted.live_dirs}[directory]
+
+    def future(self, tp: TopicPartition) -> Log | None:
+        """The copy of a log that is to take its place."""
+        log_dir = self._hosted.futures.get(tp)
+        return None if log_dir is None else log_dir.futures[tp]
+
+    def future_dir_of(self, tp: TopicPartition) -> Path | None:
+        """The entry of ``log.dirs`` that a log moves to."""
+        log_dir = self._hosted.futures.get(tp)
+        return None if log_dir is None else Path(log_dir.path)
+
+    def begin_future(self, tp: TopicPartition, directory: Path) -> Log:
+        """An empty log in another directory, which is to become a copy of the partition's.
+
+        Raises: KeyError if ``directory`` is not live; ValueError if the topic's name is too long; OSError.
+        """
+        log, log_dir = self._hosted.logs[tp], self._live(directory)
+        name = future_dir(tp, self._hosted.surroundings.random)
+        copy = self._hosted.new_log(tp, log_dir, name, log.config, log.topic_id)
+        copy.update_high_watermark(0)
+        log_dir.futures[tp] = copy
+        self._hosted.futures[tp] = log_dir
+        return copy
+
+    def delete_future(self, tp: TopicPartition) -> None:
+        """Give a copy up, if there is one. Raises: OSError."""
+        log_dir = self._hosted.futures.pop(tp, None)
+        if log_dir is not None:
+            try:
+                log_dir.delete_future(tp, self._hosted.clock_ms())
+            except OSError as error:
+                self._hosted.take_offline(log_dir, error)
+                raise
+
+    def replace_by_future(self, tp: TopicPartition) -> Log:
+        """The copy is complete and durable: it takes the place of the log, whose files are deleted later.
+
+        The old one goes first: a copy without it is complete, which a start knows. Its checkpoints are on disk before
+        that: nothing else explains its gaps, or says what DeleteRecords deleted. Raises: OSError, of a directory that
+        is offline now.
+        """
+        old, old_dir = self._hosted.logs[tp], self._hosted.dir_of[tp]
+        new_dir = self._hosted.futures.pop(tp)
+        try:
+            new_dir.checkpoint_future(tp)
+        except OSError as error:
+            self._hosted.take_offline(new_dir, error)
+            raise
+        try:
+            old_dir.delete(tp, self._hosted.clock_ms())
+            sync_path(old_dir.path)
+        except OSError as error:
+            old_dir.logs[tp] = old  # it is lost with the others
+            self._hosted.take_offline(old_dir, error)
+            raise
+        self._hosted.forget(old)
+        try:
+            new_dir.adopt_future(tp)
+        except OSError as error:
+            self._hosted.take_offline(new_dir, error)
+            raise
+        self._hosted.add(tp, new_dir.logs[tp], new_dir)
+        for log_dir in (old_dir, new_dir):
+            self._hosted.run_for(log_dir, log_dir.prepare_checkpoint())
+        return new_dir.logs[tp]
