@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from kafka_zk.broker.config.broker_keys import BROKER_CONFIGS
+from kafka_zk.broker.config.broker_configs import BROKER_CONFIGS
 from kafka_zk.registry.client.security_keys import KEYS as SECURITY_KEYS
 
 MOUNTED = Path("/etc/kafka/server.properties")

@@ -144,7 +144,7 @@ def load_log_steps(
     recovered = yield from _Recovery(
         tp, segments, epochs, recovery_point, clean_shutdown, is_contiguous, scan, observe
     ).steps(is_afresh)
-    end_offset = recovered.end_offset
+    segments, end_offset = list(recovered.segments), recovered.end_offset
     if segments and segments[-1].keeps_damage:
         segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None, random=random))
         problem = "is damaged at its end, which was durable"
@@ -319,11 +319,12 @@ def _names_an_epoch(segments: list[Segment]) -> bool:
 
 
 class _Recovered(NamedTuple):
-    """What a recovery found out about a log.
+    """What a recovery found out about a log. ``segments`` are those that are left.
 
     ``has_markers``: among the batches that were scanned. ``has_gap``: between segments beyond the recovery point, kept.
     """
 
+    segments: Sequence[Segment]
     dropped: Dropped | None
     end_offset: int
     has_markers: bool
@@ -334,7 +335,7 @@ class _Recovery(NamedTuple):
     """One log's segments, and what is known of them before they are looked at."""
 
     tp: TopicPartition
-    segments: list[Segment]
+    segments: Sequence[Segment]
     epochs: LeaderEpochCache
     recovery_point: int
     clean_shutdown: bool
@@ -374,8 +375,8 @@ class _Recovery(NamedTuple):
             dropped = None if reason is None else self._drop(index, result, reason)
             adopt(segment, result, self.epochs)
             if dropped is not None:
-                return _Recovered(dropped, end_offset, has_markers, False)
-        return _Recovered(None, end_offset, has_markers, has_gap)
+                return _Recovered(segments[: index + 1], dropped, end_offset, has_markers, False)
+        return _Recovered(segments, None, end_offset, has_markers, has_gap)
 
     def _judge_gap(self, end_offset: int, next_base: int, *, is_first: bool) -> str | None:
         """Why the log ends before a gap between two segments; None if it goes on behind it."""
@@ -397,7 +398,6 @@ class _Recovery(NamedTuple):
         """Set aside what lies behind the sound part of the segment at ``index``, which the caller truncates."""
         segment = self.segments[index]
         behind = self.segments[index + 1 :]
-        del self.segments[index + 1 :]
         tail = (segment, result.valid_bytes) if result.valid_bytes < segment.size_bytes else None
         paths = tuple(other.path for other in behind)
         return Dropped(

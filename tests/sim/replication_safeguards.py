@@ -12,7 +12,8 @@ import pytest
 from kafka_zk.broker.controller import alter_partition, election, partition_state
 from kafka_zk.broker.controller.context import Context, LeadershipInfo
 from kafka_zk.broker.controller.effects import WriteState
-from kafka_zk.broker.replica.fetcher_state import FetcherState, Truncate
+from kafka_zk.broker.replica.fetcher_effects import Truncate
+from kafka_zk.broker.replica.fetcher_state import FetcherState
 from kafka_zk.broker.replica.isr_state import Pending
 from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.broker.replica.partition import Partition

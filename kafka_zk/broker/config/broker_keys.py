@@ -3,13 +3,12 @@
 Keys that this broker only keeps and shows are the lines of ``unused_keys.txt``.
 
 Names, types, defaults and update modes are Kafka's (a broker of 3.9.1 answers them to DescribeConfigs); the
-documentation is ours. ``KafkaConfig``, the configuration APIs and dynamic configuration are derived from the rows: a
+documentation is ours. ``broker_configs`` derives from the rows what configuration files and APIs need: a
 new key is a new row, and the place that uses it. Where this broker's own default differs, the row says ``here=``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from kafka_zk.broker.config.broker_key import (
@@ -22,7 +21,6 @@ from kafka_zk.broker.config.broker_key import (
     PASSWORD,
     SHORT,
     STRING,
-    UNUSED,
     BrokerKey,
     Facts,
     Update,
@@ -456,47 +454,4 @@ def _unused_keys() -> Iterator[BrokerKey[Any]]:
             yield unused_key(name, type_, {"null": None, '""': ""}.get(default, default), facts)
 
 
-_ROWS = [*(row for row in vars(BrokerKeys).values() if isinstance(row, BrokerKey)), *_unused_keys()]
-ALL_KEYS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
-    {row.name: row for row in sorted(_ROWS, key=lambda row: row.name)}
-)
-BROKER_CONFIGS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
-    {name: row for name, row in ALL_KEYS.items() if row.is_listed}
-)
-"""What DescribeConfigs shows of every broker."""
-
-DYNAMIC_ONLY_CONFIGS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
-    {name: row for name, row in ALL_KEYS.items() if row.is_dynamic and not row.is_listed}
-)
-"""What it shows where it is set."""
-
-
-def documentation(key: str) -> str:
-    """One sentence about a broker key, known or not."""
-    return ALL_KEYS[key].documentation if key in ALL_KEYS else UNUSED
-
-
-def _by_unit(key: str) -> dict[str, int]:
-    """The spellings of a key and what a unit of each is, the finest first."""
-    in_units = {row.name: row.in_units[1] for row in ALL_KEYS.values() if row.in_units and row.in_units[0] == key}
-    return dict(sorted({key: 1, **in_units}.items(), key=lambda spelling: spelling[1]))
-
-
-_SYNONYMS: dict[str, tuple[str, ...]] = {}
-for _row in ALL_KEYS.values():
-    _names = tuple(_by_unit(_row.in_units[0] if _row.in_units else _row.name))
-    _SYNONYMS[_row.name] = (*_names, _row.fallback) if _row.fallback else _names
-
-
-def synonyms(key: str) -> tuple[str, ...]:
-    """All spellings of a broker key, the one that counts first."""
-    return _SYNONYMS.get(key, (key,))
-
-
-TOPIC_DEFAULTS: Mapping[str, str] = MappingProxyType(
-    {row.topic_key: row.name for row in sorted(ALL_KEYS.values(), key=lambda row: row.topic_key or "") if row.topic_key}
-)
-"""The broker key that holds a topic key's default."""
-
-UNITS_MS: Mapping[str, int] = MappingProxyType({row.name: row.in_units[1] for row in ALL_KEYS.values() if row.in_units})
-"""What one of a key in other units is."""
+ROWS = [*(row for row in vars(BrokerKeys).values() if isinstance(row, BrokerKey)), *_unused_keys()]

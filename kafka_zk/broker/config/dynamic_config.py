@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from twisted.logger import Logger
 
 from kafka_zk.broker.config import values as config_values
+from kafka_zk.broker.config.broker_configs import ALL_KEYS, BROKER_CONFIGS, synonyms
 from kafka_zk.broker.config.broker_key import Update
-from kafka_zk.broker.config.broker_keys import ALL_KEYS, BROKER_CONFIGS, synonyms
 from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig, parse_connections_override
 from kafka_zk.broker.config.unbuilt_security import unbuilt_security
 from kafka_zk.broker.config.values import BadValue

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from kafka_zk.base.integers import NATURAL_INT32, PORTS_TO_LISTEN_ON, decimal_integer
+from kafka_zk.broker.config.broker_configs import ALL_KEYS, TOPIC_DEFAULTS, UNITS_MS, synonyms
 from kafka_zk.broker.config.broker_key import BrokerKey, Use, items
-from kafka_zk.broker.config.broker_keys import ALL_KEYS, TOPIC_DEFAULTS, UNITS_MS, BrokerKeys, synonyms
+from kafka_zk.broker.config.broker_keys import BrokerKeys
 from kafka_zk.broker.config.inter_broker_protocol import follower_versions
 from kafka_zk.broker.config.unbuilt_security import is_of_unused_listener, key_of_listener, unbuilt_security
 from kafka_zk.broker.config.values import BadValue

@@ -10,8 +10,8 @@ Source: BrokerSecurityConfigs.java, SaslConfigs.java, SslConfigs.java, ServerCon
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from kafka_zk.broker.config.broker_configs import ALL_KEYS
 from kafka_zk.broker.config.broker_key import BrokerKey
-from kafka_zk.broker.config.broker_keys import ALL_KEYS
 
 LISTENER_PREFIX = "listener.name."
 

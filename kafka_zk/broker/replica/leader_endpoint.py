@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Protocol
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.inter_broker_protocol import FollowerVersions
 from kafka_zk.broker.replica.fetch_session_handler import SessionRequest
-from kafka_zk.broker.replica.fetcher_state import UNDEFINED_EPOCH, EpochQuestion
+from kafka_zk.broker.replica.fetcher_effects import EpochQuestion
+from kafka_zk.broker.replica.fetcher_state import UNDEFINED_EPOCH
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError

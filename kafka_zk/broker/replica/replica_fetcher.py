@@ -19,7 +19,8 @@ from kafka_zk.base.clock import Clock
 from kafka_zk.base.threads import RunInThread
 from kafka_zk.base.turns import Turns
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.replica.fetcher_state import Append, AskOffsets, Effect, FetcherState, Refused, StartAnew, Truncate
+from kafka_zk.broker.replica.fetcher_effects import Append, AskOffsets, Effect, Refused, StartAnew, Truncate
+from kafka_zk.broker.replica.fetcher_state import FetcherState
 from kafka_zk.broker.replica.leader_endpoint import EARLIEST, LATEST, LeaderEndPoint
 from kafka_zk.broker.replica.partition import Partition
 from kafka_zk.protocol.errors import ApiError, ErrorCode

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from kafka_zk.base.integers import INT32, decimal_integer
 from kafka_zk.broker.config import values as config_values
-from kafka_zk.broker.config.broker_keys import (
+from kafka_zk.broker.config.broker_configs import (
     BROKER_CONFIGS,
     DYNAMIC_ONLY_CONFIGS,
     TOPIC_DEFAULTS,

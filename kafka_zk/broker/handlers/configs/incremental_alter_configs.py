@@ -7,7 +7,7 @@ ZkAdminManager.incrementalAlterConfigs@3.9.
 import enum
 from typing import Any
 
-from kafka_zk.broker.config.broker_keys import BROKER_CONFIGS
+from kafka_zk.broker.config.broker_configs import BROKER_CONFIGS
 from kafka_zk.broker.handlers.configs import config_resources
 from kafka_zk.broker.handlers.configs.config_resources import ResourceType
 from kafka_zk.broker.handlers.long_responses import ResponseTurns

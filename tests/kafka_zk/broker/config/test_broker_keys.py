@@ -8,8 +8,9 @@ import pytest
 
 import kafka_zk
 from kafka_zk.broker.config import values
+from kafka_zk.broker.config.broker_configs import ALL_KEYS, BROKER_CONFIGS, TOPIC_DEFAULTS, synonyms
 from kafka_zk.broker.config.broker_key import UNUSED, BrokerKey, Update, Use
-from kafka_zk.broker.config.broker_keys import ALL_KEYS, BROKER_CONFIGS, TOPIC_DEFAULTS, BrokerKeys, synonyms
+from kafka_zk.broker.config.broker_keys import BrokerKeys
 from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
 from kafka_zk.protocol.errors import ApiError

@@ -7,17 +7,8 @@ from random import Random
 import pytest
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.replica.fetcher_state import (
-    ZERO_ID,
-    Append,
-    AskOffsets,
-    EpochQuestion,
-    FetcherState,
-    Refused,
-    ReplicaState,
-    StartAnew,
-    Truncate,
-)
+from kafka_zk.broker.replica.fetcher_effects import Append, AskOffsets, EpochQuestion, Refused, StartAnew, Truncate
+from kafka_zk.broker.replica.fetcher_state import ZERO_ID, FetcherState, ReplicaState
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition, FetchedTopic, FetchResponse
 from kafka_zk.storage.log.leader_epoch_cache import LeaderEpochCache

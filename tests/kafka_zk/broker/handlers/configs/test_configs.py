@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.broker.config.broker_keys import BROKER_CONFIGS
+from kafka_zk.broker.config.broker_configs import BROKER_CONFIGS
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
