@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.client import Create, Delete, RegistryClient
-from kafka_zk.registry.client.pipeline import create_with_parents, found
+from kafka_zk.registry.client.pipeline import create_with_parents
 from kafka_zk.registry.znodes import isr as znodes
 
 
@@ -15,17 +15,6 @@ async def notify_isr_change(client: RegistryClient, partitions: Iterable[TopicPa
     """Tell the controller that the ISR of these partitions was changed in their state znodes."""
     path = f"{znodes.ISR_CHANGES}/{znodes.ISR_CHANGE_PREFIX}"
     await create_with_parents(client, Create(path, znodes.encode_isr_change(partitions), sequential=True))
-
-
-async def read_isr_changes(client: RegistryClient, names: Iterable[str]) -> set[TopicPartition]:
-    """The partitions of the named notifications; those that are gone are skipped. Raises InvalidZnode."""
-    paths = [f"{znodes.ISR_CHANGES}/{name}" for name in names]
-    answers = await found(client.get(path) for path in paths)
-    changed: set[TopicPartition] = set()
-    for path, answer in zip(paths, answers, strict=True):
-        if answer is not None:
-            changed |= znodes.decode_isr_change(path, answer[0])
-    return changed
 
 
 def deletions(parent: str, names: Iterable[str]) -> list[Delete]:
@@ -37,14 +26,3 @@ async def notify_log_dir_failure(client: RegistryClient, broker_id: int) -> None
     """Tell the controller that this broker lost a log directory."""
     path = f"{znodes.LOG_DIR_EVENTS}/{znodes.LOG_DIR_EVENT_PREFIX}"
     await create_with_parents(client, Create(path, znodes.encode_log_dir_event(broker_id), sequential=True))
-
-
-async def read_log_dir_failures(client: RegistryClient, names: Iterable[str]) -> set[int]:
-    """The brokers that the named notifications tell of; those that are gone are skipped. Raises InvalidZnode."""
-    paths = [f"{znodes.LOG_DIR_EVENTS}/{name}" for name in names]
-    answers = await found(client.get(path) for path in paths)
-    return {
-        znodes.decode_log_dir_event(path, answer[0])
-        for path, answer in zip(paths, answers, strict=True)
-        if answer is not None
-    }

@@ -49,7 +49,6 @@ class RangeFetcher:
     """Iterates over the Arrow record batches of a range. Raises: DataLoss, FetchFailed."""
 
     def __init__(self, offset_range: OffsetRange, settings: FetchSettings, cluster: ClusterClient) -> None:
-        self._range = offset_range
         self._tp = offset_range.tp
         self._settings = settings
         self._cluster = cluster

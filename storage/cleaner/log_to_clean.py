@@ -149,12 +149,6 @@ class Cleaning:
             return iter(())
         return self.log.segments.replace_steps(replaced, cleaned.size_bytes, self.log.config, now_ms)
 
-    def swap(self, cleaned: CleanedSegment, now_ms: int) -> bool:
-        """``swap_steps``, all of them here and now; whether it was still wanted. Raises: OSError."""
-        for sync in self.swap_steps(cleaned, now_ms):
-            sync()
-        return not self.is_aborted
-
     def _replaced(self, cleaned: CleanedSegment) -> list[Segment] | None:
         """The segments that it was made of, None if they have changed."""
         segments = [self._sources[file.base_offset] for file in cleaned.replaced]
@@ -185,24 +179,3 @@ def last_records(log: Log) -> dict[int, LastRecord]:
         producer_id: LastRecord(entry.last_offset, entry.producer_epoch)
         for producer_id, entry in log.producers.producers.items()
     }
-
-
-def clean_here(log: Log, config: CleanerConfig, now_ms: int) -> Cleaning | None:
-    """Clean a log here and now, whatever its dirty ratio is; None if there is nothing to clean.
-
-    For tools and tests: a broker has a helper process do the work. Raises: as ``CleanWork.run``, OSError.
-    """
-    to_clean = look_at(log, now_ms)
-    if not to_clean.has_work:
-        return None
-    cleaning = Cleaning(to_clean, config, now_ms)
-
-    def swap(cleaned: CleanedSegment) -> None:
-        cleaning.swap(cleaned, now_ms)
-
-    end_offset = None
-    try:
-        end_offset = cleaning.work.run(swap).end_offset
-    finally:
-        cleaning.finish(end_offset)
-    return cleaning

@@ -45,10 +45,6 @@ class UnsupportedCompression(StorageError):
     """A codec that the request's version does not know, or that nobody knows."""
 
 
-class UnsupportedForMessageFormat(StorageError):
-    """The message format on disk cannot do what was asked."""
-
-
 class OffsetOutOfRange(StorageError):
     """The offset lies before the log start offset or after the upper bound."""
 
@@ -67,10 +63,6 @@ class InvalidProducerEpoch(StorageError):
 
 class TransactionCoordinatorFenced(StorageError):
     """A marker of a coordinator that another one has replaced."""
-
-
-class UnknownProducerId(StorageError):
-    """A sequence other than 0 from a producer id that the log does not know."""
 
 
 class LogDirLocked(StorageError):

@@ -202,10 +202,6 @@ class ProducerState:
                 entry.add(batch)
         return _repeated(entry, header)
 
-    def has_open_transaction(self, producer_id: int) -> bool:
-        entry = self.producers.get(producer_id)
-        return entry is not None and entry.current_txn_first_offset != NO_OFFSET
-
     def begin_verification(
         self, producer_id: int, sequence: int, producer_epoch: int, now_ms: int
     ) -> VerificationStateEntry | None:

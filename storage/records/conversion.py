@@ -16,7 +16,6 @@ from kafka_zk.storage.records.record_batch import (
     TIMESTAMP_TYPE_FLAG,
     BatchHeader,
     Buffer,
-    iter_batches,
 )
 from kafka_zk.storage.records.record_stream import MAX_RECORDS, batch_chunks, check_count, key_and_value, walk
 from kafka_zk.storage.records.stream_compressor import StreamCompressor
@@ -67,23 +66,6 @@ def _messages(message_set: Buffer, max_uncompressed_bytes: int) -> Iterator[tupl
 
 def _field(content: bytes | None) -> bytes:
     return b"\1" if content is None else encode_varint(len(content)) + content
-
-
-def down_convert(
-    batches: Buffer, magic: int, *, first_offset: int = 0, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES
-) -> bytes:
-    """The records of whole magic-2 batches as message sets of magic 0 or 1; arguments as in ``down_convert_batch``."""
-    view = memoryview(batches)
-    return b"".join(
-        down_convert_batch(
-            view[position : position + header.size_bytes],
-            header,
-            magic,
-            first_offset=first_offset,
-            max_uncompressed_bytes=max_uncompressed_bytes,
-        )
-        for position, header in iter_batches(batches)
-    )
 
 
 def check_has_old_form(header: BatchHeader) -> None:

@@ -82,10 +82,6 @@ class OffsetIndex:
         return self._entries
 
     @property
-    def is_loaded(self) -> bool:
-        return self._entries is not None
-
-    @property
     def count(self) -> int:
         return len(self.entries)
 

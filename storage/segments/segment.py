@@ -27,7 +27,7 @@ from kafka_zk.storage.records.record_batch import HEADER_SIZE
 from kafka_zk.storage.segments import segment_scan
 from kafka_zk.storage.segments.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from kafka_zk.storage.segments.offset_index import OffsetIndex
-from kafka_zk.storage.segments.segment_file import MADE_SUFFIXES, SegmentFile
+from kafka_zk.storage.segments.segment_handle import MADE_SUFFIXES, SegmentHandle
 from kafka_zk.storage.segments.segment_scan import BatchSpan
 from kafka_zk.storage.segments.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from kafka_zk.storage.segments.time_index import NO_TIMESTAMP, TimeIndex
@@ -39,7 +39,7 @@ _UNKNOWN = -2  # a timestamp that has not been looked up yet; -1 is Kafka's "non
 NEVER_MS = -(1 << 63)
 
 
-class Segment(SegmentFile):
+class Segment(SegmentHandle):
     """A segment file and its indexes; ``size_bytes`` counts what has been appended.
 
     ``keeps_damage``: its end is damaged and was durable, so it is never written again. ``young_until_ms``: records up

@@ -132,15 +132,3 @@ def search_segment(segment: Segment, work: SearchWork) -> Search:
         finally:
             segment.unpin()
     return result.answer if isinstance(result, Beyond) else result
-
-
-def search_here(search: Search) -> TimestampOffset | None:
-    """Do all of a search here and now."""
-    result: Result = None
-    try:
-        while True:
-            wanted = search.send(result)
-            result = None if wanted is None else wanted[1].run_on(wanted[0].fileno())
-    except StopIteration as stop:
-        found: TimestampOffset | None = stop.value
-        return found

@@ -21,7 +21,7 @@ from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.log_validator import validate_batch
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
-from kafka_zk.storage.segments.timestamp_search import search_here
+from tests.storage.done_here import search_here
 
 BATCH_BYTES = 32 * 1024
 SAMPLES = 300

@@ -8,11 +8,12 @@ from kafka_zk.registry.client.errors import TooManyProducerIds
 from kafka_zk.registry.client.pipeline import results
 from kafka_zk.registry.cluster_id import get_or_create, random_id
 from kafka_zk.registry.features import read_features, write_operation
-from kafka_zk.registry.isr import notify_isr_change, notify_log_dir_failure, read_isr_changes, read_log_dir_failures
+from kafka_zk.registry.isr import notify_isr_change, notify_log_dir_failure
 from kafka_zk.registry.paths import PERSISTENT_PATHS, ensure_persistent_paths
 from kafka_zk.registry.producer_ids import allocate_block
 from kafka_zk.registry.znodes import producer_ids
 from kafka_zk.registry.znodes.feature import FinalizedFeatures
+from kafka_zk.registry.znodes.isr import ISR_CHANGES, LOG_DIR_EVENTS, decode_isr_change, decode_log_dir_event
 from kafka_zk.registry.znodes.producer_ids import ProducerIdBlock
 from tests.registry.world import World
 
@@ -94,13 +95,16 @@ def test_notifications_to_the_controller_are_collected() -> None:
     world = World(1)
     client = world.clients[0]
 
+    async def told(parent: str) -> list[bytes]:
+        names, _ = await client.children(parent)
+        return [(await client.get(f"{parent}/{name}"))[0] or b"" for name in sorted(names)]
+
     async def story() -> None:
         await notify_isr_change(client, [TopicPartition("t", 0), TopicPartition("t", 1)])
         await notify_isr_change(client, [TopicPartition("t", 1)])
-        names, _ = await client.children("/isr_change_notification")
-        assert await read_isr_changes(client, [*names, "gone"]) == {TopicPartition("t", 0), TopicPartition("t", 1)}
+        changes = [decode_isr_change("path", data) for data in await told(ISR_CHANGES)]
+        assert changes == [{TopicPartition("t", 0), TopicPartition("t", 1)}, {TopicPartition("t", 1)}]
         await notify_log_dir_failure(client, 7)
-        names, _ = await client.children("/log_dir_event_notification")
-        assert await read_log_dir_failures(client, names) == {7}
+        assert [decode_log_dir_event("path", data) for data in await told(LOG_DIR_EVENTS)] == [7]
 
     world.scheduler.run(story())

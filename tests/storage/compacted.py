@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafka_zk.storage.cleaner.cleaner import CleanerConfig
-from kafka_zk.storage.cleaner.log_to_clean import clean_here
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.record_batch import NO_TIMESTAMP, BatchHeader, Header, RecordBatchBuilder, iter_batches
 from kafka_zk.storage.records.record_decoder import Record, decode_records
+from tests.storage.done_here import clean_here
 from tests.storage.helpers import T0, append, new_log
 
 CODECS = ("none", "none", "gzip", "snappy", "lz4", "zstd")

@@ -13,7 +13,7 @@ from kafka_zk.storage.manager.log_loader import Dropped, create_log, load_log_st
 from kafka_zk.storage.records.log_validator import NotConformed, conform, validate_batch
 from kafka_zk.storage.records.record_batch import Header, RecordBatchBuilder, iter_batches
 from kafka_zk.storage.records.record_decoder import decode_records
-from kafka_zk.storage.segments.timestamp_search import search_here
+from tests.storage.done_here import search_here
 
 T = TypeVar("T")
 TP = TopicPartition("events", 0)

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.cleaner.cleaner import CleanerConfig
-from kafka_zk.storage.cleaner.log_to_clean import clean_here
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.checkpoints import format_checkpoint, read_offsets
 from kafka_zk.storage.files.filenames import PARTITION_METADATA
@@ -23,6 +22,7 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from kafka_zk.storage.records.record_decoder import decode_records
+from tests.storage.done_here import clean_here
 from tests.storage.helpers import Clock, append, batch
 
 CLEAN, KILLED = "clean stop", "kill"

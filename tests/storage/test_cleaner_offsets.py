@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.storage.cleaner.log_to_clean import clean_here
 from kafka_zk.storage.files.checkpoints import read_offsets as read_checkpoint
 from kafka_zk.storage.files.checkpoints import write_offsets
 from kafka_zk.storage.files.findings import Finding
@@ -14,6 +13,7 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.hosted_logs import Surroundings
 from kafka_zk.storage.manager.log_manager import LogManager
 from tests.storage.compacted import SMALL
+from tests.storage.done_here import clean_here
 from tests.storage.helpers import T0, Clock, append, batch, present
 
 TP = TopicPartition("events", 0)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.storage.cleaner.log_to_clean import clean_here
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.filenames import RECOVERY_POINT_CHECKPOINT as RECOVERY_POINTS
 from kafka_zk.storage.files.log_config import LogConfig
@@ -24,6 +23,7 @@ from kafka_zk.storage.segments.index_check import next_offset
 from kafka_zk.storage.segments.log_segments import LogSegments
 from tests.soak.power import JournaledDisk
 from tests.storage.compacted import SMALL
+from tests.storage.done_here import clean_here
 from tests.storage.helpers import T0, Clock, append, batch, new_log, present, read_offsets, reopen
 from tests.storage.power_history import LEADER, Lives
 

@@ -11,12 +11,10 @@ _CODES: dict[type[Exception], ErrorCode] = {
     storage.RecordBatchTooLarge: ErrorCode.RECORD_LIST_TOO_LARGE,
     storage.InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
     storage.UnsupportedCompression: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-    storage.UnsupportedForMessageFormat: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     storage.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     storage.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     storage.TooManyProducers: ErrorCode.NOT_ENOUGH_REPLICAS,  # every client sends the batch again
     storage.InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
-    storage.UnknownProducerId: ErrorCode.UNKNOWN_PRODUCER_ID,
     storage.TransactionCoordinatorFenced: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     storage.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,
     storage.InvalidConfig: ErrorCode.INVALID_CONFIG,

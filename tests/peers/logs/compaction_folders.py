@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.cleaner.cleaner import CleanerConfig
-from kafka_zk.storage.cleaner.log_to_clean import clean_here
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.files.log_config import LogConfig
@@ -30,6 +29,7 @@ from kafka_zk.storage.records.record_batch import CONTROL_FLAG, TIMESTAMP_TYPE_F
 from kafka_zk.storage.records.record_decoder import Record, decode_records
 from kafka_zk.storage.segments.segment_scan import iter_spans
 from tests.peers.logs.made_logs import Content, pack_batch
+from tests.storage.done_here import clean_here
 
 HOUR_MS = 3_600_000
 SEGMENT_BYTES = 20_000

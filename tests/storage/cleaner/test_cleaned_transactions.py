@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.cleaner.log_to_clean import clean_here, look_at
+from kafka_zk.storage.cleaner.log_to_clean import look_at
 from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
@@ -14,6 +14,7 @@ from kafka_zk.storage.segments.transaction_index import (
     encode_transaction_index,
 )
 from tests.storage.compacted import SMALL, batches, records
+from tests.storage.done_here import clean_here
 from tests.storage.helpers import T0, append, new_log
 
 RETENTION_MS = 1_000

@@ -8,13 +8,14 @@ import pytest
 from kafka_zk.storage.cleaner import cleaner
 from kafka_zk.storage.cleaner.cleaner import CleanerConfig, SegmentFile, SegmentSize, Throttler, group_segments
 from kafka_zk.storage.cleaner.cleaner_kernel import load_loops
-from kafka_zk.storage.cleaner.log_to_clean import Cleaning, clean_here, look_at
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
 from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.compression import Compression
 from kafka_zk.storage.records.legacy_message_set import LegacyMessage, read_message_set, write_message_set
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder, assemble_batch, encode_record
 from tests.storage.compacted import SMALL, batches, records
+from tests.storage.done_here import clean_here
 from tests.storage.helpers import T0, append, batch, new_log, read_offsets, reopen
 
 MOST = (1 << 31) - 1

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from kafka_zk.storage.cleaner.cleaner import CleanedSegment
-from kafka_zk.storage.cleaner.log_to_clean import Cleaning, clean_here, look_at
+from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.segments.index_check import next_offset
 from tests.storage.compacted import SMALL, records
+from tests.storage.done_here import clean_here, swap_here
 from tests.storage.helpers import T0, append, batch, new_log, read_offsets, reopen
 
 LAG_MS = 60_000
@@ -117,7 +118,7 @@ def test_a_finished_cleaning_takes_its_place(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     started, (made,), end_offset = cleaning(log)
     assert [log.is_being_cleaned] == [True]
-    assert started.swap(made, T0) and started.finish(end_offset)
+    assert swap_here(started, made, T0) and started.finish(end_offset)
     assert log.cleaned_offset == 8 and not log.is_being_cleaned
     assert read_offsets(log) == [7, 8, 9] and len(log.segments) == 2
     assert log.segments.remove_due(T0) == 4
@@ -147,7 +148,7 @@ def test_a_truncation_voids_it(tmp_path: Path, to: int) -> None:
     while log.log_end_offset < 10:
         append(log, batch(1, key=b"other"))
     expected = records(log)
-    assert not started.swap(made, T0) and not started.finish(end_offset)
+    assert not swap_here(started, made, T0) and not started.finish(end_offset)
     assert log.cleaned_offset is None and records(log) == expected
 
 
@@ -246,21 +247,21 @@ def test_segments_that_retention_took_void_it(tmp_path: Path) -> None:
     started, (made,), _ = cleaning(log)
     log.increment_log_start_offset(4)
     assert log.delete_old_segments(T0) == 2
-    assert not started.swap(made, T0) and read_offsets(log) == [4, 5, 6, 7, 8, 9]
+    assert not swap_here(started, made, T0) and read_offsets(log) == [4, 5, 6, 7, 8, 9]
 
 
 def test_a_deleted_log_voids_it(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     started, (made,), _ = cleaning(log)
     log.rename_to_delete(str(tmp_path / "events-0.gone-delete"))
-    assert not started.swap(made, T0)
+    assert not swap_here(started, made, T0)
 
 
 def test_a_topic_that_is_not_compacted_any_more_voids_it(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     started, (made,), _ = cleaning(log)
     log.update_config(type(log.config)())
-    assert not started.swap(made, T0) and len(read_offsets(log)) == 10
+    assert not swap_here(started, made, T0) and len(read_offsets(log)) == 10
 
 
 def test_a_log_that_grows_meanwhile_keeps_what_it_got(tmp_path: Path) -> None:
@@ -269,7 +270,7 @@ def test_a_log_that_grows_meanwhile_keeps_what_it_got(tmp_path: Path) -> None:
     append(log, batch(1, key=b"new"))
     log.roll(T0)
     append(log, batch(1, key=b"new"))
-    assert started.swap(made, T0) and started.finish(end_offset)
+    assert swap_here(started, made, T0) and started.finish(end_offset)
     assert read_offsets(log) == [7, 8, 9, 10, 11] and log.cleaned_offset == 8
 
 

@@ -17,10 +17,11 @@ from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord
 from kafka_zk.storage.files.helper_process import DONE, FAILED, Helper
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.batch_work import ConformWork, DownConvertWork, UpConvertWork
-from kafka_zk.storage.records.conversion import down_convert, up_convert
+from kafka_zk.storage.records.conversion import up_convert
 from kafka_zk.storage.records.legacy_message_set import LegacyMessage, write_message_set
 from kafka_zk.storage.records.record_batch import MAX_UNCOMPRESSED_BYTES
 from kafka_zk.storage.segments.timestamp_search import SearchWork
+from tests.storage.done_here import down_convert
 from tests.storage.helpers import T0, append, batch, new_log
 
 DEADLINE_S = 30

@@ -134,7 +134,7 @@ def test_a_control_record_of_another_kind_ends_no_transaction(marker_type: int) 
     key = None if marker_type == NO_TYPE else b"\0\0" + marker_type.to_bytes(2, "big")
     other = batch(key=key, value=b"\0\0\0\0\0\7", producer_id=1, producer_epoch=0, control=True)
     assert state.apply_marker(other, read_header(other), 11, T0) is None
-    assert state.has_open_transaction(1)
+    assert 1 in state.producers and state.producers[1].current_txn_first_offset == 10
     assert state.transactions.first_offset(100) == 10
 
 
@@ -337,7 +337,7 @@ def test_a_batch_of_the_broker_itself_has_no_sequence(tmp_path: Path, producer_i
     for _ in range(2):
         data = batch(producer_id=producer_id, producer_epoch=0, transactional=True)
         log.append_as_leader(data, read_header(data), leader_epoch=0, now_ms=T0, from_client=False)
-    assert log.producers.has_open_transaction(producer_id)
+    assert log.producers.producers[producer_id].current_txn_first_offset == 0
     late = batch(producer_id=producer_id, producer_epoch=0)
     with pytest.raises(InvalidTransactionState):
         log.append_as_leader(late, read_header(late), leader_epoch=0, now_ms=T0, from_client=False)

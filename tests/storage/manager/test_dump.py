@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.storage.cleaner.cleaner import CleanerConfig
-from kafka_zk.storage.cleaner.log_to_clean import clean_here
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.dump import Row, dump_file
 from kafka_zk.storage.records.legacy_message_set import encode_message
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from kafka_zk.storage.segments.transaction_index import AbortedTransaction, encode_transaction_index
+from tests.storage.done_here import clean_here
 from tests.storage.helpers import T0, append, batch, new_log
 
 

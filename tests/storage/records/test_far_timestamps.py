@@ -8,9 +8,10 @@ from crc32c import crc32c
 
 from kafka_zk.base.types import TimestampOffset
 from kafka_zk.storage.files.errors import InvalidTimestamp
-from kafka_zk.storage.records.conversion import down_convert, up_convert
+from kafka_zk.storage.records.conversion import up_convert
 from kafka_zk.storage.records.legacy_message_set import encode_message, read_message_set
 from kafka_zk.storage.records.log_validator import validate_batch
+from tests.storage.done_here import down_convert
 from tests.storage.helpers import T0, append, batch, new_log, offset_for_timestamp, read_offsets
 
 _TIMESTAMPS = struct.Struct(">qq")

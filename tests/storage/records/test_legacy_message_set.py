@@ -16,7 +16,7 @@ from kafka_zk.storage.files.errors import (
     UnsupportedCompression,
 )
 from kafka_zk.storage.records.compression import Compression
-from kafka_zk.storage.records.conversion import down_convert, up_convert
+from kafka_zk.storage.records.conversion import up_convert
 from kafka_zk.storage.records.legacy_message_set import (
     LegacyMessage,
     encode_message,
@@ -26,6 +26,7 @@ from kafka_zk.storage.records.legacy_message_set import (
 )
 from kafka_zk.storage.records.record_batch import check_crc, read_header
 from kafka_zk.storage.records.record_decoder import decode_records
+from tests.storage.done_here import down_convert
 from tests.storage.helpers import T0, batch
 
 CODECS = st.sampled_from([Compression.none, Compression.gzip, Compression.snappy, Compression.lz4])

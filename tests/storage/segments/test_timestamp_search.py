@@ -9,15 +9,8 @@ from crc32c import crc32c
 from kafka_zk.base.types import TimestampOffset
 from kafka_zk.storage.files.errors import InvalidRecord
 from kafka_zk.storage.log.log import Log
-from kafka_zk.storage.segments.timestamp_search import (
-    AT_MOST,
-    AT_ONCE,
-    Beyond,
-    Result,
-    SearchBounds,
-    SearchWork,
-    search_here,
-)
+from kafka_zk.storage.segments.timestamp_search import AT_MOST, AT_ONCE, Beyond, Result, SearchBounds, SearchWork
+from tests.storage.done_here import search_here
 from tests.storage.helpers import T0, append, batch, new_log, offset_for_timestamp, present, store
 
 

@@ -13,8 +13,7 @@ from kafka_zk.broker.replica.zk_alter_partition_manager import LINGER_S, ZkAlter
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.client.client import Create
 from kafka_zk.registry.client.pipeline import create_with_parents
-from kafka_zk.registry.isr import read_isr_changes
-from kafka_zk.registry.znodes.isr import ISR_CHANGES
+from kafka_zk.registry.znodes.isr import ISR_CHANGES, decode_isr_change
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, decode_state, encode_state, state_path
 from kafka_zk.sim.machine.scheduler import Scheduler
 from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
@@ -56,7 +55,8 @@ class World:
             if await self.client.exists(ISR_CHANGES) is None:
                 return []
             names, _ = await self.client.children(ISR_CHANGES)
-            return [await read_isr_changes(self.client, [name]) for name in sorted(names)]
+            paths = [f"{ISR_CHANGES}/{name}" for name in sorted(names)]
+            return [decode_isr_change(path, (await self.client.get(path))[0]) for path in paths]
 
         found: list[set[TopicPartition]] = self.run(story())
         return found

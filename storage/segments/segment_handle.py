@@ -25,7 +25,7 @@ MADE_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 _SUFFIXES = (*MADE_SUFFIXES, TRANSACTION_INDEX_SUFFIX)
 
 
-class SegmentFile:
+class SegmentHandle:
     """The ``.log`` file from ``base_offset`` on, and the names of the files beside it.
 
     ``is_unmade``: none of them exists yet. ``is_active``: the log writes to it.
