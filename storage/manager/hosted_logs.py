@@ -20,7 +20,7 @@ from kafka_zk.storage.log.large_snapshots import LargeSnapshots
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_id_budget import ProducerIdBudget
 from kafka_zk.storage.manager.log_dir import LogDir
-from kafka_zk.storage.manager.log_loader import Scanner, create_log
+from kafka_zk.storage.manager.log_loader import Means, Scanner, create_log
 from kafka_zk.storage.segments.recovery import scan_segment
 
 
@@ -63,6 +63,7 @@ class HostedLogs:
         self.dirs = log_dirs
         self.live_dirs: list[LogDir] = []
         self.pool = FilePool(max_open_files)
+        self.means = Means(self.pool, surroundings.observe, surroundings.random, surroundings.scan)
         self.clock_ms = clock_ms
         self.surroundings = surroundings
         self.is_started = False
@@ -93,10 +94,9 @@ class HostedLogs:
         self, tp: TopicPartition, log_dir: LogDir, name: str, config: LogConfig, topic_id: str | None
     ) -> Log:
         """An empty log in a new folder of that name, which is not added. Raises: OSError; the directory is offline."""
-        path, pool, how = f"{log_dir.path}/{name}", self.pool, self.surroundings
         try:
             log_dir.forget_deleted(tp)
-            return create_log(tp, path, config, pool, self.clock_ms(), topic_id, how.observe, how.random)
+            return create_log(tp, f"{log_dir.path}/{name}", config, self.means, self.clock_ms(), topic_id)
         except OSError as error:
             self.take_offline(log_dir, error)
             raise

@@ -69,26 +69,32 @@ class Dropped(NamedTuple):
     kept_as: str | None  # the folder that what was dropped lies in now; None if it held no record
 
 
+class Means(NamedTuple):
+    """What a log uses of its process, when it is opened and later.
+
+    ``observe`` is told of every file that cannot be used as it is, for as long as the log lives; ``random`` is that of
+    ``segment.jitter.ms``; ``scan`` is what scans a segment here, unless a helper process does.
+    """
+
+    pool: FilePool
+    observe: Observe = ignore
+    random: Random = SYSTEM_RANDOM
+    scan: Scanner = scan_segment
+
+
 def create_log(
-    tp: TopicPartition,
-    directory: str,
-    config: LogConfig,
-    pool: FilePool,
-    now_ms: int,
-    topic_id: str | None = None,
-    observe: Observe = ignore,
-    random: Random = SYSTEM_RANDOM,
+    tp: TopicPartition, directory: str, config: LogConfig, means: Means, now_ms: int, topic_id: str | None = None
 ) -> Log:
     """Make a partition's directory, and an empty log, whose files are made with its first record."""
     files.make_directory(directory)
-    first = _first_segment(directory, 0, config, pool, now_ms, random)
+    first = _first_segment(directory, 0, config, means, now_ms)
     log = Log(
         tp,
         config,
-        LogSegments(directory, pool, [first], random),
+        LogSegments(directory, means.pool, [first], means.random),
         LoadedOffsets(0, 0, 0),
         LeaderEpochCache(f"{directory}/{LEADER_EPOCH_CHECKPOINT}"),
-        ProducerState(observe),
+        ProducerState(means.observe),
         None,
     )
     if topic_id is not None:
@@ -96,11 +102,11 @@ def create_log(
     return log
 
 
-def _first_segment(
-    directory: str, base_offset: int, config: LogConfig, pool: FilePool, now_ms: int, random: Random
-) -> Segment:
+def _first_segment(directory: str, base_offset: int, config: LogConfig, means: Means, now_ms: int) -> Segment:
     """Of a log without records. Beyond offset 0 its name alone may tell the next offset one day."""
-    first = open_segment(directory, base_offset, config, pool, now_ms, size_bytes=None, random=random, is_first=True)
+    first = open_segment(
+        directory, base_offset, config, means.pool, now_ms, size_bytes=None, random=means.random, is_first=True
+    )
     if base_offset:
         sync_path(directory)
     return first
@@ -110,7 +116,7 @@ def load_log_steps(
     tp: TopicPartition,
     directory: str,
     config: LogConfig,
-    pool: FilePool,
+    means: Means,
     now_ms: int,
     *,
     recovery_point: int,
@@ -118,9 +124,6 @@ def load_log_steps(
     clean_shutdown: bool,
     cleaned_offset: int | None = None,
     is_contiguous: bool = True,
-    scan: Scanner = scan_segment,
-    observe: Observe = ignore,
-    random: Random = SYSTEM_RANDOM,
 ) -> Steps[tuple[Log, Dropped | None]]:
     """Open an existing partition's directory; the long parts may be done elsewhere.
 
@@ -129,11 +132,9 @@ def load_log_steps(
         clean_shutdown: ``.kafka_cleanshutdown`` was there: nothing is scanned. cleaned_offset: None if never compacted.
         is_contiguous: beyond the recovery point each segment began where the one before ended, so a gap between two of
             them is lost data (docs/decisions/0018). If that is uncertain, a gap is kept, as in Kafka, and made durable.
-        scan: what scans a segment here, unless the work that was offered came back done.
-        observe: told of every file that cannot be used as it is, for as long as the log lives.
-        random: of ``segment.jitter.ms``.
     Returns: the log and what recovery dropped, None if nothing.
     """
+    pool, observe, random, scan = means
     names = finish_interrupted(directory, _file_names(directory, observe), observe)
     segments = [
         open_segment(directory, base_offset, config, pool, now_ms, size_bytes=size_bytes, random=random)
@@ -155,7 +156,7 @@ def load_log_steps(
         epochs.clear()
     if not segments:
         end_offset = log_start_offset
-        segments.append(_first_segment(directory, end_offset, config, pool, now_ms, random))
+        segments.append(_first_segment(directory, end_offset, config, means, now_ms))
     epochs.truncate_from_end(end_offset)
     start_offset = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_from_start(start_offset)

@@ -10,13 +10,11 @@ from typing import NamedTuple
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.errors import InconsistentLogDir
-from kafka_zk.storage.files.file_pool import FilePool
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.recovery_work import ScanWork, Steps, Work
-from kafka_zk.storage.manager.hosted_logs import Surroundings
 from kafka_zk.storage.manager.log_dir import LogDir
-from kafka_zk.storage.manager.log_loader import Dropped, load_log_steps
+from kafka_zk.storage.manager.log_loader import Dropped, Means, load_log_steps
 from kafka_zk.storage.manager.recovery_helper import HelperPool
 
 HELPER_MIN_BYTES = 1 << 20
@@ -60,10 +58,9 @@ class Opening(NamedTuple):
 
     configs: Mapping[str, LogConfig]  # by topic
     default_config: LogConfig
-    pool: FilePool
+    means: Means
     clock_ms: Callable[[], int]
     helper_count: int  # per directory; 0: everything is done here
-    surroundings: Surroundings
 
 
 class _Loading:
@@ -164,7 +161,7 @@ class DirectoryOpening:
 
 def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, str]], how: Opening) -> DirectoryOpening:
     """Begin to open the logs of a directory, from where its checkpoints say."""
-    observe = how.surroundings.observe
+    observe = how.means.observe
     start_offsets = log_dir.read_log_start_offsets(observe)
     recovery_points = log_dir.read_recovery_points(observe)
     high_watermarks = log_dir.read_high_watermarks(observe)
@@ -176,16 +173,13 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
             tp,
             directory,
             how.configs.get(tp.topic, how.default_config),
-            how.pool,
+            how.means,
             how.clock_ms(),
             recovery_point=recovery_points.get(tp, 0),
             log_start_offset=start_offsets.get(tp, 0),
             clean_shutdown=clean,
             cleaned_offset=cleaner_offsets.get(tp),
             is_contiguous=log_dir.is_contiguous,
-            scan=how.surroundings.scan,
-            observe=observe,
-            random=how.surroundings.random,
         )
         log.update_high_watermark(high_watermarks.get(tp, 0))
         return log, dropped
