@@ -41,12 +41,13 @@ from kafka_zk.network.listener import Listener
 from kafka_zk.network.periodic import Periodic
 from kafka_zk.registry import isr
 from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.change_watcher import ChangeWatcher
 from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.events import observe_session
 from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.cluster_secret import cluster_secret
-from kafka_zk.registry.config import ConfigChangeWatcher, ConfigRegistry
+from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.storage.manager.log_manager import LogManager
@@ -87,7 +88,7 @@ class Broker:
         self._live_config: LiveConfig | None = None
         self._listeners: list[Listener] = []
         self._periodic: list[Periodic] = []
-        self._config_watcher: ConfigChangeWatcher | None = None
+        self._config_watcher: ChangeWatcher | None = None
         self._sessions: list[int] = []
         self._unclean_start = False
         self._stopping = False

@@ -1,62 +1,23 @@
-"""Who may do what. Every handler asks; there is no authorizer yet, as in Kafka without ``authorizer.class.name``."""
+"""Who may do what. Every handler asks; without ``authorizer.class.name`` everyone may do everything, as in Kafka."""
 
-import enum
 import functools
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Collection
+from typing import NamedTuple
 
 from kafka_zk.base.types import new_tuple
 from kafka_zk.protocol.request import RequestContext
-
-
-class Operation(enum.IntEnum):
-    """The numbers are Kafka's. Source: AclOperation.java@3.9."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-SUPPORTED_OPERATIONS: Mapping[str, Sequence[Operation]] = {
-    "Topic": (
-        Operation.READ,
-        Operation.WRITE,
-        Operation.CREATE,
-        Operation.DESCRIBE,
-        Operation.DELETE,
-        Operation.ALTER,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-    ),
-    "Group": (Operation.READ, Operation.DESCRIBE, Operation.DELETE),
-    "Cluster": (
-        Operation.CREATE,
-        Operation.CLUSTER_ACTION,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-        Operation.IDEMPOTENT_WRITE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-    ),
-}
-"""The operations that each type of resource has. Source: AclEntry.supportedOperations@3.9."""
+from kafka_zk.security.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS
+from kafka_zk.security.acl import Operation as Operation
 
 
 class Resource(NamedTuple):
-    """``type`` is Kafka's: Topic, Group, Cluster, TransactionalId."""
+    """``type`` is Kafka's: Topic, Group, Cluster, TransactionalId, DelegationToken, User."""
 
     type: str
     name: str
 
 
-CLUSTER = Resource("Cluster", "kafka-cluster")
+CLUSTER = Resource("Cluster", CLUSTER_NAME)
 
 
 def group(name: str) -> Resource:
@@ -72,12 +33,26 @@ def topic(name: str) -> Resource:
     return Resource("Topic", name)
 
 
-class Authorizer(Protocol):
+_SUPPORTED_OPERATIONS = {each.label: operations for each, operations in SUPPORTED_OPERATIONS.items()}
+
+
+class Authorizer:
+    """What handlers ask. A denial that the client will hear of is one for the log, and ``authorize`` tells it."""
+
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         """Whether the principal of ``context`` may do that."""
+        raise NotImplementedError
+
+    def may(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
+        """As ``authorize``, for whoever only chooses what to show, or asks for another permission next."""
+        return self.authorize(context, operation, resource)
+
+    def may_any(self, context: RequestContext, operation: Operation, resource_type: str) -> bool:
+        """Whether there is a resource of that type on which the principal may do that."""
+        return False
 
 
-class NoAuthorizer:
+class NoAuthorizer(Authorizer):
     """No authorizer configured: everyone may do everything, but what brokers ask of each other (CLUSTER_ACTION) comes
     through their own listener, where clients have others.
 
@@ -93,11 +68,13 @@ class NoAuthorizer:
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         return operation is not Operation.CLUSTER_ACTION or context.listener_name in self._broker_listeners
 
+    may = authorize
+
 
 def authorized_operations(authorizer: Authorizer, context: RequestContext, resource: Resource) -> int:
     """The operations on ``resource`` that the principal of ``context`` may carry out, a bit for each (KIP-430)."""
-    supported = SUPPORTED_OPERATIONS[resource.type]
-    return sum(1 << operation for operation in supported if authorizer.authorize(context, operation, resource))
+    supported = _SUPPORTED_OPERATIONS[resource.type]
+    return sum(1 << operation for operation in supported if authorizer.may(context, operation, resource))
 
 
 def cluster_operations(authorizer: Authorizer, context: RequestContext) -> int:
@@ -105,6 +82,6 @@ def cluster_operations(authorizer: Authorizer, context: RequestContext) -> int:
 
     Source: KafkaApis.handleTopicMetadataRequest, AuthHelper.computeDescribeClusterResponse@3.9.
     """
-    if not authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
+    if not authorizer.may(context, Operation.DESCRIBE, CLUSTER):
         return 0
     return authorized_operations(authorizer, context, CLUSTER)
