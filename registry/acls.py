@@ -130,7 +130,7 @@ class AclRegistry:
         """Call ``on_change`` with the pattern of each announcement, those already there first; None: it cannot be
         understood, so anything may have changed."""
 
-        def report(path: str, data: bytes | None | NoAuth) -> None:
+        def report(path: str, data: bytes | NoAuth | None) -> None:
             try:
                 pattern = None if isinstance(data, NoAuth) else acl_change.decode(path, data)
             except InvalidZnode:

@@ -35,7 +35,7 @@ class ChangeWatcher:
         client: RegistryClient,
         parent: str,
         prefix: str,
-        on_change: Callable[[str, bytes | None | NoAuth], None],
+        on_change: Callable[[str, bytes | NoAuth | None], None],
         events: EventSource,
     ) -> None:
         self._client = client
@@ -95,7 +95,7 @@ class ChangeWatcher:
         number = decimal_integer(name.removeprefix(self._prefix), NATURAL_INT32)
         return -1 if number is None else number
 
-    def _report(self, path: str, data: bytes | None | NoAuth) -> None:
+    def _report(self, path: str, data: bytes | NoAuth | None) -> None:
         try:
             self._on_change(path, data)
         except Exception:

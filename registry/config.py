@@ -168,7 +168,7 @@ class ConfigRegistry:
         """Call ``on_change(entity_type, entity_name)`` for each notification, those already there first; malformed ones
         are logged and skipped."""
 
-        def report(path: str, data: bytes | None | NoAuth) -> None:
+        def report(path: str, data: bytes | NoAuth | None) -> None:
             if isinstance(data, NoAuth):
                 _log.warn("a config change is skipped: {error}", error=data)
                 return

@@ -19,7 +19,8 @@ def acl(user: str) -> Acl:
 
 
 async def stored(registry: AclRegistry, pattern: Pattern = TOPIC) -> object:
-    return [found async for _, found in registry.read([pattern])][0]
+    (answer,) = [found async for _, found in registry.read([pattern])]
+    return answer
 
 
 def test_acls_are_written_listed_and_removed() -> None:

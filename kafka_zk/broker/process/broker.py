@@ -22,6 +22,7 @@ from kafka_zk.broker.coordinator.partition_count import count_in_zookeeper
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.process.advertised_host import advertised_host
+from kafka_zk.broker.process.authorization import start_authorizer
 from kafka_zk.broker.process.broker_id import identify
 from kafka_zk.broker.process.foundation import Foundation
 from kafka_zk.broker.process.listeners import connection_quotas, new_listeners
@@ -129,10 +130,12 @@ class Broker:
         logs = self._logs = self._new_logs(cluster_id)
         await self._open(logs, configs)
         credentials = await self._read_credentials(security, configs)
+        authorizer = await start_authorizer(config, machine, client, events)
         parts = self._parts = BrokerParts(
             Foundation(
                 self.broker_id, cluster_id, lambda: self.broker_epoch, config, self._dynamic_config, configs, logs,
                 client, machine, events, self._observe, lambda kraft: self._on_fatal(str(kraft)), security, credentials,
+                authorizer,
             )
         )  # fmt: skip
         counts = (parts.services.coordinator.partition_count, parts.services.transactions.partition_count)

@@ -22,6 +22,7 @@ from kafka_zk.registry.acls import AclRegistry, Stored
 from kafka_zk.registry.change_watcher import ChangeWatcher
 from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.errors import ConnectionLoss, RegistryError, SessionLost
+from kafka_zk.registry.client.security import Security
 from kafka_zk.registry.client.session import until_answered
 from kafka_zk.security.acl import Acl, AclFilter, Acls, Pattern
 
@@ -31,6 +32,15 @@ MOST_DECISIONS = 50_000
 """So many are remembered, of all clients together: some 15 MB."""
 
 RETRY_S = 5
+
+def warn_if_open(security: Security) -> None:
+    """ACLs protect nothing from those who can write them."""
+    if not security.set_acl:
+        _log.warn(
+            "everybody who reaches ZooKeeper can change ACLs and users there; protect them with "
+            "zookeeper.set.acl=true, and log in to ZooKeeper with zookeeper.sasl.client or a client certificate"
+        )
+
 
 _Decision = tuple[str, str, Operation, Resource]
 
@@ -69,6 +79,7 @@ class AclAuthorizer(Authorizer):
         self._is_closed = False
         self._session_id: int | None = None
         self._remove_listener: Callable[[], None] = lambda: None
+        self.acls = self
         self.rules = rules
         self.denials = denials
         self.is_loaded = False
@@ -110,8 +121,10 @@ class AclAuthorizer(Authorizer):
         self._remove_listener = self._client.add_session_listener(self._session_changed)
         self._session_changed(self._client.state)
 
+    async def purge_changes(self, now_ms: int) -> None:
+        await self._registry.purge_changes(now_ms)
+
     def close(self) -> None:
-        """Follow no changes from now on."""
         self._is_closed = True
         self._remove_listener()
         for watcher in self._watchers:
@@ -206,7 +219,6 @@ class AclAuthorizer(Authorizer):
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def described(self, wanted: AclFilter) -> dict[Pattern, list[Acl]]:
-        """The ACLs that a filter takes, sorted; none of a pattern whose ACLs are not known."""
         found: dict[Pattern, list[Acl]] = {}
         for pattern, acls in self.rules.acls.items():
             if wanted.takes_pattern(pattern) and pattern not in self.rules.unknown:
@@ -216,12 +228,18 @@ class AclAuthorizer(Authorizer):
         return dict(sorted(found.items()))
 
     async def add(self, pattern: Pattern, added: Acls) -> None:
-        """Returns when they are in force here. Raises: RegistryError."""
         await self._update(pattern, lambda present: present | added)
 
-    async def remove(self, pattern: Pattern, removed: Acls) -> None:
-        """As ``add``."""
-        await self._update(pattern, lambda present: present - removed)
+    async def remove(self, pattern: Pattern, wanted: AclFilter) -> Acls:
+        removed: set[Acl] = set()
+
+        def without(present: Acls) -> Acls:
+            taken = frozenset(filter(wanted.takes, present))
+            removed.update(taken)
+            return present - taken
+
+        await self._update(pattern, without)
+        return frozenset(removed)
 
     async def _update(self, pattern: Pattern, change: Callable[[Acls], Acls]) -> None:
         await until_answered(self._client, lambda: self._registry.update(pattern, change))

@@ -1,12 +1,12 @@
 """Who may do what. Every handler asks; without ``authorizer.class.name`` everyone may do everything, as in Kafka."""
 
 import functools
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from kafka_zk.base.types import new_tuple
 from kafka_zk.protocol.request import RequestContext
-from kafka_zk.security.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS
+from kafka_zk.security.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, Acl, AclFilter, Acls, Pattern
 from kafka_zk.security.acl import Operation as Operation
 
 
@@ -36,8 +36,27 @@ def topic(name: str) -> Resource:
 _SUPPORTED_OPERATIONS = {each.label: operations for each, operations in SUPPORTED_OPERATIONS.items()}
 
 
+class AclStore(Protocol):
+    """ACLs that clients may see and change."""
+
+    def described(self, wanted: AclFilter) -> Mapping[Pattern, Sequence[Acl]]:
+        """The ACLs that a filter takes, sorted; none of a pattern whose ACLs are not known."""
+
+    async def add(self, pattern: Pattern, added: Acls) -> None:
+        """Returns when they are in force here. Raises: RegistryError."""
+
+    async def remove(self, pattern: Pattern, wanted: AclFilter) -> Acls:
+        """Those that were removed, when they are so here. Raises: RegistryError."""
+
+
 class Authorizer:
-    """What handlers ask. A denial that the client will hear of is one for the log, and ``authorize`` tells it."""
+    """What handlers ask. A denial that the client will hear of is one for the log, and ``authorize`` tells it.
+
+    Attributes:
+        acls: None if clients cannot change who may do what.
+    """
+
+    acls: AclStore | None = None
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         """Whether the principal of ``context`` may do that."""
@@ -50,6 +69,12 @@ class Authorizer:
     def may_any(self, context: RequestContext, operation: Operation, resource_type: str) -> bool:
         """Whether there is a resource of that type on which the principal may do that."""
         return False
+
+    async def purge_changes(self, now_ms: int) -> None:
+        """Remove old notes of changes from ZooKeeper; ``now_ms``: wall clock. Raises: RegistryError."""
+
+    def close(self) -> None:
+        """The broker stops."""
 
 
 class NoAuthorizer(Authorizer):
@@ -69,6 +94,9 @@ class NoAuthorizer(Authorizer):
         return operation is not Operation.CLUSTER_ACTION or context.listener_name in self._broker_listeners
 
     may = authorize
+
+    def may_any(self, context: RequestContext, operation: Operation, resource_type: str) -> bool:
+        return True
 
 
 def authorized_operations(authorizer: Authorizer, context: RequestContext, resource: Resource) -> int:

@@ -71,7 +71,8 @@ class Denials:
         not_told, self._not_told = self._not_told, 0
         for kind, times in repeats.items():
             if times:
-                _log.info("{denial}, {times} more times in {seconds} s", denial=str(kind), times=times, seconds=SUMMARY_S)
+                text = "{denial}, {times} more times in {seconds} s"
+                _log.info(text, denial=str(kind), times=times, seconds=SUMMARY_S)
         if not_told:
             _log.info("{count} other denials in {seconds} s", count=not_told, seconds=SUMMARY_S)
 

@@ -149,9 +149,10 @@ def test_decisions_are_those_of_a_plain_reading(seed: int) -> None:
     operations = [READ, WRITE, DESCRIBE, Operation.ALTER, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS, ALL]
     principals, hosts, names = [ALICE, "User:bob", "User:*"], [HOST, "10.0.0.2", "*"], ["a", "ab", "abc", "b", "*"]
     made = AclRules(allow_if_none=seed % 2 == 0)
+    choose = chosen.choice
     for _ in range(200):
         acls = frozenset(
-            Acl(chosen.choice(principals), chosen.choice(hosts), chosen.choice(operations), chosen.choice([ALLOW, DENY]))
+            Acl(choose(principals), choose(hosts), choose(operations), choose([ALLOW, DENY]))
             for _ in range(chosen.randrange(3))
         )
         made.put(Pattern(TOPIC, chosen.choice(names), chosen.choice([LITERAL, PREFIXED])), acls)
