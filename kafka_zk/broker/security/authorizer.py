@@ -54,9 +54,11 @@ class Authorizer:
 
     Attributes:
         acls: None if clients cannot change who may do what.
+        has_rules: False: it is none, as in a broker without ``authorizer.class.name``.
     """
 
     acls: AclStore | None = None
+    has_rules = True
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         """Whether the principal of ``context`` may do that."""
@@ -86,6 +88,8 @@ class NoAuthorizer(Authorizer):
     Args:
         broker_listeners: names of the inter-broker and the control-plane listener.
     """
+
+    has_rules = False
 
     def __init__(self, broker_listeners: Collection[str]) -> None:
         self._broker_listeners = frozenset(broker_listeners)
