@@ -48,12 +48,12 @@ def test_writers_do_not_undo_each_other() -> None:
     world = World(2, loss_probability=0.01)
     registries = [AclRegistry(client) for client in world.clients]
 
+    async def add(number: int, added: Acls) -> None:
+        await until_answered(world.clients[number], lambda: registries[number].update(TOPIC, lambda was: was | added))
+
     async def add_all(number: int) -> None:
         for user in range(200):
-            added: Acls = frozenset([acl(f"{number}-{user}")])
-            await until_answered(
-                world.clients[number], lambda added=added: registries[number].update(TOPIC, lambda was: was | added)
-            )
+            await add(number, frozenset([acl(f"{number}-{user}")]))
 
     first, second = (world.scheduler.start(add_all(number)) for number in range(2))
     world.scheduler.run(first)

@@ -205,7 +205,12 @@ def test_decisions_are_remembered_within_bounds_and_forgotten_with_every_change(
 
     async def story() -> None:
         allows = authorizer.rules.allows
-        monkeypatch.setattr(authorizer.rules, "allows", lambda *asked: decided.append(asked[4]) or allows(*asked))
+
+        def counted(*asked: Any) -> bool:
+            decided.append(asked[4])
+            return allows(*asked)
+
+        monkeypatch.setattr(authorizer.rules, "allows", counted)
         for _ in range(3):
             authorizer.authorize(ALICE, READ, topic("t"))
         assert decided == ["t"]
