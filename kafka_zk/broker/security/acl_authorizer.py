@@ -87,10 +87,9 @@ class AclAuthorizer(Authorizer):
     # -- decisions ----------------------------------------------------------------------------------------------------
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        if self._decisions[context.principal, context.peer_host, operation, resource]:
-            return True
-        self.denials.add(context, operation, resource)
-        return False
+        return self._decisions[context.principal, context.peer_host, operation, resource] or self.denials.add(
+            context, operation, resource
+        )
 
     def may(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         return self._decisions[context.principal, context.peer_host, operation, resource]

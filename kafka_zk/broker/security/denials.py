@@ -6,7 +6,7 @@ that a client that asks again and again does not fill the log.
 Source: AclAuthorizer.logAuditMessage@3.9.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from twisted.logger import Logger
 
@@ -50,8 +50,8 @@ class Denials:
         self._strange_brokers: set[str] = set()
         self.count = 0
 
-    def add(self, context: RequestContext, operation: Operation, resource: Resource) -> None:
-        """Something was denied."""
+    def add(self, context: RequestContext, operation: Operation, resource: Resource) -> Literal[False]:
+        """Something was denied; returns False, as whoever decides does then."""
         self.count += 1
         kind = _Kind(context.principal, context.peer_host, operation, resource, context.api_key)
         if kind in self._repeats:
@@ -65,6 +65,7 @@ class Denials:
             _log.info("{denial}", denial=str(kind))
             if operation is Operation.CLUSTER_ACTION:
                 self._tell_of_strange_broker(context)
+        return False
 
     def _summarise(self) -> None:
         repeats, self._repeats = self._repeats, {}

@@ -43,10 +43,7 @@ class PythonAuthorizer(Authorizer):
         self.denials = denials
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        allowed = self.may(context, operation, resource)
-        if not allowed:
-            self.denials.add(context, operation, resource)
-        return allowed
+        return self.may(context, operation, resource) or self.denials.add(context, operation, resource)
 
     def may(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         return self._asked(self._decider.authorize, context, operation, resource)

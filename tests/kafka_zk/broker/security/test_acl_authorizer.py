@@ -1,6 +1,7 @@
 """AclAuthorizer on a ZooKeeper in memory: it follows changes, over expired sessions too, and never opens by itself."""
 
 from collections.abc import Coroutine
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -10,13 +11,14 @@ from kafka_zk.base.turns import after
 from kafka_zk.broker.security import acl_authorizer
 from kafka_zk.broker.security.acl_authorizer import AclAuthorizer
 from kafka_zk.broker.security.acl_rules import AclRules
-from kafka_zk.broker.security.authorizer import CLUSTER, Operation, topic
+from kafka_zk.broker.security.authorizer import CLUSTER, NoAuthorizer, Operation, topic
 from kafka_zk.broker.security.denials import Denials
 from kafka_zk.protocol.request import RequestContext
 from kafka_zk.registry.acls import AclRegistry
 from kafka_zk.registry.client.errors import InvalidZnode, RegistryError
 from kafka_zk.registry.znodes import acl as znodes
 from kafka_zk.security.acl import Acl, AclFilter, Pattern, PatternType, Permission, ResourceType
+from tests.bench.request_cost import opcodes
 from tests.registry.world import World
 
 READ = Operation.READ
@@ -219,6 +221,22 @@ def test_decisions_are_remembered_within_bounds_and_forgotten_with_every_change(
         assert len(authorizer._decisions) <= 100
         await authorizer.add(PREFIX, frozenset([MAY_READ]))
         assert not authorizer._decisions
+
+    cluster.play(story())
+
+
+def test_a_remembered_decision_costs_six_opcodes_more_than_none() -> None:
+    """Produce and Fetch ask for each topic of a request."""
+    cluster = Cluster(1)
+    (authorizer,) = cluster.authorizers
+    nobody = NoAuthorizer({"PLAINTEXT"})
+
+    async def story() -> None:
+        await authorizer.add(TOPIC, frozenset([MAY_READ]))
+        resource = topic("t")
+        authorizer.authorize(ALICE, READ, resource)
+        costs = [opcodes(partial(each.authorize, ALICE, READ, resource)) for each in (nobody, authorizer)]
+        assert costs[1] - costs[0] <= 6
 
     cluster.play(story())
 
