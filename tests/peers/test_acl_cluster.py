@@ -92,7 +92,7 @@ def test_two_brokers_that_add_to_one_topic_lose_nothing(brokers: list[Authorized
     with ThreadPoolExecutor() as pool:
         list(pool.map(add_all, range(2)))
     print(f"{2 * _ENTRIES} entries in {time.monotonic() - started:.1f} s")
-    wanted = Request(ApiKey.DESCRIBE_ACLS, 3, REQUESTS["DescribeAcls"].fields | {"resource_name_filter": "busy"})
+    wanted = Request(ApiKey.DESCRIBE_ACLS, 3, {**REQUESTS["DescribeAcls"].fields, "resource_name_filter": "busy"})
     for broker in brokers:
         wait_until(
             lambda broker=broker: [  # type: ignore[misc]
@@ -104,7 +104,7 @@ def test_two_brokers_that_add_to_one_topic_lose_nothing(brokers: list[Authorized
     brokers[0].set_acls({})
 
 
-_ADDED = (
+_ADDED: Sequence[Sequence[str]] = (
     ("--add", "--allow-principal", "User:bob", "--operation", "Read", "--operation", "Write", "--topic", "t"),
     ("--add", "--deny-principal", "User:*", "--deny-host", "10.9.8.7", "--operation", "All", "--topic", "*"),
     ("--add", "--allow-principal", "User:bob", "--producer", "--topic", "pre-", "--resource-pattern-type", "prefixed"),
@@ -114,7 +114,7 @@ _ADDED = (
     ("--add", "--allow-principal", "User:bob", "--operation", "Describe", "--delegation-token", "token"),
     ("--add", "--allow-principal", "User:bob", "--operation", "CreateTokens", "--user-principal", "User:owner"),
 )
-_LISTED = (
+_LISTED: Sequence[Sequence[str]] = (
     ("--list",),
     ("--list", "--topic", "pre-fixed", "--resource-pattern-type", "match"),
     ("--list", "--topic", "t", "--resource-pattern-type", "any"),
