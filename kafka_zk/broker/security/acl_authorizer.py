@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from kafka_zk.base.clock import Timers
 from kafka_zk.base.turns import Turns
 from kafka_zk.broker.security.acl_rules import AclRules
-from kafka_zk.broker.security.authorizer import Authorizer, Operation, Resource
+from kafka_zk.broker.security.authorizer import Authorizer, AuthorizerCounts, Operation, Resource
 from kafka_zk.broker.security.denials import Denials
 from kafka_zk.protocol.request import RequestContext
 from kafka_zk.registry.acls import AclRegistry, Stored
@@ -48,14 +48,15 @@ _Decision = tuple[str, str, Operation, Resource]
 class _Decisions(dict[_Decision, bool]):
     """(principal, host, operation, resource) -> whether it is allowed; what is missing is decided."""
 
-    def __init__(self, decide: Callable[[str, str, Operation, Resource], bool]) -> None:
+    def __init__(self, decide: Callable[[str, str, Operation, str, str], bool]) -> None:
         super().__init__()
         self._decide = decide
 
     def __missing__(self, key: _Decision) -> bool:
         if len(self) >= MOST_DECISIONS:
             self.clear()
-        allowed = self[key] = self._decide(*key)
+        principal, host, operation, resource = key
+        allowed = self[key] = self._decide(principal, host, operation, *resource)
         return allowed
 
 
@@ -84,6 +85,10 @@ class AclAuthorizer(Authorizer):
         self.denials = denials
         self.is_loaded = False
 
+    @property
+    def counts(self) -> AuthorizerCounts:
+        return AuthorizerCounts(self.denials.count, len(self.rules.acls), len(self.rules.unknown))
+
     # -- decisions ----------------------------------------------------------------------------------------------------
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
@@ -105,10 +110,10 @@ class AclAuthorizer(Authorizer):
             known = self._decisions_on_any[asked] = self.rules.allows_any(*asked)
         return known
 
-    def _decide(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def _decide(self, principal: str, host: str, operation: Operation, resource_type: str, name: str) -> bool:
         if not self.is_loaded:
             return self.rules.is_super_user(principal)
-        return self.rules.allows(principal, host, operation, resource.type, resource.name)
+        return self.rules.allows(principal, host, operation, resource_type, name)
 
     # -- the ACLs in ZooKeeper ----------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ Source: AclAuthorizer.authorizeAction, matchingAcls, authorizeByResourceType@3.9
 
 import functools
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from kafka_zk.security.acl import (
@@ -116,23 +116,19 @@ class _Names:
     def is_empty(self) -> bool:
         return not (self.literal or self.prefixed)
 
-    def prefixes_of(self, name: str) -> Iterator[_Rules]:
-        prefixed = self.prefixed
-        for length in self._lengths:
-            rules = prefixed.get(name[:length])
-            if rules is not None and length <= len(name):
-                yield rules
+    def prefixes_of(self, name: str) -> list[_Rules]:
+        prefixed, longest = self.prefixed, len(name)
+        return [prefixed[name[:each]] for each in self._lengths if each <= longest and name[:each] in prefixed]
 
-    def rules_of(self, name: str) -> Iterator[_Rules]:
+    def rules_of(self, name: str) -> list[_Rules]:
         """Those of all patterns that apply to the name."""
-        for literal in (name, WILDCARD):
-            rules = self.literal.get(literal)
-            if rules is not None:
-                yield rules
-        yield from self.prefixes_of(name)
-
-
-_NOBODY = _Names()
+        literal = self.literal
+        found = self.prefixes_of(name) if self._lengths else []
+        if name in literal:
+            found.append(literal[name])
+        if WILDCARD in literal:
+            found.append(literal[WILDCARD])
+        return found
 
 
 class AclRules:
@@ -200,16 +196,18 @@ class AclRules:
         denied = allowed = 0
         by_principal = self._by_principal[resource_type]
         for who in (principal, WILDCARD_PRINCIPAL):
-            for rules in by_principal.get(who, _NOBODY).rules_of(name):
-                for its_host, its_denied, its_allowed in rules:
-                    if its_host in (WILDCARD, host):
-                        denied |= its_denied
-                        allowed |= its_allowed
+            names = by_principal.get(who)
+            if names is not None:
+                for rules in names.rules_of(name):
+                    for its_host, its_denied, its_allowed in rules:
+                        if its_host in (WILDCARD, host):
+                            denied |= its_denied
+                            allowed |= its_allowed
         if denied >> operation & 1:
             return False
         if allowed >> operation & 1:
             return True
-        return self._allow_if_none and not any(True for _ in self._patterns[resource_type].rules_of(name))
+        return self._allow_if_none and not self._patterns[resource_type].rules_of(name)
 
     def allows_any(self, principal: str, host: str, operation: Operation, resource_type: str) -> bool:
         """Whether there is a resource of the type, whatever its name, on which the principal may do that.

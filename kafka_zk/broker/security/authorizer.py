@@ -49,6 +49,14 @@ class AclStore(Protocol):
         """Those that were removed, when they are so here. Raises: RegistryError."""
 
 
+class AuthorizerCounts(NamedTuple):
+    """For metrics. ``unreadable``: patterns whose ACLs are not known, and which are denied to everyone."""
+
+    denials: int = 0
+    patterns: int = 0
+    unreadable: int = 0
+
+
 class Authorizer:
     """What handlers ask. A denial that the client will hear of is one for the log, and ``authorize`` tells it.
 
@@ -59,6 +67,10 @@ class Authorizer:
 
     acls: AclStore | None = None
     has_rules = True
+
+    @property
+    def counts(self) -> AuthorizerCounts:
+        return AuthorizerCounts()
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         """Whether the principal of ``context`` may do that."""

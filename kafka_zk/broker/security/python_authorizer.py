@@ -12,7 +12,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from kafka_zk.broker.security.authorizer import Authorizer, Operation, Resource
+from kafka_zk.broker.security.authorizer import Authorizer, AuthorizerCounts, Operation, Resource
 from kafka_zk.broker.security.denials import Denials
 from kafka_zk.protocol.request import RequestContext
 
@@ -41,6 +41,10 @@ class PythonAuthorizer(Authorizer):
     def __init__(self, decider: Any, denials: Denials) -> None:
         self._decider = decider
         self.denials = denials
+
+    @property
+    def counts(self) -> AuthorizerCounts:
+        return AuthorizerCounts(self.denials.count)
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         return self.may(context, operation, resource) or self.denials.add(context, operation, resource)

@@ -74,7 +74,7 @@ class AuthorizedCluster:
 
     @property
     def logs(self) -> str:
-        return "".join(path.read_text() for path in self.folder.rglob("broker.log"))
+        return "".join(path.read_text() for path in self.folder.rglob("*.log"))
 
 
 @pytest.fixture(scope="module")

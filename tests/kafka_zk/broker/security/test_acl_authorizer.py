@@ -149,6 +149,7 @@ def test_a_znode_that_is_not_understood_denies_its_resource_until_it_is_replaced
         await after(cluster.clock, 1)
         assert not may_read(authorizer, "t") and may_read(authorizer, "pre-t")
         assert list(authorizer.rules.unknown) == [TOPIC]
+        assert (authorizer.counts.patterns, authorizer.counts.unreadable) == (2, 1)
         with pytest.raises(InvalidZnode):
             await authorizer.add(TOPIC, frozenset([MAY_READ]))
         assert authorizer.described(AclFilter()) == {PREFIX: [MAY_READ]}
