@@ -8,32 +8,20 @@ Source: ConfigHandler, ZkNodeChangeNotificationListener and AdminZkClient in Kaf
 
 from collections.abc import Callable, Mapping
 
-from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from kafka_zk.base.events import SILENT, EventSource
-from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
-from kafka_zk.registry.client.client import Create, RegistryClient, SessionState, ZnodeStat
-from kafka_zk.registry.client.errors import (
-    BadVersion,
-    ConnectionLoss,
-    InvalidZnode,
-    NoAuth,
-    NodeExists,
-    NoNode,
-    SessionLost,
-)
-from kafka_zk.registry.client.pipeline import create_with_parents, outcomes, read_all, readable
+from kafka_zk.registry import change_watcher
+from kafka_zk.registry.change_watcher import CHANGE_EXPIRATION_MS, ChangeWatcher
+from kafka_zk.registry.client.client import Create, RegistryClient
+from kafka_zk.registry.client.errors import BadVersion, InvalidZnode, NoAuth, NodeExists, NoNode
+from kafka_zk.registry.client.pipeline import create_with_parents, outcomes, read_all
 from kafka_zk.registry.client.session import until_answered
-from kafka_zk.registry.client.watches import ChildrenWatcher
 from kafka_zk.registry.faults import ZnodeFaults
 from kafka_zk.registry.znodes import config as znodes
 from kafka_zk.registry.znodes.config import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ConfigChange
 
 _log = Logger()
-
-CHANGE_EXPIRATION_MS = 15 * 60 * 1000
 
 
 class ConfigRegistry:
@@ -174,99 +162,21 @@ class ConfigRegistry:
 
     async def purge_changes(self, now_ms: int, expiration_ms: int = CHANGE_EXPIRATION_MS) -> int:
         """Delete notifications made more than ``expiration_ms`` before ``now_ms`` (wall clock). Returns how many."""
-        try:
-            names, _ = await self._client.children(CONFIG_CHANGES)
-        except NoNode:
-            return 0
-        paths = [f"{CONFIG_CHANGES}/{name}" for name in names]
-        answers = await readable(self._client.exists(path) for path in paths)
-        old = [
-            path
-            for path, answer in zip(paths, answers, strict=True)
-            if isinstance(answer, ZnodeStat) and answer.ctime_ms < now_ms - expiration_ms
-        ]
-        deleted = await readable(self._client.delete(path) for path in old)
-        return sum(not isinstance(outcome, NoAuth) for outcome in deleted)
+        return await change_watcher.purge(self._client, CONFIG_CHANGES, now_ms, expiration_ms)
 
-    def watch_changes(self, on_change: Callable[[str, str], None]) -> "ConfigChangeWatcher":
-        """Call ``on_change(entity_type, entity_name)`` for each notification, those already there first."""
-        return ConfigChangeWatcher(self._client, on_change, self._events)
+    def watch_changes(self, on_change: Callable[[str, str], None]) -> ChangeWatcher:
+        """Call ``on_change(entity_type, entity_name)`` for each notification, those already there first; malformed ones
+        are logged and skipped."""
 
+        def report(path: str, data: bytes | NoAuth | None) -> None:
+            if isinstance(data, NoAuth):
+                _log.warn("a config change is skipped: {error}", error=data)
+                return
+            try:
+                change = znodes.decode_change(path, data)
+            except InvalidZnode as error:
+                _log.warn("a config change is skipped: {error}", error=error)
+            else:
+                on_change(change.entity_type, change.entity_name)
 
-class ConfigChangeWatcher:
-    """Reads each notification once, in the order of the sequence numbers; malformed ones are logged and skipped."""
-
-    def __init__(
-        self, client: RegistryClient, on_change: Callable[[str, str], None], events: EventSource
-    ) -> None:
-        self._client = client
-        self._on_change = on_change
-        self._read_names: set[str] = set()
-        self._names: list[str] = []
-        self._reading = False
-        self._closed = False
-        self._remove_listener = client.add_session_listener(self._session_changed)
-        self._children = ChildrenWatcher(client, CONFIG_CHANGES, self._listed, events)
-
-    def close(self) -> None:
-        """Report nothing from now on."""
-        self._closed = True
-        self._remove_listener()
-        self._children.close()
-
-    def _listed(self, names: list[str]) -> None:
-        self._names = names
-        self._start()
-
-    def _session_changed(self, state: SessionState) -> None:
-        if state is SessionState.CONNECTED:
-            self._start()  # what a lost connection left unread
-
-    def _start(self) -> None:
-        if not self._reading and not self._closed:
-            self._reading = True
-            ensureDeferred(self._read_new()).addErrback(self._failed)
-
-    async def _read_new(self) -> None:
-        try:
-            while new := self._new_names():
-                paths = [f"{CONFIG_CHANGES}/{name}" for name in new]
-                answers = await readable(self._client.get(path) for path in paths)
-                for name, path, answer in zip(new, paths, answers, strict=True):
-                    self._read_names.add(name)
-                    if isinstance(answer, NoAuth):
-                        _log.warn("a config change is skipped: {error}", error=answer)
-                    elif answer is not None and not self._closed:
-                        self._report(path, answer[0])
-        except (ConnectionLoss, SessionLost):
-            return  # read on when connected
-        finally:
-            self._reading = False
-
-    def _new_names(self) -> list[str]:
-        """By names, not by the last number: somebody may have made one with the greatest number there is."""
-        if self._closed:
-            return []
-        self._read_names.intersection_update(self._names)
-        numbered = sorted((_number(name), name) for name in self._names if name not in self._read_names)
-        return [name for number, name in numbered if number >= 0]
-
-    def _report(self, path: str, data: bytes | None) -> None:
-        try:
-            change = znodes.decode_change(path, data)
-        except InvalidZnode as error:
-            _log.warn("a config change is skipped: {error}", error=error)
-            return
-        try:
-            self._on_change(change.entity_type, change.entity_name)
-        except Exception:
-            _log.failure("the listener of {path} failed", path=path)
-
-    def _failed(self, failure: Failure) -> None:
-        _log.failure("cannot read {path}", failure=failure, path=CONFIG_CHANGES)
-
-
-def _number(name: str) -> int:
-    """The sequence number, which ZooKeeper pads with zeros; -1 where there is none."""
-    number = decimal_integer(name.removeprefix(CONFIG_CHANGE_PREFIX), NATURAL_INT32)
-    return -1 if number is None else number
+        return ChangeWatcher(self._client, CONFIG_CHANGES, CONFIG_CHANGE_PREFIX, report, self._events)

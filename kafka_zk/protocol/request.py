@@ -38,9 +38,11 @@ class RequestHeader(NamedTuple):
 
 
 class RequestContext(NamedTuple):
-    """From where a request comes; the same object for all requests of a connection (after its handshake).
+    """From where a request comes; the same object for all requests of a connection (after its handshake), unless the
+    broker has an authorizer, which wants to know what it decides for.
 
-    ``memory`` is whom to ask for memory if answering takes much of it; all is given back with the answer.
+    ``memory`` is whom to ask for memory if answering takes much of it; all is given back with the answer. ``api_key``:
+    of the request, -1 where nobody asks.
     """
 
     listener_name: str
@@ -50,6 +52,7 @@ class RequestContext(NamedTuple):
     peer_port: int
     connection_id: str  # local address-remote address-number, as in Kafka's logs
     memory: Memory = UNLIMITED
+    api_key: int = -1
 
 
 def parse_request_header(frame: memoryview) -> tuple[RequestHeader, int]:

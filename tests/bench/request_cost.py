@@ -198,9 +198,9 @@ class OneBroker:
         mean, because every few KB an append adds to the index."""
         for _ in range(_WARM_UP):
             self.turn(kind)
-        opcodes = [self._measured(kind, _opcodes) for _ in range(_MEASURED)]
+        counts = [self._measured(kind, opcodes) for _ in range(_MEASURED)]
         return Cost(
-            round(sum(opcodes) / _MEASURED), self._measured(kind, _system_calls), self._measured(kind, _peak_bytes)
+            round(sum(counts) / _MEASURED), self._measured(kind, _system_calls), self._measured(kind, _peak_bytes)
         )
 
     def _measured(self, kind: str, measure: Callable[[Callable[[], object]], Any]) -> Any:
@@ -302,7 +302,8 @@ def _framed(api_key: ApiKey, version: int, body: bytes | bytearray) -> bytes:
     return struct.pack(">i", len(frame)) + frame
 
 
-def _opcodes(work: Callable[[], object]) -> int:
+def opcodes(work: Callable[[], object]) -> int:
+    """How many of Python ``work`` runs."""
     return _opcodes_by_monitoring(work) if sys.version_info >= (3, 12) else _opcodes_by_tracing(work)
 
 

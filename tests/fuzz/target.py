@@ -24,7 +24,7 @@ from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.process.broker import Broker
 from kafka_zk.broker.process.machine import Machine
-from kafka_zk.broker.security.authorizer import Operation, Resource
+from kafka_zk.broker.security.authorizer import Authorizer, Operation, Resource
 from kafka_zk.network.client import KafkaConnection, connect
 from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.protocol import codec
@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
     failures: list[str]  # what nobody expected: tracebacks
 
 
-class _OnlyBrokersCommand:
+class _OnlyBrokersCommand(Authorizer):
     """Strangers may do anything but what only a controller or a broker may do."""
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:

@@ -120,7 +120,7 @@ class Target:
         (port,) = self.ports
         path = self.log_dirs[0].parent / "server.properties"
         if module is None:
-            started = _launch(self.name, path, cores)
+            started = launch(self.name, path, cores)
         else:
             started = ServerProcess(self.name, pinned([sys.executable, "-m", module, str(path)], cores), broker.output)
         self.brokers[0] = started
@@ -134,7 +134,7 @@ class Target:
         """Start a broker that was stopped, on its port and folders; it answers when this returns. Raises:
         ProcessFailed."""
         path = self.log_dirs[broker_id].parent / "server.properties"
-        started = self.brokers[broker_id] = _launch(self.name, path, cores)
+        started = self.brokers[broker_id] = launch(self.name, path, cores)
         port = self.ports[broker_id]
         started.wait_ready(lambda: wire_probe.is_ready(port, len(self.brokers)), _START_TIMEOUT_S)
 
@@ -187,7 +187,7 @@ def start(
             own = {**(overrides or {}), **({"broker.rack": racks[broker_id]} if racks else {})}
             properties = apache_kafka.server_properties(broker_id, port, log_dir, zookeeper, own)
             path = apache_kafka.write_properties(log_dir.parent / "server.properties", properties)
-            target.brokers.append(_launch(name, path, cores))
+            target.brokers.append(launch(name, path, cores))
         for broker, port in zip(target.brokers, ports, strict=True):
             broker.wait_ready(lambda port=port: wire_probe.is_ready(port, broker_count), timeout_s)  # type: ignore[misc]
     except ProcessFailed:
@@ -201,7 +201,7 @@ def kafka_zk_command(properties: Path) -> list[str]:
     return [sys.executable, "-m", "kafka_zk", "broker", str(properties)]
 
 
-def _launch(name: str, properties: Path, cores: str | None) -> ServerProcess:
+def launch(name: str, properties: Path, cores: str | None) -> ServerProcess:
     """Start one broker process and return at once."""
     commands = {APACHE_KAFKA: apache_kafka.broker_command, KAFKA_ZK: kafka_zk_command}
     return ServerProcess(name, pinned(commands[name](properties), cores), properties.parent / "broker.out")

@@ -34,7 +34,6 @@ READ_ONLY, PER_BROKER, PER_LISTENER, CLUSTER_WIDE = Update
 
 _UNBUILT = {
     "no-reauthentication": "cannot end sessions that do not authenticate again",
-    "no-authorizer": "has no authorizer",
     "no-java": "cannot run Java classes",
 }
 
@@ -45,6 +44,9 @@ class BrokerKeys:
     advertised_listeners = ITEMS(
         None, "Addresses that clients and other brokers are told; those not named are told as bound.", here="",
         use=READ, update=PER_BROKER, is_built=True,
+    )
+    authorizer_class_name = STRING(
+        "", "Who decides what clients may do: Kafka's AclAuthorizer, or a Python class (module:Class).", use=READ,
     )
     auto_create_topics_enable = BOOLEAN(
         "true", "Whether asking for the metadata of an unknown topic creates it.", use=READ,
@@ -425,6 +427,9 @@ class BrokerKeys:
         None, "Bytes a second that throttled replicas fetch at most.",
         low=0, use=READ, update=CLUSTER_WIDE, is_listed=False,
     )
+    allow_everyone_if_no_acl_found = BOOLEAN(
+        "false", "Whether everyone may do everything with what no ACL applies to.", use=READ, is_listed=False,
+    )
     host_name = STRING(use=ACCEPTED, is_listed=False)
     java_security_auth_login_config = STRING(use=ACCEPTED, is_listed=False)
     leader_replication_throttled_rate = LONG(
@@ -436,7 +441,9 @@ class BrokerKeys:
         str(2**63 - 1), "Most that is copied when replicas move between log directories.", low=0, use=READ,
         update=CLUSTER_WIDE, is_listed=False,
     )  # fmt: skip
-    super_users = STRING(is_listed=False, unbuilt=_UNBUILT["no-authorizer"])
+    super_users = STRING(
+        None, "Principals that may do everything, separated by semicolons.", use=READ, is_listed=False,
+    )
     zookeeper_auth_digest = STRING(use=ACCEPTED, is_listed=False)
     zookeeper_sasl_client = STRING(use=ACCEPTED, is_listed=False)
     zookeeper_sasl_clientconfig = STRING(use=ACCEPTED, is_listed=False)

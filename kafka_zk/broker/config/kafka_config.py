@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from kafka_zk.base.integers import NATURAL_INT32, PORTS_TO_LISTEN_ON, decimal_integer
+from kafka_zk.broker.config.authorizer_class import BadAuthorizer, check_authorizer
 from kafka_zk.broker.config.broker_configs import ALL_KEYS, TOPIC_DEFAULTS, UNITS_MS, synonyms
 from kafka_zk.broker.config.broker_key import BrokerKey, Use, items
 from kafka_zk.broker.config.broker_keys import BrokerKeys
@@ -302,6 +303,10 @@ def _check_whole(config: KafkaConfig) -> None:
     _check_listeners(config)
     for sentence in unbuilt_security(config.properties, config.listener_protocols):
         raise InvalidBrokerConfig(sentence)
+    try:
+        check_authorizer(config.properties)
+    except BadAuthorizer as error:
+        raise InvalidBrokerConfig(str(error)) from None
     try:
         follower_versions(config.inter_broker_protocol_version)
     except ValueError as error:

@@ -53,6 +53,7 @@ class BrokerCollector(Collector):
         yield from log_cleaner_metrics(self._log_cleaner, self._services.clock.wall_ms())
         yield from self._zookeeper()
         yield from self._reactor()
+        yield from self._authorizer()
 
     def _logs(self) -> list[tuple[TopicPartition, Any]]:
         partitions = self._services.replicas.partitions
@@ -197,6 +198,16 @@ class BrokerCollector(Collector):
             name = "kafka_zk_reactor_longturn"
             yield _counter(name + "s", "Turns of a second or longer: all clients waited.", count)
             yield _counter(name + "seconds", "How long these turns took together.", seconds)
+
+
+    def _authorizer(self) -> Iterator[Metric]:
+        authorizer = self._services.authorizer
+        if authorizer.has_rules:
+            name, counts = "kafka_zk_authorizer_", authorizer.counts
+            yield _counter(name + "denials", "What somebody was not allowed to do.", counts.denials)
+            yield GaugeMetricFamily(name + "patterns", "Resource patterns that have ACLs.", counts.patterns)
+            text = "Patterns that are denied to everyone, because their ACLs cannot be understood or read."
+            yield GaugeMetricFamily(name + "unreadable", text, counts.unreadable)
 
 
 def _counter(name: str, text: str, value: float) -> Metric:

@@ -22,6 +22,7 @@ from kafka_zk.broker.coordinator.partition_count import count_in_zookeeper
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.process.advertised_host import advertised_host
+from kafka_zk.broker.process.authorization import start_authorizer
 from kafka_zk.broker.process.broker_id import identify
 from kafka_zk.broker.process.foundation import Foundation
 from kafka_zk.broker.process.listeners import connection_quotas, new_listeners
@@ -41,12 +42,13 @@ from kafka_zk.network.listener import Listener
 from kafka_zk.network.periodic import Periodic
 from kafka_zk.registry import isr
 from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.change_watcher import ChangeWatcher
 from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.events import observe_session
 from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.cluster_secret import cluster_secret
-from kafka_zk.registry.config import ConfigChangeWatcher, ConfigRegistry
+from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.storage.manager.hosted_logs import Surroundings
@@ -88,7 +90,7 @@ class Broker:
         self._live_config: LiveConfig | None = None
         self._listeners: list[Listener] = []
         self._periodic: list[Periodic] = []
-        self._config_watcher: ConfigChangeWatcher | None = None
+        self._config_watcher: ChangeWatcher | None = None
         self._sessions: list[int] = []
         self._unclean_start = False
         self._stopping = False
@@ -129,10 +131,12 @@ class Broker:
         logs = self._logs = self._new_logs(cluster_id)
         await self._open(logs, configs)
         credentials = await self._read_credentials(security, configs)
+        authorizer = await start_authorizer(config, machine, client, events)
         parts = self._parts = BrokerParts(
             Foundation(
                 self.broker_id, cluster_id, lambda: self.broker_epoch, config, self._dynamic_config, configs, logs,
                 client, machine, events, self._observe, lambda kraft: self._on_fatal(str(kraft)), security, credentials,
+                authorizer,
             )
         )  # fmt: skip
         counts = (parts.services.coordinator.partition_count, parts.services.transactions.partition_count)

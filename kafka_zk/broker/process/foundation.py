@@ -8,6 +8,7 @@ from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.security import BrokerSecurity
+from kafka_zk.broker.security.authorizer import Authorizer
 from kafka_zk.broker.security.scram_credentials import ScramCredentials
 from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.errors import ControlledByKRaft
@@ -21,6 +22,7 @@ class Foundation:
 
     ``broker_epoch``: see ``Services``. ``config``: at the start. ``logs``: open. ``observe``: called with every event,
     those of ``events`` included. ``on_kraft``: see ``Controller``. ``credentials``: of the users of SCRAM, loaded.
+    ``authorizer``: ready to decide.
     """
 
     broker_id: int
@@ -37,3 +39,4 @@ class Foundation:
     on_kraft: Callable[[ControlledByKRaft], None]
     security: BrokerSecurity
     credentials: ScramCredentials
+    authorizer: Authorizer

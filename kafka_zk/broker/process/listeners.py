@@ -8,6 +8,7 @@ from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.config.kafka_config import Listener as WantedListener
 from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.broker.metrics.request_stats import RequestStats
+from kafka_zk.broker.process.authorization import telling_requests
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.parts import BrokerParts
 from kafka_zk.broker.security.sasl_handshake import SaslHandshake
@@ -38,7 +39,7 @@ def new_listeners(
 ) -> list[Listener]:
     """One for each of ``listeners``; ``stats`` counts their requests."""
     config = parts.services.config
-    dispatch: Dispatch = Dispatcher(parts.services).dispatch
+    dispatch: Dispatch = telling_requests(parts.services.authorizer, Dispatcher(parts.services).dispatch)
     if stats is not None:
         dispatch = stats.measure(dispatch)
     return [_new_listener(machine, parts, quotas, dispatch, wanted) for wanted in config.listener_list]

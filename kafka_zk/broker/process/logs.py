@@ -18,10 +18,14 @@ from typing import Any, TextIO, cast
 
 from twisted.logger import ILogObserver, LogLevel, formatEvent, globalLogBeginner
 
-from kafka_zk.broker.process.log_file import LogFile, LogFileHandler
+from kafka_zk.broker.process.log_file import LogFile, LogFileHandler, OwnFileHandler
 
 CHATTY = ("kazoo", "registry.kazoo", "log_legacy", "twisted.internet")
 """Loggers of libraries that tell every connection; their warnings are logged."""
+
+AUTHORIZER_LOGGER = "kafka.authorizer.logger"
+AUTHORIZER_LOG = "kafka-authorizer.log"
+"""Kafka's names."""
 
 _LEVELS = {
     LogLevel.debug: logging.DEBUG,
@@ -43,6 +47,8 @@ def configure(
 ) -> None:
     """Send every log of this process to ``stream`` (stderr) or to a file; call once, at the start of a process.
 
+    Beside a file, what an authorizer denies goes to AUTHORIZER_LOG, which is made when there is something to say.
+
     Args:
         level: the least that is logged: debug, info, warning or error.
     """
@@ -51,6 +57,12 @@ def configure(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    if log_file is not None:
+        own = OwnFileHandler(log_file.beside(AUTHORIZER_LOG))
+        own.setFormatter(handler.formatter)
+        authorizer = logging.getLogger(AUTHORIZER_LOGGER)
+        authorizer.handlers[:] = [own]
+        authorizer.propagate = False
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
     globalLogBeginner.beginLoggingTo([cast(ILogObserver, to_logging)], discardBuffer=False, redirectStandardIO=False)

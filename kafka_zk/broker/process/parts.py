@@ -38,7 +38,6 @@ from kafka_zk.broker.replica.replica_alter_log_dirs_manager import ReplicaAlterL
 from kafka_zk.broker.replica.replica_fetcher import FollowerHost
 from kafka_zk.broker.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.broker.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS, ZkAlterPartitionManager
-from kafka_zk.broker.security.authorizer import NoAuthorizer
 from kafka_zk.broker.transaction.state_topic import TransactionStateTopic
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol.api_keys import ApiKey
@@ -178,7 +177,7 @@ class BrokerParts:
             cluster_id=base.cluster_id,
             config=config,
             clock=base.machine.clock,
-            authorizer=NoAuthorizer(config.broker_listeners),
+            authorizer=base.authorizer,
             metadata=metadata,
             replicas=replicas,
             fetch_purgatory=self._fetch_purgatory,
@@ -238,11 +237,13 @@ class BrokerParts:
         return work
 
     async def _purge_changes(self) -> None:
-        """Notes of configuration changes that every broker has seen by now."""
+        """Notes of changes of configurations and ACLs that every broker has seen by now."""
         try:
-            await self._base.configs.purge_changes(self._base.machine.clock.wall_ms())
+            now_ms = self._base.machine.clock.wall_ms()
+            await self._base.configs.purge_changes(now_ms)
+            await self._base.authorizer.purge_changes(now_ms)
         except RegistryError as error:
-            _log.info("old configuration changes stay for now: {error}", error=error)
+            _log.info("old notes of changes stay for now: {error}", error=error)
 
     # -- stop ---------------------------------------------------------------------------------------------------------
 
@@ -283,6 +284,7 @@ class BrokerParts:
 
     async def close(self) -> None:
         """Nothing of them goes on; the listeners and the logs are closed after them."""
+        self._base.authorizer.close()
         self._alter_partitions.close()
         self._controller_channel.close()
         await self.controller.shutdown()

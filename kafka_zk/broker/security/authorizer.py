@@ -1,62 +1,23 @@
-"""Who may do what. Every handler asks; there is no authorizer yet, as in Kafka without ``authorizer.class.name``."""
+"""Who may do what. Every handler asks; without ``authorizer.class.name`` everyone may do everything, as in Kafka."""
 
-import enum
 import functools
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from kafka_zk.base.types import new_tuple
 from kafka_zk.protocol.request import RequestContext
-
-
-class Operation(enum.IntEnum):
-    """The numbers are Kafka's. Source: AclOperation.java@3.9."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-SUPPORTED_OPERATIONS: Mapping[str, Sequence[Operation]] = {
-    "Topic": (
-        Operation.READ,
-        Operation.WRITE,
-        Operation.CREATE,
-        Operation.DESCRIBE,
-        Operation.DELETE,
-        Operation.ALTER,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-    ),
-    "Group": (Operation.READ, Operation.DESCRIBE, Operation.DELETE),
-    "Cluster": (
-        Operation.CREATE,
-        Operation.CLUSTER_ACTION,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-        Operation.IDEMPOTENT_WRITE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-    ),
-}
-"""The operations that each type of resource has. Source: AclEntry.supportedOperations@3.9."""
+from kafka_zk.security.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, Acl, AclFilter, Acls, Pattern
+from kafka_zk.security.acl import Operation as Operation
 
 
 class Resource(NamedTuple):
-    """``type`` is Kafka's: Topic, Group, Cluster, TransactionalId."""
+    """``type`` is Kafka's: Topic, Group, Cluster, TransactionalId, DelegationToken, User."""
 
     type: str
     name: str
 
 
-CLUSTER = Resource("Cluster", "kafka-cluster")
+CLUSTER = Resource("Cluster", CLUSTER_NAME)
 
 
 def group(name: str) -> Resource:
@@ -72,12 +33,65 @@ def topic(name: str) -> Resource:
     return Resource("Topic", name)
 
 
-class Authorizer(Protocol):
+_SUPPORTED_OPERATIONS = {each.label: operations for each, operations in SUPPORTED_OPERATIONS.items()}
+
+
+class AclStore(Protocol):
+    """ACLs that clients may see and change."""
+
+    def described(self, wanted: AclFilter) -> Mapping[Pattern, Sequence[Acl]]:
+        """The ACLs that a filter takes, sorted; none of a pattern whose ACLs are not known."""
+
+    async def add(self, pattern: Pattern, added: Acls) -> None:
+        """Returns when they are in force here. Raises: RegistryError."""
+
+    async def remove(self, pattern: Pattern, wanted: AclFilter) -> Acls:
+        """Those that were removed, when they are so here. Raises: RegistryError."""
+
+
+class AuthorizerCounts(NamedTuple):
+    """For metrics. ``unreadable``: patterns whose ACLs are not known, and which are denied to everyone."""
+
+    denials: int = 0
+    patterns: int = 0
+    unreadable: int = 0
+
+
+class Authorizer:
+    """What handlers ask. A denial that the client will hear of is one for the log, and ``authorize`` tells it.
+
+    Attributes:
+        acls: None if clients cannot change who may do what.
+        has_rules: False: it is none, as in a broker without ``authorizer.class.name``.
+    """
+
+    acls: AclStore | None = None
+    has_rules = True
+
+    @property
+    def counts(self) -> AuthorizerCounts:
+        return AuthorizerCounts()
+
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         """Whether the principal of ``context`` may do that."""
+        raise NotImplementedError
+
+    def may(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
+        """As ``authorize``, for whoever only chooses what to show, or asks for another permission next."""
+        return self.authorize(context, operation, resource)
+
+    def may_any(self, context: RequestContext, operation: Operation, resource_type: str) -> bool:
+        """Whether there is a resource of that type on which the principal may do that."""
+        return False
+
+    async def purge_changes(self, now_ms: int) -> None:
+        """Remove old notes of changes from ZooKeeper; ``now_ms``: wall clock. Raises: RegistryError."""
+
+    def close(self) -> None:
+        """The broker stops."""
 
 
-class NoAuthorizer:
+class NoAuthorizer(Authorizer):
     """No authorizer configured: everyone may do everything, but what brokers ask of each other (CLUSTER_ACTION) comes
     through their own listener, where clients have others.
 
@@ -87,17 +101,24 @@ class NoAuthorizer:
         broker_listeners: names of the inter-broker and the control-plane listener.
     """
 
+    has_rules = False
+
     def __init__(self, broker_listeners: Collection[str]) -> None:
         self._broker_listeners = frozenset(broker_listeners)
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         return operation is not Operation.CLUSTER_ACTION or context.listener_name in self._broker_listeners
 
+    may = authorize
+
+    def may_any(self, context: RequestContext, operation: Operation, resource_type: str) -> bool:
+        return True
+
 
 def authorized_operations(authorizer: Authorizer, context: RequestContext, resource: Resource) -> int:
     """The operations on ``resource`` that the principal of ``context`` may carry out, a bit for each (KIP-430)."""
-    supported = SUPPORTED_OPERATIONS[resource.type]
-    return sum(1 << operation for operation in supported if authorizer.authorize(context, operation, resource))
+    supported = _SUPPORTED_OPERATIONS[resource.type]
+    return sum(1 << operation for operation in supported if authorizer.may(context, operation, resource))
 
 
 def cluster_operations(authorizer: Authorizer, context: RequestContext) -> int:
@@ -105,6 +126,6 @@ def cluster_operations(authorizer: Authorizer, context: RequestContext) -> int:
 
     Source: KafkaApis.handleTopicMetadataRequest, AuthHelper.computeDescribeClusterResponse@3.9.
     """
-    if not authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
+    if not authorizer.may(context, Operation.DESCRIBE, CLUSTER):
         return 0
     return authorized_operations(authorizer, context, CLUSTER)

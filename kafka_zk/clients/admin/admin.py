@@ -11,6 +11,7 @@ from uuid import UUID
 from twisted.internet.error import ConnectError, ConnectionClosed
 
 from kafka_zk.base.types import TopicPartition, partitions_by_topic
+from kafka_zk.clients.admin.acl_admin import AclAdmin
 from kafka_zk.clients.admin.group_admin import GroupAdmin
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.config import ClientConfig
@@ -92,7 +93,7 @@ class Admin:
 
     ``Admin(reactor, bootstrap_servers="h:9092")`` takes Kafka's keys with ``.`` as ``_``, or a ready ClientConfig.
     Every method may raise NoBrokersAvailable ("cannot reach any of …"), and BrokerError with Kafka's code.
-    ``groups`` administers the groups that brokers coordinate.
+    ``groups`` administers the groups that brokers coordinate, ``acls`` who may do what.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Admin:
         self.config = ClientConfig.given(config, options)
         self._cluster = Cluster(reactor, self.config, track_all_topics=True, prefer_controller=True, connect=connect)
         self.groups = GroupAdmin(reactor, self._cluster, self.config)
+        self.acls = AclAdmin(self._cluster)
 
     # --- topics ---
 

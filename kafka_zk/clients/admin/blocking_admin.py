@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.acl_admin import AclAdmin
 from kafka_zk.clients.admin.admin import Admin
 from kafka_zk.clients.admin.group_admin import GroupAdmin
 from kafka_zk.clients.connection.blocking import Blocking, BlockingClient, blocking
@@ -33,6 +34,14 @@ class BlockingGroupAdmin(Blocking[GroupAdmin]):
         return self._thread.call(self._client.stable_offsets, group, tps, timeout_s=timeout_s)
 
 
+class BlockingAclAdmin(Blocking[AclAdmin]):
+    """Methods promise and raise what ``AclAdmin``'s do; ``BlockingAdmin`` has one."""
+
+    list_acls = blocking(AclAdmin.list_acls)
+    add_acls = blocking(AclAdmin.add_acls)
+    remove_acls = blocking(AclAdmin.remove_acls)
+
+
 class BlockingAdmin(BlockingClient[Admin]):
     """Methods promise and raise what ``Admin``'s do; a context manager.
 
@@ -45,6 +54,7 @@ class BlockingAdmin(BlockingClient[Admin]):
         super().__init__(thread, admin)
         self.config = admin.config
         self.groups = BlockingGroupAdmin(thread, admin.groups)
+        self.acls = BlockingAclAdmin(thread, admin.acls)
 
     list_topics = blocking(Admin.list_topics)
     describe_topics = blocking(Admin.describe_topics)

@@ -93,7 +93,7 @@ def test_a_log_directory_that_cannot_be_used_is_left_out(make_broker: MakeBroker
         ({"zookeeper.connect": "h1:1/c,h2:1/c"}, "zookeeper.connect"),
         ({"listeners": "PLAINTEXT://192.0.2.1:9092"}, "192.0.2.1"),
         ({"num.partitions": "none"}, "num.partitions"),
-        ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "authorizer.class.name"),
+        ({"authorizer.class.name": "org.example.Authorizer"}, "authorizer.class.name"),
     ],
 )
 def test_what_keeps_a_broker_from_starting_is_said_in_one_sentence(

@@ -26,7 +26,7 @@ Result = Topic.EpochEndOffset
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """For each partition the largest epoch up to the one asked for, and the offset after its last record."""
-    is_broker = services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER)
+    is_broker = services.authorizer.may(context, Operation.CLUSTER_ACTION, CLUSTER)
     turns = ResponseTurns(services.clock, context)
     topics = []
     for named in request.topics:

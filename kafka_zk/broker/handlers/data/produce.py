@@ -70,7 +70,8 @@ async def handle(
                 await turns.next()
             if partition not in known or version < _ZSTD_SINCE:
                 records = await _checked(
-                    services, context, version, TopicPartition(name, partition), records, refused
+                    services, context, version, TopicPartition(name, partition), records, refused,
+                    request.transactional_id,
                 )
                 if isinstance(records, PartitionResult):
                     results.append(records)
@@ -110,6 +111,7 @@ def _with_failures(
         if any(result.error_code for _, results in topics for result in results):
             raise ProtocolError("a Produce request with acks=0 failed")
         return None
+    transactional_produce.refuse_together(topics)
     endpoints: Sequence[NodeEndpoint] = ()
     if header.api_version >= leader_hints.PRODUCE_SINCE:
         endpoints = leader_hints.add_to_produce(services, context.listener_name, topics)
@@ -131,6 +133,7 @@ async def _checked(
     tp: TopicPartition,
     records: Buffer | None,
     refused: ErrorCode | None,
+    transactional_id: str | None,
 ) -> Buffer | PartitionResult:
     """The batch to append, for versions 0 to 2 made of the message set, or the result if nothing is appended."""
     try:
@@ -157,7 +160,8 @@ async def _checked(
             return PartitionResult(tp.partition, 0, -1, -1, log.log_start_offset)
         return converted
     except EXPECTED as error:
-        return _refused(tp.partition, error)
+        forbidden = transactional_produce.forbidden(services, context, transactional_id, records)
+        return _refused(tp.partition, forbidden or error)
 
 
 def _refuse_zstd(records: Buffer) -> None:

@@ -11,9 +11,10 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.replica.delayed_produce import AppendResult, DelayedProduce
 from kafka_zk.broker.replica.transaction_verification import TransactionToVerify, refusal
-from kafka_zk.broker.security.authorizer import Operation, transactional_id
+from kafka_zk.broker.security.authorizer import Operation
+from kafka_zk.broker.security.authorizer import transactional_id as as_resource
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.protocol.produce import ProduceRequest
+from kafka_zk.protocol.produce import PartitionResult, ProduceRequest, TopicResult
 from kafka_zk.protocol.request import RequestContext
 from kafka_zk.storage.log.verification_state import Guards
 from kafka_zk.storage.records.record_batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, Buffer, read_header
@@ -22,6 +23,7 @@ T = TypeVar("T")
 
 _ABORTABLE_SINCE = 11
 _WRITE = Operation.WRITE
+_FORBIDDEN = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 async def append(
@@ -68,12 +70,30 @@ def _refusal(
     services: Services, context: RequestContext, wanted: str, headers: Collection[BatchHeader]
 ) -> ApiError | None:
     """Why nothing of the request is appended, if so."""
-    if headers and not services.authorizer.authorize(context, _WRITE, transactional_id(wanted)):
-        return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if headers and not services.authorizer.authorize(context, _WRITE, as_resource(wanted)):
+        return ApiError(_FORBIDDEN)
     if len(headers) > 1 and len({(header.producer_id, header.producer_epoch) for header in headers}) > 1:
         reason = "Transactional records contained more than one producer ID"
         return ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, reason)
     return None
+
+
+def forbidden(
+    services: Services, context: RequestContext, transactional_id: str | None, records: Buffer | None
+) -> ApiError | None:
+    """Why a batch inside a transaction, which is refused anyway, should not have been sent at all."""
+    if transactional_id is None or _transactional_header(records) is None:
+        return None
+    if services.authorizer.authorize(context, _WRITE, as_resource(transactional_id)):
+        return None
+    return ApiError(_FORBIDDEN)
+
+
+def refuse_together(topics: Iterable[TopicResult]) -> None:
+    """Where the client may not use its transactional id, that is the error of every partition."""
+    if any(result.error_code == _FORBIDDEN for _, results in topics for result in results):
+        for _, results in topics:
+            results[:] = [PartitionResult(result.partition, _FORBIDDEN) for result in results]
 
 
 def _transactional_header(records: Buffer | None) -> BatchHeader | None:

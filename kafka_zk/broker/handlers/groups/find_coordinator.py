@@ -11,7 +11,7 @@ from typing import Any
 from kafka_zk.broker.coordinator.internal_topic import InternalTopic
 from kafka_zk.broker.handlers.long_responses import ResponseTurns
 from kafka_zk.broker.handlers.services import Services
-from kafka_zk.broker.security.authorizer import Operation, group, transactional_id
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation, group, transactional_id
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -24,6 +24,12 @@ _NOT_AUTHORIZED = {
     _GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     _TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
+_MESSAGES = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
+"""Of versions that have any."""
+
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
 
 Response = codec.response(ApiKey.FIND_COORDINATOR)
@@ -35,7 +41,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     key_type = request.key_type if header.api_version >= 1 else _GROUP
     if header.api_version < _MANY_KEYS_SINCE:
         code, node = _coordinator(services, context, header.api_version, key_type, request.key)
-        return Response(throttle_time_ms=0, error_code=code, error_message=code.name, **node)
+        return Response(throttle_time_ms=0, error_code=code, error_message=_MESSAGES.get(code, code.name), **node)
     coordinators = []
     async for key in ResponseTurns(services.clock, context).each(dict.fromkeys(request.coordinator_keys)):
         code, node = _coordinator(services, context, header.api_version, key_type, key)
@@ -49,6 +55,8 @@ def _coordinator(
     if key_type not in (_GROUP, _TRANSACTION, _SHARE) or (key_type == _SHARE and version < _SHARE_SINCE):
         return ErrorCode.INVALID_REQUEST, _NOWHERE
     if key_type == _SHARE:
+        if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
+            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, _NOWHERE
         return ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOWHERE
     resource = group(key) if key_type == _GROUP else transactional_id(key)
     if not services.authorizer.authorize(context, Operation.DESCRIBE, resource):

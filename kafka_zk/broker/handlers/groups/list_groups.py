@@ -19,13 +19,13 @@ Response = codec.response(ApiKey.LIST_GROUPS)
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
     """Those that the client may describe."""
-    authorize = services.authorizer.authorize
-    sees_all = authorize(context, Operation.DESCRIBE, CLUSTER)
+    may = services.authorizer.may
+    sees_all = may(context, Operation.DESCRIBE, CLUSTER)
     error, groups = await services.coordinator.list_groups(request.states_filter or (), request.types_filter or ())
     turns = ResponseTurns(services.clock, context)
     listed = EncodedArray(turns, header, "groups")
     async for each in turns.each(groups):
-        if sees_all or authorize(context, Operation.DESCRIBE, group(each.group_id)):
+        if sees_all or may(context, Operation.DESCRIBE, group(each.group_id)):
             await listed.add(
                 Response.ListedGroup(
                     group_id=each.group_id,

@@ -105,10 +105,12 @@ async def _group(
     by_topic: dict[str, dict[int, Found]] = {}
     for tp in list(offsets) if asked is None else asked:
         await turns.make(_FOUND_BYTES)
-        refused = _error(services, context, tp)
+        if asked is None and not services.authorizer.may(context, Operation.DESCRIBE, topic(tp.topic)):
+            continue
+        refused = None if asked is None else _error(services, context, tp)
         if not refused:
             by_topic.setdefault(tp.topic, {})[tp.partition] = _found(offsets, tp, require_stable=require_stable)
-        elif asked is not None:
+        else:
             by_topic.setdefault(tp.topic, {})[tp.partition] = Found(NO_OFFSET, refused)
     return GroupOffsets(ErrorCode.NONE, by_topic)
 

@@ -66,7 +66,10 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     topics = EncodedArray(turns, header, "topics")
     for wanted in request.topics:
         await turns.make(_RESULT_BYTES)
-        await topics.add(_result(header, wanted.name, outcome_of[wanted.name], timed_out))
+        with_configs: bool | None = header.api_version >= _CONFIGS_SINCE
+        if with_configs and not services.authorizer.may(context, Operation.DESCRIBE_CONFIGS, topic(wanted.name)):
+            with_configs = None
+        await topics.add(_result(wanted.name, outcome_of[wanted.name], timed_out, with_configs=with_configs))
     return await topics.body(Response(throttle_time_ms=0, topics=[]))
 
 
@@ -100,10 +103,10 @@ def _plan(
     if times > 1:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
     if not (
-        services.authorizer.authorize(context, Operation.CREATE, CLUSTER)
+        services.authorizer.may(context, Operation.CREATE, CLUSTER)
         or services.authorizer.authorize(context, Operation.CREATE, topic(wanted.name))
     ):
-        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     assignments = {entry.partition_index: entry.broker_ids for entry in wanted.assignments or ()}
     if header.api_version < _DEFAULTS_SINCE and not assignments:
         _refuse_defaults(wanted)
@@ -131,12 +134,30 @@ def _refuse_defaults(wanted: Any) -> None:
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
 
 
-def _result(header: RequestHeader, name: str, outcome: NewTopic | Exception, timed_out: Collection[str]) -> Any:
+def _result(
+    name: str, outcome: NewTopic | Exception, timed_out: Collection[str], *, with_configs: bool | None
+) -> Any:
+    """``with_configs``: None if the client may not see them."""
     if isinstance(outcome, Exception):
         return _failure(name, outcome)
     if name in timed_out:
         return _failure(name, ApiError(ErrorCode.REQUEST_TIMED_OUT), outcome.topic_id)
-    return _success(outcome, with_configs=header.api_version >= _CONFIGS_SINCE)
+    if with_configs is None:
+        return _success_with_hidden_configs(outcome)
+    return _success(outcome, with_configs=with_configs)
+
+
+def _success_with_hidden_configs(planned: NewTopic) -> Any:
+    return Result(
+        name=planned.name,
+        topic_id=uuids.from_text(planned.topic_id),
+        error_code=0,
+        error_message=None,
+        topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=[],
+    )
 
 
 def _success(planned: NewTopic, *, with_configs: bool) -> Any:

@@ -33,7 +33,10 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         return Response(throttle_time_ms=0, responses=[_refused(name, topic_id) for name, topic_id in wanted])
     names = [name or services.metadata.topic_names.get(topic_id) for name, topic_id in wanted]
     ids = [services.metadata.topic_ids.get(name or "", uuids.ZERO) for name in names]  # before the controller forgets
-    outcomes = await side_by_side(_delete(services, context, header.api_version, name) for name in names)
+    outcomes = await side_by_side(
+        _delete(services, context, header.api_version, name, by_id=topic_id != uuids.ZERO)
+        for name, (_, topic_id) in zip(names, wanted, strict=True)
+    )
     results = []
     deleted = []
     asked = zip(wanted, names, ids, outcomes, strict=True)
@@ -43,7 +46,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             results.append(Result(name=name, topic_id=topic_id, error_code=0))
         else:
             code, message = controller_error_code(error), error_message(error)
-            results.append(Result(name=asked_name, topic_id=asked_id, error_code=code, error_message=message))
+            shown = asked_name if isinstance(error, _Hidden) else name
+            results.append(Result(name=shown, topic_id=asked_id, error_code=code, error_message=message))
     await _wait_until_gone(services, deleted, request.timeout_ms)
     for result in results:
         if result.error_code == 0 and result.name in services.metadata.topics:
@@ -57,7 +61,13 @@ def _refused(name: str | None, topic_id: uuid.UUID) -> Any:
     return Result(name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
 
 
-async def _delete(services: Services, context: RequestContext, version: int, name: str | None) -> None:
+class _Hidden(ApiError):
+    """The client may not know which topic has the id."""
+
+
+async def _delete(
+    services: Services, context: RequestContext, version: int, name: str | None, *, by_id: bool
+) -> None:
     if not services.controller.is_active:
         raise ApiError(ErrorCode.NOT_CONTROLLER)
     if not services.config.delete_topic_enable:
@@ -66,6 +76,8 @@ async def _delete(services: Services, context: RequestContext, version: int, nam
         )
     if name is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if by_id and not services.authorizer.authorize(context, Operation.DESCRIBE, topic(name)):
+        raise _Hidden(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if not services.authorizer.authorize(context, Operation.DELETE, topic(name)):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if name not in services.metadata.topics:

@@ -12,7 +12,7 @@ from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.metadata import topic_creation
 from kafka_zk.broker.metadata.cache import PARTITIONS_OF_CHUNK, EncodedTopic, MetadataCache, PartitionInfo
-from kafka_zk.broker.security.authorizer import Operation, authorized_operations, cluster_operations, topic
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation, authorized_operations, cluster_operations, topic
 from kafka_zk.network.memory_pool import FREE_BYTES
 from kafka_zk.protocol import codec, metadata_response, topic_names, uuids
 from kafka_zk.protocol.api_keys import ApiKey
@@ -26,6 +26,7 @@ NO_LEADER = -1
 _LISTENER_NOT_FOUND_SINCE = 6
 
 _CREATION_ASKED_SINCE = 4
+_NULL_NAMES_SINCE = 12
 
 Response = codec.response(ApiKey.METADATA)
 Broker = Response.MetadataResponseBroker
@@ -53,7 +54,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         async for name in in_turns(services.clock, sorted(services.metadata.topics)):
             if name not in services.metadata.topics:  # deleted between two turns
                 continue
-            if services.authorizer.authorize(context, Operation.DESCRIBE, topic(name)):
+            if services.authorizer.may(context, Operation.DESCRIBE, topic(name)):
                 topics.append(_encoded_topic(services, context, version, name, asked.with_operations))
     else:
         # Each once, as in Kafka: a topic of 20,000 partitions asked for 50,000 times would be an answer of 50 GB.
@@ -100,14 +101,14 @@ async def _wanted_topic(
             if name is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         if not services.authorizer.authorize(context, Operation.DESCRIBE, topic(name)):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return _hidden_topic(wanted, version)
         if name not in services.metadata.topics:
-            await _create_unknown(services, name, asked)
+            await _create_unknown(services, context, name, asked)
     except EXPECTED as error:
         code = error_code(error)
         failed = Topic(
             error_code=code,
-            name=name if name is not None or version >= 12 else "",
+            name=name if name is not None or version >= _NULL_NAMES_SINCE else "",
             topic_id=topic_id,
             is_internal=name in INTERNAL_TOPICS,
             partitions=[],
@@ -118,16 +119,32 @@ async def _wanted_topic(
     return _encoded_topic(services, context, version, name, asked.with_operations)
 
 
-async def _create_unknown(services: Services, name: str, asked: _Asked) -> None:
+def _hidden_topic(wanted: Any, version: int) -> Sequence[bytes]:
+    """What it says is what the client has said, so that nobody can tell whether there is such a topic."""
+    name = "" if wanted.name is None and version < _NULL_NAMES_SINCE else wanted.name
+    topic_id = uuids.ZERO if wanted.name is not None else wanted.topic_id
+    hidden = Topic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=topic_id, is_internal=False, partitions=[]
+    )
+    return metadata_response.encode_topic(hidden, 0, [], version)
+
+
+async def _create_unknown(services: Services, context: RequestContext, name: str, asked: _Asked) -> None:
     """Create the topic with the broker's defaults; the answer tells the client to ask again.
 
     So it does before a controller has spoken to this broker, which cannot know what exists. (Kafka's says then that
     there is no such topic, unless it may be created, and clients drop what they were to send.)
     """
+    may_create = asked.may_create and services.config.auto_create_topics_enable
+    if may_create and not (
+        services.authorizer.may(context, Operation.CREATE, CLUSTER)
+        or services.authorizer.authorize(context, Operation.CREATE, topic(name))
+    ):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     topic_names.check_name(name)
     if not services.metadata.brokers:
         raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
-    if not (asked.may_create and services.config.auto_create_topics_enable):
+    if not may_create:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     for internal in (services.offsets_topic, services.transaction_state_topic):
         if name == internal.name:

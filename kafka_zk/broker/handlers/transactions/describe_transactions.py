@@ -54,7 +54,7 @@ def _state(services: Services, context: RequestContext, wanted: str, found: Tran
         topics=[
             Topic(topic=name, partitions=partitions)
             for name, partitions in by_topic.items()
-            if services.authorizer.authorize(context, Operation.DESCRIBE, topic(name))
+            if services.authorizer.may(context, Operation.DESCRIBE, topic(name))
         ],
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.handlers.transactions.errors import known_since
-from kafka_zk.broker.security.authorizer import CLUSTER, Operation, transactional_id
+from kafka_zk.broker.security.authorizer import CLUSTER, Authorizer, Operation, transactional_id
 from kafka_zk.broker.transaction.requests import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch, Result
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
@@ -30,10 +30,19 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     )
 
 
+def _may_be_idempotent(authorizer: Authorizer, context: RequestContext) -> bool:
+    """Whoever may write to any topic may do it without duplicates."""
+    return (
+        authorizer.may(context, Operation.IDEMPOTENT_WRITE, CLUSTER)
+        or authorizer.may_any(context, _WRITE, "Topic")
+        or authorizer.authorize(context, Operation.IDEMPOTENT_WRITE, CLUSTER)  # which tells of it
+    )
+
+
 async def _result(services: Services, context: RequestContext, request: Any) -> Result:
     authorize, wanted = services.authorizer.authorize, request.transactional_id
     if wanted is None:
-        if not authorize(context, Operation.IDEMPOTENT_WRITE, CLUSTER):
+        if not _may_be_idempotent(services.authorizer, context):
             return Result(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     elif not authorize(context, _WRITE, transactional_id(wanted)):
         return Result(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

@@ -29,7 +29,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     turns = ResponseTurns(services.clock, context)
     states = EncodedArray(turns, header, "transaction_states")
     async for each in turns.each(transactions):
-        if services.authorizer.authorize(context, Operation.DESCRIBE, transactional_id(each.transactional_id)):
+        if services.authorizer.may(context, Operation.DESCRIBE, transactional_id(each.transactional_id)):
             await states.add(
                 State(
                     transactional_id=each.transactional_id,

@@ -12,8 +12,6 @@ MINIMAL = {
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,OUTSIDE:SASL_SSL",
 }
 ASKING = {
-    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-    "super.users": "User:admin",
     "connections.max.reauth.ms": "3600000",
     "ssl.client.auth": "required",
     "sasl.enabled.mechanisms": "SCRAM-SHA-256",
@@ -34,8 +32,6 @@ ASKING = {
     "alter.config.policy.class.name": "org.example.Policy",
 }
 ASKING_NOTHING = {
-    "authorizer.class.name": "",
-    "super.users": " ",
     "principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     "listener.name.outside.ssl.client.auth": "required",
     "listener.name.outside.scram-sha-256.sasl.jaas.config": "ScramLoginModule required;",
@@ -140,7 +136,7 @@ def test_alter_configs_refuses_it_too(key: str, per_broker: bool) -> None:
     assert key in str(refused.value)
 
 
-@pytest.mark.parametrize("key", ["super.users", "ssl.client.auth", "listener.name.internal.ssl.client.auth"])
+@pytest.mark.parametrize("key", ["ssl.client.auth", "listener.name.internal.ssl.client.auth"])
 def test_what_zookeeper_holds_counts_at_the_start(key: str) -> None:
     """A broker that starts refuses; one that runs ignores the key and keeps the rest of the configuration."""
     dynamic = DynamicBrokerConfig(MINIMAL)

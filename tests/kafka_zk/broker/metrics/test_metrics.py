@@ -60,6 +60,7 @@ def test_a_scrape_of_a_broker_under_load_shows_what_it_did(target: Target) -> No
         neighbour.works()
     target.send(request(1, b"nonsense", api_key=0, version=9))
     values = scrape(target, port)
+    assert values["kafka_zk_authorizer_patterns"] == 0, "a test's own authorizer has none"
     assert values[f"kafka_server_brokertopicmetrics_messagesin_total,topic={NEIGHBOUR}"] == 50
     assert values["kafka_zk_uncheckedbatches_total"] == 0
     assert values["kafka_network_requestmetrics_requests_total,request=Produce,version=9"] == 50

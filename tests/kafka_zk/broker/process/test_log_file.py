@@ -57,3 +57,36 @@ def test_a_parent_reads_what_its_child_said_also_after_a_rotation(tmp_path: Path
     wait_for(lambda: not child.alive, "its end")
     assert child.output().endswith("from below\n")
     assert log.with_name("broker.log.2").exists()
+
+
+DENIALS = """
+import logging, sys
+from pathlib import Path
+from kafka_zk.broker.process import logs
+from kafka_zk.broker.process.log_file import LogFile, OwnFileHandler
+logs.configure(log_file=LogFile(Path(sys.argv[1])))
+(own,) = logging.getLogger(logs.AUTHORIZER_LOGGER).handlers
+own._size_bytes, own._count = 1000, 3
+for number in range(int(sys.argv[2])):
+    logging.getLogger(logs.AUTHORIZER_LOGGER).info("denial %03d", number)
+logging.getLogger("x").info("something else")
+"""
+
+
+def denied(folder: Path, count: int) -> dict[str, str]:
+    command = [sys.executable, "-c", DENIALS, str(folder / "broker.log"), str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return {file.name: file.read_text() for file in folder.iterdir()}
+
+
+def test_what_an_authorizer_denies_has_a_log_of_its_own(tmp_path: Path) -> None:
+    """Which is there as soon as it has something to say, and no longer than all others."""
+    assert denied(tmp_path, 0).keys() == {"broker.log"}
+    files = denied(tmp_path, 100)
+    assert "denial" not in files["broker.log"] and "something else" in files["broker.log"]
+    logs = {name: text for name, text in files.items() if name != "broker.log"}
+    assert logs.keys() == {"kafka-authorizer.log", "kafka-authorizer.log.1", "kafka-authorizer.log.2"}
+    assert all(len(text) < 1200 for text in logs.values())
+    assert "denial 099" in logs["kafka-authorizer.log"] + logs["kafka-authorizer.log.1"]
+    assert "something else" not in "".join(logs.values())

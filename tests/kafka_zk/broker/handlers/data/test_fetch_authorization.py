@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_zk.broker.security.authorizer import CLUSTER, Operation, Resource
+from kafka_zk.broker.security.authorizer import CLUSTER, Authorizer, Operation, Resource
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext
@@ -12,7 +12,7 @@ from tests.kafka_zk.broker.conftest import Harness, batch
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce, produced, values
 
 
-class Without:
+class Without(Authorizer):
     """An authorizer that allows everything but one operation."""
 
     def __init__(self, denied: Operation) -> None:

@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.security.authorizer import NoAuthorizer
+from kafka_zk.broker.security.authorizer import Authorizer, NoAuthorizer
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -40,7 +40,7 @@ def no_zookeeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-class Forbids:
+class Forbids(Authorizer):
     """An authorizer that forbids one type of resource."""
 
     def __init__(self, resource_type: str) -> None:
@@ -467,7 +467,7 @@ def test_groups_are_listed_as_far_as_the_client_may(broker: Harness) -> None:
     assert listed(broker) == []
 
 
-class ForbidsAll:
+class ForbidsAll(Authorizer):
     def authorize(self, context: RequestContext, operation: Any, resource: Any) -> bool:
         return False
 

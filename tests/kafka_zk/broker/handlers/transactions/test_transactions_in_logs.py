@@ -9,9 +9,11 @@ from twisted.internet.defer import Deferred
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.replica.transaction_verification import TransactionToVerify, TransactionVerification
+from kafka_zk.broker.security.authorizer import Authorizer, Operation
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
+from kafka_zk.protocol.request import RequestContext
 from kafka_zk.storage.records.end_transaction_marker import MarkerBatch
 from tests.kafka_zk.broker.conftest import Harness, batch
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetched, values
@@ -160,11 +162,11 @@ def test_who_may_not_use_a_transactional_id_writes_in_no_transaction(harness: Ma
     refused = [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
     assert codes(broker, produce(transactional(), transactional_id=None)) == refused
 
-    class Authorizer:
-        def authorize(self, context: object, operation: object, resource: Any) -> bool:
+    class Forbidding(Authorizer):
+        def authorize(self, context: RequestContext, operation: Operation, resource: Any) -> bool:
             return bool(resource.type != "TransactionalId")
 
-    broker.services.authorizer = Authorizer()
+    broker.services.authorizer = Forbidding()
     assert codes(broker, produce(transactional())) == refused
     failures: list[Any] = []
     broker.start(ApiKey.PRODUCE, 11, produce(transactional(), acks=0)).addErrback(failures.append)
@@ -222,11 +224,11 @@ def test_markers_are_answered_for_each_producer_and_partition(harness: Make, ver
     assert told == [(TP, 0, 7, False), (TP, 1, 8, True)]
     assert marked(broker, markers(), version) == {}
 
-    class Authorizer:
-        def authorize(self, context: object, operation: object, resource: Any) -> bool:
+    class Forbidding(Authorizer):
+        def authorize(self, context: RequestContext, operation: Operation, resource: Any) -> bool:
             return bool(resource.type != "Cluster")
 
-    broker.services.authorizer = Authorizer()
+    broker.services.authorizer = Forbidding()
     denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert marked(broker, markers((7, COMMIT)), version) == {7: [denied]}
 

@@ -1,0 +1,279 @@
+"""Who may do what by the ACLs of the cluster: a pure core over {pattern: ACLs}.
+
+A decision looks at the literal pattern of the resource's name, the literal ``*`` and all prefixes of the name, and
+among them only at the ACLs of the principal and of ``User:*``. So neither the number of ACLs of others nor the number
+of resources matters. A pattern whose ACLs are not known denies everything, except to super users.
+
+    super user                                              allowed
+    a Deny of the operation (or of All)                     denied
+    an Allow of it (of All; of one that implies it)         allowed
+    no ACL at all applies to the resource                   ``allow_if_none``
+    else                                                    denied
+
+Source: AclAuthorizer.authorizeAction, matchingAcls, authorizeByResourceType@3.9.
+"""
+
+import functools
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from kafka_zk.security.acl import (
+    IMPLIED,
+    WILDCARD,
+    WILDCARD_PRINCIPAL,
+    Acl,
+    Acls,
+    Operation,
+    Pattern,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+
+UNKNOWN_ACLS: Acls = frozenset([Acl(WILDCARD_PRINCIPAL, WILDCARD, Operation.ALL, Permission.DENY)])
+"""What stands for ACLs that cannot be understood or read."""
+
+_LITERAL, _PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
+_EVERYTHING = -1  # every bit
+
+
+def _allowed_by(operation: Operation) -> int:
+    if operation is Operation.ALL:
+        return _EVERYTHING
+    implied = [each for each, by in IMPLIED.items() if operation in by]
+    return sum(1 << each for each in (operation, *implied))
+
+
+_ALLOWED = {each: _allowed_by(each) for each in Operation}
+_DENIED = {each: _EVERYTHING if each is Operation.ALL else 1 << each for each in Operation}
+
+
+class _Rule(NamedTuple):
+    """What the ACLs of a pattern say of one principal and one host: a bit for each operation."""
+
+    host: str
+    denied: int
+    allowed: int
+
+
+_Rules = tuple[_Rule, ...]
+
+
+@functools.lru_cache(maxsize=10_000)
+def _rule(host: str, denied: int, allowed: int) -> _Rule:
+    """The same object for the many patterns that say the same."""
+    return _Rule(host, denied, allowed)
+
+
+def _rules(acls: Acls) -> dict[str, _Rules]:
+    """By principal."""
+    merged: dict[str, dict[str, _Rule]] = {}
+    for principal, host, operation, permission in acls:
+        hosts = merged.setdefault(principal, {})
+        rule = hosts.get(host) or _Rule(host, 0, 0)
+        if permission is Permission.DENY:
+            hosts[host] = _rule(host, rule.denied | _DENIED[operation], rule.allowed)
+        else:
+            hosts[host] = _rule(host, rule.denied, rule.allowed | _ALLOWED[operation])
+    return {who: tuple(hosts.values()) for who, hosts in merged.items()}
+
+
+class Reason(NamedTuple):
+    """Why somebody may do something or not. ``pattern`` and ``acl`` where an ACL decides."""
+
+    is_allowed: bool
+    text: str
+    pattern: Pattern | None = None
+    acl: Acl | None = None
+
+
+class _Names:
+    """What is known by pattern: literal names, and prefixes with how many there are of each length."""
+
+    def __init__(self) -> None:
+        self.literal: dict[str, _Rules] = {}
+        self.prefixed: dict[str, _Rules] = {}
+        self._lengths: Counter[int] = Counter()
+
+    def put(self, pattern: Pattern, rules: _Rules) -> None:
+        if pattern.pattern_type is _LITERAL:
+            self.literal[pattern.name] = rules
+        else:
+            if pattern.name not in self.prefixed:
+                self._lengths[len(pattern.name)] += 1
+            self.prefixed[pattern.name] = rules
+
+    def remove(self, pattern: Pattern) -> None:
+        if pattern.pattern_type is _LITERAL:
+            self.literal.pop(pattern.name, None)
+        elif self.prefixed.pop(pattern.name, None) is not None:
+            self._lengths[len(pattern.name)] -= 1
+            if not self._lengths[len(pattern.name)]:
+                del self._lengths[len(pattern.name)]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.literal or self.prefixed)
+
+    def prefixes_of(self, name: str) -> list[_Rules]:
+        prefixed, longest = self.prefixed, len(name)
+        return [prefixed[name[:each]] for each in self._lengths if each <= longest and name[:each] in prefixed]
+
+    def rules_of(self, name: str) -> list[_Rules]:
+        """Those of all patterns that apply to the name."""
+        literal = self.literal
+        found = self.prefixes_of(name) if self._lengths else []
+        if name in literal:
+            found.append(literal[name])
+        if WILDCARD in literal:
+            found.append(literal[WILDCARD])
+        return found
+
+
+class AclRules:
+    """See the module's docstring. ``generation`` grows with every change."""
+
+    def __init__(self, super_users: Collection[str] = (), *, allow_if_none: bool = False) -> None:
+        self._super_users = frozenset(super_users)
+        self._allow_if_none = allow_if_none
+        self._acls: dict[Pattern, Acls] = {}
+        self._patterns: dict[str, _Names] = {each.label: _Names() for each in ResourceType}
+        self._by_principal: dict[str, dict[str, _Names]] = {each.label: {} for each in ResourceType}
+        self.unknown: dict[Pattern, str] = {}
+        self.generation = 0
+
+    @property
+    def acls(self) -> Mapping[Pattern, Acls]:
+        """All; UNKNOWN_ACLS where they are not known, which ``unknown`` tells with the reason."""
+        return self._acls
+
+    def put(self, pattern: Pattern, acls: Acls, why_unknown: str | None = None) -> None:
+        """These are a pattern's ACLs from now on; none, and the pattern is gone. ``why_unknown``: they are not known,
+        and the pattern denies whatever it applies to."""
+        if why_unknown is None:
+            self.unknown.pop(pattern, None)
+        else:
+            acls, self.unknown[pattern] = UNKNOWN_ACLS, why_unknown
+        before = self._acls.get(pattern)
+        if acls == (before or frozenset()):
+            return
+        self.generation += 1
+        if before:
+            self._remove(pattern, before)
+        if acls:
+            self._acls[pattern] = acls
+            label = pattern.resource_type.label
+            self._patterns[label].put(pattern, ())
+            for principal, rules in _rules(acls).items():
+                self._by_principal[label].setdefault(principal, _Names()).put(pattern, rules)
+
+    def keep_only(self, patterns: Collection[Pattern]) -> None:
+        """All others are gone."""
+        for pattern in self._acls.keys() - patterns:
+            self.put(pattern, frozenset())
+
+    def _remove(self, pattern: Pattern, acls: Acls) -> None:
+        del self._acls[pattern]
+        label = pattern.resource_type.label
+        self._patterns[label].remove(pattern)
+        by_principal = self._by_principal[label]
+        for principal in {acl.principal for acl in acls}:
+            names = by_principal[principal]
+            names.remove(pattern)
+            if names.is_empty:
+                del by_principal[principal]
+
+    # -- decisions ----------------------------------------------------------------------------------------------------
+
+    def is_super_user(self, principal: str) -> bool:
+        return principal in self._super_users
+
+    def allows(self, principal: str, host: str, operation: Operation, resource_type: str, name: str) -> bool:
+        """Whether the principal may do that from there. ``resource_type`` as in ``ResourceType.label``."""
+        if principal in self._super_users:
+            return True
+        denied = allowed = 0
+        by_principal = self._by_principal[resource_type]
+        for who in (principal, WILDCARD_PRINCIPAL):
+            names = by_principal.get(who)
+            if names is not None:
+                for rules in names.rules_of(name):
+                    for its_host, its_denied, its_allowed in rules:
+                        if its_host in (WILDCARD, host):
+                            denied |= its_denied
+                            allowed |= its_allowed
+        if denied >> operation & 1:
+            return False
+        if allowed >> operation & 1:
+            return True
+        return self._allow_if_none and not self._patterns[resource_type].rules_of(name)
+
+    def allows_any(self, principal: str, host: str, operation: Operation, resource_type: str) -> bool:
+        """Whether there is a resource of the type, whatever its name, on which the principal may do that.
+
+        It need not exist: an Allow counts unless a Deny outweighs all of it.
+        """
+        if principal in self._super_users:
+            return True
+        concerned = [
+            names
+            for who in (principal, WILDCARD_PRINCIPAL)
+            if (names := self._by_principal[resource_type].get(who)) is not None
+        ]
+
+        def denies(all_rules: Iterable[_Rules]) -> bool:
+            return any(_says(rules, host, operation, denied=True) for rules in all_rules)
+
+        if denies(names.literal.get(WILDCARD, ()) for names in concerned):
+            return False
+        if self._allow_if_none:
+            return True
+        for names in concerned:
+            for name, rules in names.literal.items():
+                if _says(rules, host, operation) and (
+                    name == WILDCARD or not denies(rules for each in concerned for rules in each.rules_of(name))
+                ):
+                    return True
+            for name, rules in names.prefixed.items():
+                if _says(rules, host, operation) and not denies(
+                    rules for each in concerned for rules in each.prefixes_of(name)
+                ):
+                    return True
+        return False
+
+    def explain(
+        self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> Reason:
+        """As ``allows``, and why."""
+        if principal in self._super_users:
+            return Reason(True, f"{principal} is a super user")
+        applying = [pattern for pattern in self._acls if pattern.matches(resource_type, name)]
+        for pattern in applying:
+            if pattern in self.unknown:
+                return Reason(False, f"its ACLs are not known: {self.unknown[pattern]}", pattern)
+        for permission in (Permission.DENY, Permission.ALLOW):
+            for pattern in sorted(applying, key=lambda each: (each.name != name, each.pattern_type, -len(each.name))):
+                for acl in sorted(self._acls[pattern]):
+                    if acl.permission is permission and _applies(acl, principal, host, operation):
+                        return Reason(permission is Permission.ALLOW, f"by the ACL {acl}", pattern, acl)
+        if applying:
+            return Reason(False, f"no ACL of {', '.join(map(str, applying[:3]))} allows it")
+        if self._allow_if_none:
+            return Reason(True, "no ACL applies to it, and allow.everyone.if.no.acl.found=true")
+        return Reason(False, "no ACL applies to it")
+
+
+def _says(rules: _Rules, host: str, operation: Operation, *, denied: bool = False) -> bool:
+    return any(
+        rule.host in (WILDCARD, host) and (rule.denied if denied else rule.allowed) >> operation & 1 for rule in rules
+    )
+
+
+def _applies(acl: Acl, principal: str, host: str, operation: Operation) -> bool:
+    operations = _DENIED if acl.permission is Permission.DENY else _ALLOWED
+    return (
+        acl.principal in (principal, WILDCARD_PRINCIPAL)
+        and acl.host in (host, WILDCARD)
+        and bool(operations[acl.operation] >> operation & 1)
+    )

@@ -1,0 +1,102 @@
+"""The log of what was denied to whom, in the form of Kafka's ``kafka.authorizer.logger``, and how often.
+
+The first denial of its kind is logged at once; those that repeat it within SUMMARY_S are counted and summarised, so
+that a client that asks again and again does not fill the log.
+
+Source: AclAuthorizer.logAuditMessage@3.9.
+"""
+
+from typing import Literal, NamedTuple
+
+from twisted.logger import Logger
+
+from kafka_zk.base.clock import Timers
+from kafka_zk.broker.security.authorizer import Operation, Resource
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.request import RequestContext
+
+LOGGER = "kafka.authorizer.logger"
+SUMMARY_S = 60
+MOST_KINDS = 1_000
+"""So many kinds of denials are told apart within SUMMARY_S."""
+
+_LONGEST_NAME = 250
+_log = Logger(namespace=LOGGER)
+_own_log = Logger()
+
+
+class _Kind(NamedTuple):
+    principal: str
+    host: str
+    operation: Operation
+    resource: Resource
+    api_key: int
+
+    def __str__(self) -> str:
+        return (
+            f"Principal = {_printable(self.principal)} is Denied Operation = {self.operation.label} from host = "
+            f"{self.host} on resource = {self.resource.type}:LITERAL:{_printable(self.resource.name)} for request = "
+            f"{_request(self.api_key)} with resourceRefCount = 1"
+        )
+
+
+class Denials:
+    """``count``: of all denials so far."""
+
+    def __init__(self, clock: Timers) -> None:
+        self._clock = clock
+        self._repeats: dict[_Kind, int] = {}
+        self._not_told = 0
+        self._strange_brokers: set[str] = set()
+        self.count = 0
+
+    def add(self, context: RequestContext, operation: Operation, resource: Resource) -> Literal[False]:
+        """Something was denied; returns False, as whoever decides does then."""
+        self.count += 1
+        kind = _Kind(context.principal, context.peer_host, operation, resource, context.api_key)
+        if kind in self._repeats:
+            self._repeats[kind] += 1
+        elif len(self._repeats) >= MOST_KINDS:
+            self._not_told += 1
+        else:
+            if not self._repeats:
+                self._clock.callLater(SUMMARY_S, self._summarise)
+            self._repeats[kind] = 0
+            _log.info("{denial}", denial=str(kind))
+            if operation is Operation.CLUSTER_ACTION:
+                self._tell_of_strange_broker(context)
+        return False
+
+    def _summarise(self) -> None:
+        repeats, self._repeats = self._repeats, {}
+        not_told, self._not_told = self._not_told, 0
+        for kind, times in repeats.items():
+            if times:
+                text = "{denial}, {times} more times in {seconds} s"
+                _log.info(text, denial=str(kind), times=times, seconds=SUMMARY_S)
+        if not_told:
+            _log.info("{count} other denials in {seconds} s", count=not_told, seconds=SUMMARY_S)
+
+    def _tell_of_strange_broker(self, context: RequestContext) -> None:
+        """Once per principal: a cluster whose brokers may not talk to each other stands still."""
+        if context.principal not in self._strange_brokers and len(self._strange_brokers) < MOST_KINDS:
+            self._strange_brokers.add(context.principal)
+            _own_log.warn(
+                "{principal} at {host} sent a request that only brokers may send, and may not; if it is a broker, add "
+                "{principal} to super.users, or an ACL that allows it ClusterAction on the cluster",
+                principal=_printable(context.principal),
+                host=context.peer_host,
+            )
+
+
+def _printable(name: str) -> str:
+    """A client chooses names: none of them may look like more than one line of a log."""
+    shown = name[:_LONGEST_NAME] + "…" * (len(name) > _LONGEST_NAME)
+    return shown if shown.isprintable() else ascii(shown)[1:-1]
+
+
+def _request(api_key: int) -> str:
+    try:
+        return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
+    except ValueError:
+        return "Unknown"

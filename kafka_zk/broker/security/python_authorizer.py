@@ -1,0 +1,66 @@
+"""``authorizer.class.name=module:Class``: a Python class decides.
+
+The class is called with the broker's configuration (key -> text). Its ``authorize(context, operation, resource)``
+returns whether ``context.principal`` may do that, at once, since the whole broker waits for it; it is asked every
+time. What it raises is logged and denies. ``authorize_any(context, operation, resource_type)`` is optional: whether
+there is a resource of the type with which the principal may do that.
+"""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.logger import Logger
+
+from kafka_zk.broker.security.authorizer import Authorizer, AuthorizerCounts, Operation, Resource
+from kafka_zk.broker.security.denials import Denials
+from kafka_zk.protocol.request import RequestContext
+
+_log = Logger()
+
+
+class CannotLoad(Exception):
+    """The class cannot be used; one sentence."""
+
+
+def load(name: str, properties: Mapping[str, str], denials: Denials) -> "PythonAuthorizer":
+    """``name``: ``module:Class``. Raises: CannotLoad."""
+    module, _, class_name = name.partition(":")
+    try:
+        made = getattr(importlib.import_module(module), class_name)(dict(properties))
+    except Exception as error:
+        raise CannotLoad(f"authorizer.class.name={name}: it cannot be used: {type(error).__name__}: {error}") from error
+    if not callable(getattr(made, "authorize", None)):
+        raise CannotLoad(f"authorizer.class.name={name}: it has no method authorize(context, operation, resource)")
+    return PythonAuthorizer(made, denials)
+
+
+class PythonAuthorizer(Authorizer):
+    """Asks ``decider``."""
+
+    def __init__(self, decider: Any, denials: Denials) -> None:
+        self._decider = decider
+        self.denials = denials
+
+    @property
+    def counts(self) -> AuthorizerCounts:
+        return AuthorizerCounts(self.denials.count)
+
+    def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
+        return self.may(context, operation, resource) or self.denials.add(context, operation, resource)
+
+    def may(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
+        return self._asked(self._decider.authorize, context, operation, resource)
+
+    def may_any(self, context: RequestContext, operation: Operation, resource_type: str) -> bool:
+        decide = getattr(self._decider, "authorize_any", None)
+        return decide is not None and self._asked(decide, context, operation, resource_type)
+
+    @staticmethod
+    def _asked(decide: Any, *asked: Any) -> bool:
+        """True alone allows: a coroutine, for one, decides nothing."""
+        try:
+            return decide(*asked) is True
+        except Exception:
+            _log.failure("the authorizer failed, so it is denied: {asked}", asked=asked[1:])
+            return False

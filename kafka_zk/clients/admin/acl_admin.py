@@ -1,0 +1,110 @@
+"""Administration of ACLs through brokers. For threads there is ``blocking_admin``.
+
+Any broker serves it; the one that has answered decides by the change at once, the others within a second.
+
+Source: KafkaAdminClient.java@3.9.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.errors import KafkaError, broker_error
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.security.acl import Acl, AclFilter, Operation, Pattern, PatternType, Permission, ResourceType
+
+_Describe = codec.request(ApiKey.DESCRIBE_ACLS)
+_Create = codec.request(ApiKey.CREATE_ACLS)
+_Delete = codec.request(ApiKey.DELETE_ACLS)
+
+AclsByPattern = dict[Pattern, list[Acl]]
+EVERYTHING = AclFilter()
+
+
+class AclAdmin:
+    """``Admin`` has one. Every method may raise BrokerError with Kafka's code: SECURITY_DISABLED where brokers have no
+    authorizer, CLUSTER_AUTHORIZATION_FAILED."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def list_acls(self, wanted: AclFilter = EVERYTHING) -> AclsByPattern:
+        """The ACLs that the filter takes, sorted."""
+        answer = await self._cluster.request_any(ApiKey.DESCRIBE_ACLS, _Describe(**_filter_fields(wanted)))
+        _check(answer, "listing ACLs")
+        found: AclsByPattern = {}
+        for resource in answer.resources:
+            acls = found.setdefault(_pattern(resource), [])
+            acls += [_acl(each) for each in resource.acls]
+        return {pattern: sorted(found[pattern]) for pattern in sorted(found)}
+
+    async def add_acls(self, added: Mapping[Pattern, Iterable[Acl]]) -> None:
+        """Returns when a broker has written them all. Those that are there already stay.
+
+        Raises: BrokerError for the first that was refused; the others were added all the same.
+        """
+        wanted = [(pattern, acl) for pattern, acls in added.items() for acl in acls]
+        creations = [
+            _Create.AclCreation(
+                resource_type=pattern.resource_type,
+                resource_name=pattern.name,
+                resource_pattern_type=pattern.pattern_type,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            for pattern, acl in wanted
+        ]
+        answer = await self._cluster.request_any(ApiKey.CREATE_ACLS, _Create(creations=creations))
+        for (pattern, acl), result in zip(wanted, answer.results, strict=True):
+            _check(result, f"adding {acl} to {pattern}")
+
+    async def remove_acls(self, filters: Iterable[AclFilter]) -> AclsByPattern:
+        """Remove what any of the filters takes, and return it, sorted.
+
+        Raises: BrokerError for the first that was refused; others were removed all the same.
+        """
+        wanted = [_Delete.DeleteAclsFilter(**_filter_fields(each)) for each in filters]
+        answer = await self._cluster.request_any(ApiKey.DELETE_ACLS, _Delete(filters=wanted))
+        removed: AclsByPattern = {}
+        for result in answer.filter_results:
+            _check(result, "removing ACLs")
+            for each in result.matching_acls:
+                pattern, acl = _pattern(each), _acl(each)
+                _check(each, f"removing {acl} from {pattern}")
+                removed.setdefault(pattern, []).append(acl)
+        return {pattern: sorted(removed[pattern]) for pattern in sorted(removed)}
+
+
+def _check(result: Any, doing: str) -> None:
+    if result.error_code != ErrorCode.NONE:
+        raise broker_error(result.error_code, doing, result.error_message)
+
+
+def _filter_fields(wanted: AclFilter) -> dict[str, Any]:
+    return {
+        "resource_type_filter": wanted.resource_type,
+        "resource_name_filter": wanted.name,
+        "pattern_type_filter": wanted.pattern_type,
+        "principal_filter": wanted.principal,
+        "host_filter": wanted.host,
+        "operation": wanted.operation,
+        "permission_type": wanted.permission,
+    }
+
+
+def _pattern(told: Any) -> Pattern:
+    try:
+        return Pattern(ResourceType(told.resource_type), told.resource_name, PatternType(told.pattern_type))
+    except ValueError as error:
+        raise KafkaError(f"a resource of a kind that is not known: {error}") from None
+
+
+def _acl(told: Any) -> Acl:
+    try:
+        return Acl(told.principal, told.host, Operation(told.operation), Permission(told.permission_type))
+    except ValueError as error:
+        raise KafkaError(f"an ACL of a kind that is not known: {error}") from None

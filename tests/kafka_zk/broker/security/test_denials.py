@@ -1,0 +1,76 @@
+"""What is denied is logged once in Kafka's form, counted always, and summarised."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+from twisted.internet.task import Clock
+from twisted.logger import ILogObserver, formatEvent, globalLogPublisher
+
+from kafka_zk.broker.security import denials
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation, topic
+from kafka_zk.broker.security.denials import LOGGER, SUMMARY_S, Denials
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.request import RequestContext
+
+BOB = RequestContext("PLAINTEXT", "PLAINTEXT", "User:bob", "127.0.0.1", 1, "test", api_key=int(ApiKey.METADATA))
+LINE = (
+    "Principal = User:bob is Denied Operation = Describe from host = 127.0.0.1 on resource = Topic:LITERAL:secret for "
+    "request = Metadata with resourceRefCount = 1"
+)
+
+
+@pytest.fixture
+def lines() -> Iterator[list[tuple[str, str]]]:
+    """(logger, text) of all that is logged."""
+    found: list[tuple[str, str]] = []
+
+    def observe(event: dict[str, Any]) -> None:
+        found.append((event["log_namespace"], formatEvent(event)))
+
+    globalLogPublisher.addObserver(cast(ILogObserver, observe))
+    yield found
+    globalLogPublisher.removeObserver(cast(ILogObserver, observe))
+
+
+def test_the_first_is_logged_and_those_that_repeat_it_are_summarised(lines: list[tuple[str, str]]) -> None:
+    clock = Clock()
+    denied = Denials(clock)
+    for _ in range(1_000):
+        assert denied.add(BOB, Operation.DESCRIBE, topic("secret")) is False
+    assert lines == [(LOGGER, LINE)]
+    clock.advance(SUMMARY_S)
+    assert lines[1:] == [(LOGGER, f"{LINE}, 999 more times in {SUMMARY_S} s")]
+    assert denied.count == 1_000
+    denied.add(BOB, Operation.DESCRIBE, topic("secret"))
+    clock.advance(2 * SUMMARY_S)
+    assert lines[2:] == [(LOGGER, LINE)] and not clock.getDelayedCalls(), "one that is not repeated has no summary"
+
+
+def test_a_client_that_asks_for_a_million_names_does_not_fill_the_log(
+    lines: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(denials, "MOST_KINDS", 10)
+    clock = Clock()
+    denied = Denials(clock)
+    for number in range(1_000):
+        denied.add(BOB, Operation.DESCRIBE, topic(f"t{number}"))
+    assert len(lines) == 10
+    clock.advance(SUMMARY_S)
+    assert lines[10:] == [(LOGGER, f"990 other denials in {SUMMARY_S} s")]
+
+
+def test_a_name_cannot_forge_a_line(lines: list[tuple[str, str]]) -> None:
+    """Clients choose names; they stay on one line, and are not endless."""
+    Denials(Clock()).add(BOB, Operation.READ, topic("t\nPrincipal = User:root" + "x" * 1_000))
+    ((_, text),) = lines
+    assert "\n" not in text and "t\\nPrincipal" in text and len(text) < 600
+
+
+def test_a_broker_that_may_not_act_is_told_of(lines: list[tuple[str, str]]) -> None:
+    """Once: the cluster stands still, and the administrator looks into the log."""
+    denied = Denials(Clock())
+    for _ in range(3):
+        denied.add(BOB, Operation.CLUSTER_ACTION, CLUSTER)
+    (hint,) = [text for logger, text in lines if logger != LOGGER]
+    assert "add User:bob to super.users" in hint
