@@ -79,9 +79,9 @@ class BrokerProcess:
         write_private(self.properties_file, properties_text(self._properties))
         self.process.start()
 
-    def view(self) -> ClusterView | None:
-        """Whom it believes to be in the cluster; None while it does not answer."""
-        return ask_broker(LOCALHOST, self.port, self._login)
+    def view(self, login: ClientSecurity | None = None) -> ClusterView | None:
+        """Whom it believes to be in the cluster; None while it does not answer, or does not let us in."""
+        return ask_broker(LOCALHOST, self.port, login or self._login)
 
     def stop(self, timeout_s: float = 30) -> int:
         """End it cleanly, by force after the time; returns the exit code."""

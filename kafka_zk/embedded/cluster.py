@@ -182,7 +182,7 @@ class EmbeddedCluster:
     def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
         properties = {**self._secured_listeners(broker_id, {PROTOCOL: port}), **self._properties}
         return BrokerProcess(
-            folder, broker_id, port, self.zookeeper_connect, properties, self.trace, self._supervisor(), self._login()
+            folder, broker_id, port, self.zookeeper_connect, properties, self.trace, self._supervisor(), self.login
         )
 
     def _secured_listeners(self, broker_id: int, ports: Mapping[str, int]) -> dict[str, str]:
@@ -192,7 +192,9 @@ class EmbeddedCluster:
         listeners = ",".join(f"{name}://{LOCALHOST}:{port}" for name, port in ports.items())
         return {"listeners": listeners, **self.security.broker_properties(broker_id, ports)}
 
-    def _login(self) -> ClientSecurity:
+    @property
+    def login(self) -> ClientSecurity:
+        """How the brokers of a secured cluster let us in: as one of themselves."""
         return NO_SECURITY if self.security is None else self.security.login()
 
     def _write_client_files(self) -> None:
@@ -242,7 +244,7 @@ class EmbeddedCluster:
     def _wait_for_leaders(self, deadline: float) -> None:
         running = [broker for broker in self.brokers if broker.process.exit_code is None]
         try:
-            check = LeadershipCheck(self.zookeeper_connect, self._properties, self._login())
+            check = LeadershipCheck(self.zookeeper_connect, self._properties, self.login)
         except RegistryError as error:
             raise ProcessFailed(f"whether all partitions have leaders cannot be seen: {error}") from error
         try:
@@ -256,6 +258,24 @@ class EmbeddedCluster:
             self.leaderless = check.leaderless({broker.broker_id for broker in running})
         finally:
             check.close()
+
+    def add_user(self, name: str) -> dict[str, str]:
+        """One more user of a secured cluster that runs: Kafka's keys for clients, once every broker lets it in.
+
+        Raises: EmbeddedError.
+        """
+        if self.security is None:
+            raise EmbeddedError(f"user {name}: the cluster is not secured")
+        self.security.add_user(name)
+        self._write_users(self.security)
+        login = self.security.login(name)
+        deadline = monotonic_s() + START_TIMEOUT_S
+        for broker in self.brokers:
+            while broker.alive and broker.view(login) is None:
+                if monotonic_s() > deadline:
+                    raise ProcessFailed(f"{broker.process.name} does not let {name} in")
+                time.sleep(POLL_INTERVAL_S)
+        return self.security.properties(name)
 
     def restart_broker(self, broker_id: int) -> None:
         """Start a broker that ended, on its port and data, and wait until all know it."""

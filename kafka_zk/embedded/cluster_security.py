@@ -16,11 +16,12 @@ key, so clients go on trusting it. Properties files are written anew at every st
 import contextlib
 import datetime
 import json
+import re
 import secrets
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.embedded.ports import LOCALHOST
@@ -49,6 +50,7 @@ RENEWED_BEFORE = datetime.timedelta(days=60)
 
 _AUTHORITY, _TRUSTSTORE, _PASSWORDS = "authority.pem", "ca.pem", "passwords.json"
 _LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_NAME, _PASSWORD = re.compile(r"[A-Za-z0-9._-]{1,100}"), re.compile(r"[A-Za-z0-9]{1,100}")
 _PASSWORD_CHARACTERS = string.ascii_letters + string.digits
 _PASSWORD_LENGTH = 32
 _SALT_BITS = scram.NONCE_BITS
@@ -60,7 +62,7 @@ class ClusterSecurity:
     def __init__(self, folder: Path, authority: "CertificateAuthority", passwords: Mapping[str, Password]) -> None:
         self.folder = folder
         self._authority = authority
-        self._passwords = passwords
+        self._passwords = dict(passwords)
 
     @classmethod
     def prepared(cls, folder: Path) -> Self:
@@ -81,6 +83,17 @@ class ClusterSecurity:
         authority.write_truststore(folder / _TRUSTSTORE)
         return cls(folder, authority, _passwords(folder / _PASSWORDS))
 
+    def add_user(self, name: str) -> None:
+        """One more user, whom ``write_users`` lets log in; one that is there keeps its password.
+
+        Raises: EmbeddedError for a name with other characters than letters, digits, ``.``, ``_`` and ``-``; OSError.
+        """
+        if not _NAME.fullmatch(name):
+            raise EmbeddedError(f"{name!r} cannot be a user here: letters, digits, '.', '_' and '-' are allowed")
+        if name not in self._passwords:
+            self._passwords[name] = Password(_new_password())
+            _write_passwords(self.folder / _PASSWORDS, self._passwords)
+
     @property
     def truststore(self) -> Path:
         """The certificate by which clients know the brokers, as PEM."""
@@ -96,7 +109,8 @@ class ClusterSecurity:
         return self.folder / LIBRDKAFKA_PROPERTIES
 
     def properties(self, user: str = CLIENT) -> dict[str, str]:
-        """Kafka's keys for a client that logs in as this user; the password is among them."""
+        """Kafka's keys for a client that logs in as this user, "client", "admin" or one that was added; the password is
+        among them."""
         return {
             "security.protocol": PROTOCOL,
             "ssl.truststore.type": "PEM",
@@ -105,7 +119,7 @@ class ClusterSecurity:
             "sasl.jaas.config": self._login(user),
         }
 
-    def librdkafka_properties(self, user: str = CLIENT) -> dict[str, str]:
+    def librdkafka_properties(self, user: str = CLIENT) -> dict[str, Any]:
         """The same for librdkafka."""
         return {
             "security.protocol": PROTOCOL,
@@ -185,19 +199,26 @@ def check_still_open(data_dir: Path) -> None:
 
 
 def _passwords(path: Path) -> dict[str, Password]:
-    """Of ``USERS``. Raises: EmbeddedError, OSError."""
-    known: object = {}
+    """Of ``USERS``, and of those who were added. Raises: EmbeddedError, OSError."""
+    known: Any = {}
     try:
         with contextlib.suppress(FileNotFoundError):
             known = json.loads(path.read_text())
-        if not isinstance(known, dict) or not all(isinstance(each, str) and each.isalnum() for each in known.values()):
+        if not isinstance(known, dict) or not all(
+            _NAME.fullmatch(user) and isinstance(password, str) and _PASSWORD.fullmatch(password)
+            for user, password in known.items()
+        ):
             raise ValueError
     except ValueError:
         raise EmbeddedError(f"{path} cannot be understood; remove it, and new passwords are made") from None
-    passwords = {user: Password(known.get(user) or _new_password()) for user in USERS}
-    if {user: password.value for user, password in passwords.items()} != known:
-        write_private(path, json.dumps({user: password.value for user, password in passwords.items()}) + "\n")
+    passwords = {user: Password(known.get(user) or _new_password()) for user in (*USERS, *known)}
+    if passwords.keys() != known.keys():
+        _write_passwords(path, passwords)
     return passwords
+
+
+def _write_passwords(path: Path, passwords: Mapping[str, Password]) -> None:
+    write_private(path, json.dumps({user: password.value for user, password in passwords.items()}) + "\n")
 
 
 def _new_password() -> str:

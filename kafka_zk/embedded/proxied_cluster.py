@@ -111,7 +111,7 @@ class ProxiedCluster(EmbeddedCluster):
         }
         connect = zookeeper.address + chroot
         return BrokerProcess(
-            folder, broker_id, port, connect, properties, self.trace, self._supervisor(), self._login()
+            folder, broker_id, port, connect, properties, self.trace, self._supervisor(), self.login
         )
 
     def _comes_from_a_cut_broker(self, port: int) -> bool:

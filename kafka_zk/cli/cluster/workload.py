@@ -172,13 +172,11 @@ class Workload:
         from kafka_zk.protocol.errors import ErrorCode
 
         servers = ",".join(broker.bootstrap for broker in self._cluster.brokers if broker.alive)
-        options: dict[str, Any] = dict.fromkeys(("request_timeout_ms", "default_api_timeout_ms"), _ADMIN_TIMEOUT_MS)
-        if self._cluster.security is not None:
-            options["security"] = self._cluster.security.properties()
+        limits = dict.fromkeys(("request_timeout_ms", "default_api_timeout_ms"), _ADMIN_TIMEOUT_MS)
         if not servers:
             raise Refused("no broker runs")
         try:
-            with BlockingAdmin(None, bootstrap_servers=servers, **options) as admin:
+            with BlockingAdmin(None, bootstrap_servers=servers, security=self._cluster.login, **limits) as admin:
                 if topic not in admin.list_topics():
                     admin.create_topic(topic, PARTITIONS)
         except KafkaError as error:

@@ -31,7 +31,7 @@ def serial_number(path: Path) -> int:
 
 
 def password(security: ClusterSecurity, user: str) -> str:
-    return security.librdkafka_properties(user)["sasl.password"]
+    return str(security.librdkafka_properties(user)["sasl.password"])
 
 
 def test_every_file_is_private_and_names_no_other_place(security: ClusterSecurity) -> None:
@@ -127,6 +127,16 @@ def test_a_password_that_is_gone_is_made_anew(security: ClusterSecurity) -> None
     (security.folder / "passwords.json").write_text(json.dumps({"admin": known["admin"]}))
     again = ClusterSecurity.prepared(security.folder)
     assert password(again, "admin") == known["admin"] and password(again, "client") != known["client"]
+
+
+def test_more_users_are_there_at_a_later_start(security: ClusterSecurity) -> None:
+    security.add_user("alice")
+    security.add_user("admin")
+    again = ClusterSecurity.prepared(security.folder)
+    assert again.properties("alice") == security.properties("alice")
+    assert again.login() == security.login()
+    with pytest.raises(EmbeddedError, match="cannot be a user here"):
+        security.add_user('alice" password="x')
 
 
 def test_a_damaged_authority_is_told(security: ClusterSecurity) -> None:
