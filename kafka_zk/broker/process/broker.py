@@ -189,7 +189,19 @@ class Broker:
         for listener in new_listeners(self._machine, parts, quotas, self._stats):
             listener.bind()
             self._listeners.append(listener)
-        return LiveConfig(parts.services, quotas, parts.log_cleaner, self._register, parts.credentials)
+        live_config = LiveConfig(parts.services, quotas, parts.log_cleaner, self._register, parts.credentials)
+        if parts.services.config.has_tls_listeners:
+            self._follow_tls(parts, live_config)
+        return live_config
+
+    def _follow_tls(self, parts: BrokerParts, live_config: LiveConfig) -> None:
+        from kafka_zk.broker.process.live_tls import LiveTls  # only now: it loads OpenSSL
+
+        config, clock = parts.services.config, self._machine.clock
+        parts.tls = tls = LiveTls(clock, config, parts.security, self._listeners, parts.peers)
+        self._dynamic_config.check_stores = tls.check
+        live_config.followers.append(tls.follow)
+        tls.warn()
 
     # -- registration -------------------------------------------------------------------------------------------------
 
