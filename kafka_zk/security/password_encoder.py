@@ -11,12 +11,13 @@ Tests: tests/kafka_zk/security/test_password_encoder.py.
 import base64
 import binascii
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from random import Random
 from typing import Any
 
+from kafka_zk.base.randomness import SYSTEM_RANDOM
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.password import Password
 
@@ -62,9 +63,9 @@ class PasswordEncoder:
             raise InvalidSecurity(f"password.encoder.iterations={iterations}: it is 1024 to {MOST_ITERATIONS}")
         return cls(Password(secret), factory, bits, iterations)
 
-    def encode(self, password: Password) -> str:
+    def encode(self, password: Password, random: Random = SYSTEM_RANDOM) -> str:
         """Another text each time. Raises: InvalidSecurity if the package is missing."""
-        salt, vector = os.urandom(_SALT_BYTES), os.urandom(_BLOCK_BYTES)
+        salt, vector = random.randbytes(_SALT_BYTES), random.randbytes(_BLOCK_BYTES)
         key = self._key(self.key_factory, salt, self.iterations, self.key_length_bits)
         plain = password.value.encode()
         pad = _BLOCK_BYTES - len(plain) % _BLOCK_BYTES
