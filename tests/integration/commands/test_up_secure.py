@@ -2,8 +2,10 @@
 
 import json
 import re
+import shlex
 import shutil
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import Popen
@@ -13,7 +15,8 @@ import pytest
 
 from kafka_zk.embedded.ports import free_ports
 from kafka_zk.embedded.probe import ask_broker
-from tests.integration.processes import kafka_zk, running, start, wait_for
+from tests.documented import blocks
+from tests.integration.processes import COMMAND, ENVIRON, kafka_zk, running, start, wait_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
@@ -75,6 +78,24 @@ def test_commands_with_the_file_are_let_in(secured: Secured) -> None:
     assert sorted(read.split()) == ["a", "b", "c"]
     in_sync = re.findall(r"Isr: ([0-9,]+)", ok("topics", "describe", "--topic", "flights", *secured.options))
     assert [len(each.split(",")) for each in in_sync] == [3, 3, 3]
+
+
+def test_what_is_shown_to_a_developer_works(secured: Secured, data: Path) -> None:
+    """The block of docs/security.md, beside the data directory."""
+    [shown] = [block for block in blocks("docs/security.md") if block.mark == "secured commands"]
+    script = "\n".join([f'kafka-zk() {{ {shlex.join(COMMAND)} "$@"; }}', "set -e -o pipefail", *shown.commands])
+    (data.parent / "cluster").symlink_to(data)
+    environ = {**ENVIRON, "KAFKA_ZK_BOOTSTRAP": secured.ready["bootstrap"]}
+    done = subprocess.run(
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=data.parent,
+        env=environ,
+        timeout=WAIT_S,
+        check=False,
+    )
+    assert done.returncode == 0 and done.stdout.endswith("hello\n"), done.stderr
 
 
 def test_nobody_else_is_let_in(secured: Secured) -> None:
