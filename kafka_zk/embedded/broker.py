@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kafka_zk.embedded.ports import LOCALHOST
+from kafka_zk.embedded.private_files import write_private
 from kafka_zk.embedded.probe import ClusterView, ask_broker
 from kafka_zk.embedded.process import ChildProcess, python_command
 from kafka_zk.embedded.properties_file import properties_text
 from kafka_zk.embedded.supervisor import Supervisor
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 
 class BrokerProcess:
@@ -22,6 +24,7 @@ class BrokerProcess:
         properties: Kafka's keys; they win over id, listener, log directory and ZooKeeper that are filled in here.
         trace: a file or directory that it writes its events into.
         supervisor: closes its session when the process has ended; without one, the session runs out.
+        login: how ``view`` connects to it.
     """
 
     def __init__(
@@ -33,7 +36,9 @@ class BrokerProcess:
         properties: Mapping[str, str],
         trace: Path | None = None,
         supervisor: Supervisor | None = None,
+        login: ClientSecurity = NO_SECURITY,
     ) -> None:
+        self._login = login
         self.folder = folder.resolve()
         self.broker_id = broker_id
         self.port = port
@@ -71,12 +76,12 @@ class BrokerProcess:
     def start(self) -> None:
         """Start the process; does not wait for it to serve (``EmbeddedCluster.wait_ready`` does)."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.properties_file.write_text(properties_text(self._properties))
+        write_private(self.properties_file, properties_text(self._properties))
         self.process.start()
 
-    def view(self) -> ClusterView | None:
-        """Whom it believes to be in the cluster; None while it does not answer."""
-        return ask_broker(LOCALHOST, self.port)
+    def view(self, login: ClientSecurity | None = None) -> ClusterView | None:
+        """Whom it believes to be in the cluster; None while it does not answer, or does not let us in."""
+        return ask_broker(LOCALHOST, self.port, login or self._login)
 
     def stop(self, timeout_s: float = 30) -> int:
         """End it cleanly, by force after the time; returns the exit code."""

@@ -4,6 +4,7 @@
     DIR/broker-0/    server.properties, broker.log, data/ (the log directory)
     DIR/.lock        held while the cluster runs
     DIR/cluster.json while it runs under ``kafka-zk up``: where to reach that (see ``control_socket``)
+    DIR/security/    of a secured cluster, see ``cluster_security``
 
 A later start with the same directory continues where it stopped.
 """
@@ -18,20 +19,29 @@ from typing import IO, Self
 from kafka_zk.base.clock import monotonic_s
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.embedded.broker import BrokerProcess
+from kafka_zk.embedded.cluster_security import FOLDER, PROTOCOL, ClusterSecurity, check_still_open, is_secured
 from kafka_zk.embedded.errors import DataDirInUse, EmbeddedError, ProcessFailed
 from kafka_zk.embedded.leadership import LeadershipCheck
-from kafka_zk.embedded.ports import can_listen, free_ports
+from kafka_zk.embedded.ports import LOCALHOST, can_listen, free_ports
 from kafka_zk.embedded.process import POLL_INTERVAL_S
 from kafka_zk.embedded.properties_file import check_log_dir
 from kafka_zk.embedded.supervisor import Supervisor
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.registry.client.errors import RegistryError
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.security_keys import zookeeper_security
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 START_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 30
 LEADERS_INTERVAL_S = 0.1
 NAMED_COUNT = 5
 ENDED_AT_ONCE = -signal.SIGTERM  # a broker that was asked to end before it could listen: it had not begun anything
+LISTENER_KEYS = frozenset(
+    ("listeners", "advertised.listeners", "listener.security.protocol.map", "inter.broker.listener.name",
+     "security.inter.broker.protocol")
+)  # fmt: skip
+"""What would open a secured cluster."""
 SESSION_TIMEOUT_MS = 6_000  # Kafka's 18 s make a crashed broker's restart wait; one machine needs no such patience
 
 
@@ -49,7 +59,12 @@ class EmbeddedCluster:
         tick_time_ms, force_sync: see ``EmbeddedZooKeeper``.
         trace: a directory, made if absent, that every broker writes its events into.
         supervised: whether the session of a broker that has died is closed (see ``supervisor``), or runs out.
-    Raises: UnusableDataDir.
+        secured: whether brokers and clients have to log in, over TLS (see ``cluster_security``).
+    Raises: UnusableDataDir; EmbeddedError for ``properties`` that would undo ``secured``.
+
+    Attributes:
+        security: of a secured cluster, once ``start_zookeeper`` was called.
+        newly_secured: whether that found brokers that were open until then.
     """
 
     def __init__(
@@ -65,14 +80,20 @@ class EmbeddedCluster:
         force_sync: bool = True,
         trace: Path | None = None,
         supervised: bool = True,
+        secured: bool = False,
     ) -> None:
         self.data_dir = data_dir.resolve()
+        self.security: ClusterSecurity | None = None
+        self.newly_secured = False
+        self._secured = secured
         self.trace = trace
         self.supervised = supervised
         self._port = port
         self._broker_count = broker_count
         let_in = zookeeper.client_properties if isinstance(zookeeper, EmbeddedZooKeeper) else {}
         self._properties = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **let_in, **(properties or {})}
+        if secured and (undone := sorted(LISTENER_KEYS & self._properties.keys())):
+            raise EmbeddedError(f"{undone[0]}: a secured cluster sets it for each broker")
         if "log.dirs" not in self._properties:
             check_log_dir(self.data_dir)
         self.zookeeper: EmbeddedZooKeeper | None
@@ -119,10 +140,16 @@ class EmbeddedCluster:
     def start_zookeeper(self) -> None:
         """The first step of ``start``: lock the directory, start ZooKeeper unless it runs already.
 
-        Raises: EmbeddedError, also when a wanted port of a broker is taken: before anything was started.
+        Raises: EmbeddedError, also when a wanted port of a broker is taken, or when the cluster was secured and is not
+            to be any more: before anything was started.
         """
         self._check_ports()
         self._acquire_lock()
+        if self._secured:
+            self.newly_secured = not is_secured(self.data_dir) and (self.data_dir / "broker-0").is_dir()
+            self.security = ClusterSecurity.prepared(self.data_dir / FOLDER)
+        else:
+            check_still_open(self.data_dir)
         if self.zookeeper and not self.zookeeper.alive:
             self._stops_zookeeper = True
             self.zookeeper.start()
@@ -131,12 +158,17 @@ class EmbeddedCluster:
         """The second step of ``start``: start the broker processes, without waiting for them."""
         if self.trace is not None:
             self.trace.mkdir(parents=True, exist_ok=True)
-        for port in self._choose_ports():
-            self._add_broker(port).start()
+        if self.security is not None:
+            self._write_users(self.security)
+        brokers = [self._add_broker(port) for port in self._choose_ports()]
+        self._write_client_files()
+        for broker in brokers:
+            broker.start()
 
     def add_broker(self) -> BrokerProcess:
         """Start one more broker with the next id on a free port, and wait until all know it."""
         broker = self._add_broker(free_ports(1)[0])
+        self._write_client_files()
         broker.start()
         self.wait_ready()
         return broker
@@ -148,9 +180,39 @@ class EmbeddedCluster:
         return broker
 
     def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
+        properties = {**self._secured_listeners(broker_id, {PROTOCOL: port}), **self._properties}
         return BrokerProcess(
-            folder, broker_id, port, self.zookeeper_connect, self._properties, self.trace, self._supervisor()
+            folder, broker_id, port, self.zookeeper_connect, properties, self.trace, self._supervisor(), self.login
         )
+
+    def _secured_listeners(self, broker_id: int, ports: Mapping[str, int]) -> dict[str, str]:
+        """A broker's keys for listeners at these local ports, the first for brokers; none if it is not secured."""
+        if self.security is None:
+            return {}
+        listeners = ",".join(f"{name}://{LOCALHOST}:{port}" for name, port in ports.items())
+        return {"listeners": listeners, **self.security.broker_properties(broker_id, ports)}
+
+    @property
+    def login(self) -> ClientSecurity:
+        """How the brokers of a secured cluster let us in: as one of themselves."""
+        return NO_SECURITY if self.security is None else self.security.login()
+
+    def _write_client_files(self) -> None:
+        if self.security is not None:
+            self.security.write_client_files(self.bootstrap)
+
+    def _write_users(self, security: ClusterSecurity) -> None:
+        """Raises: ProcessFailed."""
+        client = KazooBlockingClient(
+            self.zookeeper_connect, SESSION_TIMEOUT_MS, security=zookeeper_security(self._properties)
+        )
+        try:
+            client.start()
+            run_blocking(security.write_users(client))
+        except RegistryError as error:
+            raise ProcessFailed(f"the users of the cluster cannot be written to ZooKeeper: {error}") from error
+        finally:
+            client.close()
 
     def _supervisor(self) -> Supervisor | None:
         return Supervisor.on(self.zookeeper_connect, self._properties) if self.supervised else None
@@ -182,7 +244,7 @@ class EmbeddedCluster:
     def _wait_for_leaders(self, deadline: float) -> None:
         running = [broker for broker in self.brokers if broker.process.exit_code is None]
         try:
-            check = LeadershipCheck(self.zookeeper_connect, self._properties)
+            check = LeadershipCheck(self.zookeeper_connect, self._properties, self.login)
         except RegistryError as error:
             raise ProcessFailed(f"whether all partitions have leaders cannot be seen: {error}") from error
         try:
@@ -196,6 +258,24 @@ class EmbeddedCluster:
             self.leaderless = check.leaderless({broker.broker_id for broker in running})
         finally:
             check.close()
+
+    def add_user(self, name: str) -> dict[str, str]:
+        """One more user of a secured cluster that runs: Kafka's keys for clients, once every broker lets it in.
+
+        Raises: EmbeddedError.
+        """
+        if self.security is None:
+            raise EmbeddedError(f"user {name}: the cluster is not secured")
+        self.security.add_user(name)
+        self._write_users(self.security)
+        login = self.security.login(name)
+        deadline = monotonic_s() + START_TIMEOUT_S
+        for broker in self.brokers:
+            while broker.alive and broker.view(login) is None:
+                if monotonic_s() > deadline:
+                    raise ProcessFailed(f"{broker.process.name} does not let {name} in")
+                time.sleep(POLL_INTERVAL_S)
+        return self.security.properties(name)
 
     def restart_broker(self, broker_id: int) -> None:
         """Start a broker that ended, on its port and data, and wait until all know it."""

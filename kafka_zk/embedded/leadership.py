@@ -17,6 +17,7 @@ from kafka_zk.registry.client.security_keys import zookeeper_security
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER_EPOCH, decode_epoch
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 SESSION_TIMEOUT_MS = 6_000
 
@@ -26,10 +27,14 @@ class LeadershipCheck:
 
     Args:
         properties: as a broker's; they say how to log in to ZooKeeper.
+        login: how to connect to brokers.
     Raises: RegistryError if ZooKeeper cannot be reached.
     """
 
-    def __init__(self, zookeeper_connect: str, properties: Mapping[str, str]) -> None:
+    def __init__(
+        self, zookeeper_connect: str, properties: Mapping[str, str], login: ClientSecurity = NO_SECURITY
+    ) -> None:
+        self._login = login
         self._client = KazooBlockingClient(
             zookeeper_connect, SESSION_TIMEOUT_MS, security=zookeeper_security(properties)
         )
@@ -48,14 +53,14 @@ class LeadershipCheck:
         missing: set[TopicPartition] = set()
         leaders: dict[TopicPartition, int] = {}
         for port in ports.values() if expected else ():
-            told = ask_leaders(LOCALHOST, port)
+            told = ask_leaders(LOCALHOST, port, self._login)
             if told is None:
                 return None
             missing |= expected - told.keys()
             leaders |= told
         for broker_id, port in ports.items():
             led = [tp for tp in expected - missing if leaders[tp] == broker_id]
-            unserved = ask_unserved(LOCALHOST, port, led) if led else set()
+            unserved = ask_unserved(LOCALHOST, port, led, self._login) if led else set()
             if unserved is None:
                 return None
             missing |= unserved

@@ -1,19 +1,24 @@
-"""Ask a broker over a plain socket who is in the cluster and who leads: how a starter knows that a cluster is ready."""
+"""Ask a broker over a socket who is in the cluster and who leads: how a starter knows that a cluster is ready."""
 
+import contextlib
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
+from kafka_zk.base.randomness import SYSTEM_RANDOM
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.codec import Message
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity, SaslSettings
+from kafka_zk.security.errors import AuthenticationFailed
 
 METADATA_VERSION = 1  # the first with the controller's id
 LIST_OFFSETS_VERSION = 1
+SASL_VERSION = 1
 LATEST = -1
 TIMEOUT_S = 2
 _RESPONSE_HEADER_SIZE = 4
@@ -33,17 +38,17 @@ class ClusterView(NamedTuple):
     controller_id: int
 
 
-def ask_broker(host: str, port: int) -> ClusterView | None:
-    """One broker's view of the cluster, or None while it does not answer."""
-    message = _ask(host, port, ApiKey.METADATA, METADATA_VERSION, codec.request(ApiKey.METADATA)(topics=[]))
+def ask_broker(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> ClusterView | None:
+    """One broker's view of the cluster, or None while it does not answer, or lets nobody in."""
+    message = _ask(host, port, login, ApiKey.METADATA, METADATA_VERSION, codec.request(ApiKey.METADATA)(topics=[]))
     if message is None:
         return None
     return ClusterView(frozenset(broker.node_id for broker in message.brokers), message.controller_id)
 
 
-def ask_leaders(host: str, port: int) -> dict[TopicPartition, int] | None:
+def ask_leaders(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> dict[TopicPartition, int] | None:
     """The leaders of all partitions that have one, as a broker knows them; None while it does not answer."""
-    message = _ask(host, port, ApiKey.METADATA, METADATA_VERSION, codec.request(ApiKey.METADATA)(topics=None))
+    message = _ask(host, port, login, ApiKey.METADATA, METADATA_VERSION, codec.request(ApiKey.METADATA)(topics=None))
     if message is None:
         return None
     return {
@@ -54,7 +59,9 @@ def ask_leaders(host: str, port: int) -> dict[TopicPartition, int] | None:
     }
 
 
-def ask_unserved(host: str, port: int, partitions: Iterable[TopicPartition]) -> set[TopicPartition] | None:
+def ask_unserved(
+    host: str, port: int, partitions: Iterable[TopicPartition], login: ClientSecurity = NO_SECURITY
+) -> set[TopicPartition] | None:
     """Those of the partitions that a broker does not lead yet; None while it does not answer.
 
     A refusal that no waiting changes (a configuration that is not allowed, a failed disk) is an answer.
@@ -70,7 +77,8 @@ def ask_unserved(host: str, port: int, partitions: Iterable[TopicPartition]) -> 
         )
         for topic, group in groupby(sorted(partitions), key=lambda tp: tp.topic)
     ]
-    message = _ask(host, port, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request(replica_id=-1, topics=topics))
+    asked = request(replica_id=-1, topics=topics)
+    message = _ask(host, port, login, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, asked)
     if message is None:
         return None
     return {
@@ -81,19 +89,52 @@ def ask_unserved(host: str, port: int, partitions: Iterable[TopicPartition]) -> 
     }
 
 
-def _ask(host: str, port: int, api_key: ApiKey, version: int, request: Message) -> Message | None:
-    frame = codec.encode_request(api_key, version, 0, "kafka-zk-probe", request)
+def _ask(
+    host: str, port: int, login: ClientSecurity, api_key: ApiKey, version: int, request: Message
+) -> Message | None:
     try:
-        with socket.create_connection((host, port), TIMEOUT_S) as connection:
-            connection.settimeout(TIMEOUT_S)
-            connection.sendall(struct.pack(">i", len(frame)) + frame)
-            (size_bytes,) = struct.unpack(">i", _receive(connection, 4))
-            if not 0 <= size_bytes <= _LARGEST_ANSWER_BYTES:
-                return None
-            answer = _receive(connection, size_bytes)
-        return codec.decode_response(api_key, version, memoryview(answer)[_RESPONSE_HEADER_SIZE:])
-    except (OSError, ProtocolError):
+        with _connected(host, port, login) as connection:
+            return _answer(connection, api_key, version, request)
+    except (OSError, ProtocolError, AuthenticationFailed):
         return None
+
+
+@contextlib.contextmanager
+def _connected(host: str, port: int, login: ClientSecurity) -> Iterator[socket.socket]:
+    """A connection that is logged in. Raises: OSError, ProtocolError, AuthenticationFailed."""
+    with contextlib.ExitStack() as sockets:
+        connection = sockets.enter_context(socket.create_connection((host, port), TIMEOUT_S))
+        connection.settimeout(TIMEOUT_S)
+        if login.tls is not None:
+            from kafka_zk.security.tls import client_context
+
+            context = client_context(login.tls)
+            connection = sockets.enter_context(context.wrap_socket(connection, server_hostname=host))
+        if login.sasl is not None:
+            _log_in(connection, login.sasl)
+        yield connection
+
+
+def _log_in(connection: socket.socket, sasl: SaslSettings) -> None:
+    from kafka_zk.protocol.sasl_exchange import sasl_exchange
+    from kafka_zk.security.sasl_client import sasl_client
+
+    exchange = sasl_exchange(sasl.mechanism, sasl_client(sasl, SYSTEM_RANDOM))
+    step = next(exchange)
+    with contextlib.suppress(StopIteration):
+        while True:
+            request = codec.request(step.api_key)(**step.fields)
+            step = exchange.send(_answer(connection, step.api_key, SASL_VERSION, request))
+
+
+def _answer(connection: socket.socket, api_key: ApiKey, version: int, request: Message) -> Message:
+    frame = codec.encode_request(api_key, version, 0, "kafka-zk-probe", request)
+    connection.sendall(struct.pack(">i", len(frame)) + frame)
+    (size_bytes,) = struct.unpack(">i", _receive(connection, 4))
+    if not 0 <= size_bytes <= _LARGEST_ANSWER_BYTES:
+        raise ProtocolError(f"an answer of {size_bytes} bytes")
+    answer = _receive(connection, size_bytes)
+    return codec.decode_response(api_key, version, memoryview(answer)[_RESPONSE_HEADER_SIZE:])
 
 
 def _receive(connection: socket.socket, size_bytes: int) -> bytearray:

@@ -11,6 +11,7 @@ from typing import Any
 
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.embedded.cluster_security import PROTOCOL
 from kafka_zk.embedded.local_ports import local_ports
 from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.proxy import TcpProxy
@@ -97,16 +98,21 @@ class ProxiedCluster(EmbeddedCluster):
         others.refuses = self._comes_from_a_cut_broker
         others.delay_s_from = self._delay_s_from
         self._proxies[broker_id] = {Link.ZOOKEEPER: zookeeper, Link.BROKERS: others}
-        client_listener = f"PLAINTEXT://{LOCALHOST}:{port}"
+        name = "PLAINTEXT" if self.security is None else PROTOCOL
+        client_listener = f"{name}://{LOCALHOST}:{port}"
+        secured = {} if self.security is None else self.security.broker_properties(broker_id, (LISTENER, PROTOCOL))
         properties = {
+            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{LISTENER}:PLAINTEXT",
+            **secured,
             **self._properties,
             "listeners": f"{client_listener},{LISTENER}://{LOCALHOST}:{inner_port}",
             "advertised.listeners": f"{client_listener},{LISTENER}://{others.address}",
-            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{LISTENER}:PLAINTEXT",
             "inter.broker.listener.name": LISTENER,
         }
         connect = zookeeper.address + chroot
-        return BrokerProcess(folder, broker_id, port, connect, properties, self.trace, self._supervisor())
+        return BrokerProcess(
+            folder, broker_id, port, connect, properties, self.trace, self._supervisor(), self.login
+        )
 
     def _comes_from_a_cut_broker(self, port: int) -> bool:
         cut = [broker_id for broker_id, links in self._cut.items() if Link.BROKERS in links]

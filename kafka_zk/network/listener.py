@@ -132,6 +132,11 @@ class Listener:
         self._port = port
         return self.port
 
+    def renew_tls(self, context: Any) -> None:
+        """Connections to come are made with this ``ssl.SSLContext``; for a listener with TLS."""
+        port: Any = self._port
+        port.context = context
+
     def start_accepting(self) -> None:
         """From now on connections are taken."""
         assert self._port is not None, "not bound"

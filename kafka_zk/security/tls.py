@@ -11,6 +11,7 @@ import os
 import ssl
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from kafka_zk.security import cipher_suites
@@ -69,6 +70,24 @@ def server_context(settings: TlsSettings, client_auth: str) -> ssl.SSLContext:
         else:
             context.load_verify_locations(cadata=settings.authorities)
     return context
+
+
+def can_connect(client: TlsSettings, server: TlsSettings, client_auth: str) -> str | None:
+    """Why a client with these settings cannot connect to such a server; None if it can. Host names do not count."""
+    asking = client_context(replace(client, check_host_name=False))
+    answering = server_context(server, client_auth)
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [asking.wrap_bio(to_client, to_server), answering.wrap_bio(to_server, to_client, server_side=True)]
+    sizes = None
+    try:
+        while sizes != (sizes := (to_client.pending, to_server.pending, len(sides))):
+            for side in list(sides):
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
+                    sides.remove(side)
+    except ssl.SSLError as error:
+        return error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else reason(error)
+    return None if not sides else "the handshake does not end"
 
 
 def load_identity(context: ssl.SSLContext, identity: Identity) -> None:

@@ -21,6 +21,8 @@ class Backend(Protocol):
         broker_count: int,
         zookeeper: str | EmbeddedZooKeeper,
         properties: Mapping[str, str] | None = None,
+        *,
+        secured: bool = False,
     ) -> EmbeddedCluster:
         """``zookeeper``: a server that this backend made, or a connection string."""
 
@@ -37,5 +39,7 @@ class Processes:
         broker_count: int,
         zookeeper: str | EmbeddedZooKeeper,
         properties: Mapping[str, str] | None = None,
+        *,
+        secured: bool = False,
     ) -> EmbeddedCluster:
-        return quick_cluster(data_dir, broker_count, zookeeper, properties)
+        return quick_cluster(data_dir, broker_count, zookeeper, properties, secured=secured)

@@ -22,15 +22,18 @@ from kafka_zk import __version__
 from kafka_zk.base.clock import monotonic_s
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster, wait_ready
+from kafka_zk.embedded.cluster_security import HOSTS, PROTOCOL
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.probe import ClusterView, ask_broker
 from kafka_zk.embedded.properties_file import properties_text
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 from kafka_zk.testing import zookeeper_container
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from kafka_zk.testing.zookeeper_container import ZooKeeperContainer, ZooKeeperEnsemble, published_at
 
 IMAGE = f"kafka-zk:{__version__}"
+INTERNAL = "INTERNAL"
 INTERNAL_PORT, PUBLISHED_PORT = 9092, 19092
 CONFIGURATION, DATA = "/etc/kafka", "/var/lib/kafka/data"
 QUOTED_LOG_CHARACTERS = 500
@@ -102,6 +105,7 @@ class KafkaZkContainer(DockerContainer):
         port: of this machine, to be published at; 0 takes a free one.
         chroot: in ``zookeeper``, when that is a container or an ensemble.
         data_dir: a folder of this machine for the log; in the container by default.
+        login: how ``view`` connects to it.
 
     ``stop`` ends the broker and keeps its data for the next ``start``; the end of the ``with`` block, ``remove`` or
     ``stop(force=True)`` removes the container.
@@ -120,8 +124,10 @@ class KafkaZkContainer(DockerContainer):
         port: int = 0,
         chroot: str = "",
         data_dir: Path | None = None,
+        login: ClientSecurity = NO_SECURITY,
     ) -> None:
         super().__init__(image)
+        self._login = login
         self.broker_id = broker_id
         self.alias = alias or f"kafka-{broker_id}"
         self.port = port or free_port()
@@ -177,10 +183,10 @@ class KafkaZkContainer(DockerContainer):
         super().start()
         return self
 
-    def view(self) -> ClusterView | None:
-        """Whom it believes to be in the cluster; None while it does not answer."""
+    def view(self, login: ClientSecurity | None = None) -> ClusterView | None:
+        """Whom it believes to be in the cluster; None while it does not answer, or does not let us in."""
         host, _, port = self.bootstrap.rpartition(":")
-        return ask_broker(host, int(port))
+        return ask_broker(host, int(port), login or self._login)
 
     def stop(self, timeout_s: float = 30, *, force: bool = False, delete_volume: bool = False) -> int:  # type: ignore[override]
         """End it cleanly and keep its data; returns the exit code. ``force`` or ``delete_volume`` removes it."""
@@ -239,10 +245,10 @@ class KafkaZkContainer(DockerContainer):
         properties = {
             "broker.id": str(self.broker_id),
             # First the one that is published: old consumers take the first of the addresses in ZooKeeper.
-            "listeners": f"PLAINTEXT://0.0.0.0:{PUBLISHED_PORT},INTERNAL://0.0.0.0:{INTERNAL_PORT}",
-            "advertised.listeners": f"PLAINTEXT://{LOCALHOST}:{self.port},INTERNAL://{self.alias}:{INTERNAL_PORT}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT",
-            "inter.broker.listener.name": "INTERNAL",
+            "listeners": f"PLAINTEXT://0.0.0.0:{PUBLISHED_PORT},{INTERNAL}://0.0.0.0:{INTERNAL_PORT}",
+            "advertised.listeners": f"PLAINTEXT://{LOCALHOST}:{self.port},{INTERNAL}://{self.alias}:{INTERNAL_PORT}",
+            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{INTERNAL}:PLAINTEXT",
+            "inter.broker.listener.name": INTERNAL,
             "log.dirs": DATA,
             "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
         }
@@ -280,12 +286,14 @@ class ContainerCluster(EmbeddedCluster):
         chroot: str = "",
         broker_count: int = 3,
         properties: Mapping[str, str] | None = None,
+        secured: bool = False,
     ) -> None:
         super().__init__(
             data_dir,
             broker_count=broker_count,
             zookeeper=container.connect_string + chroot,
             properties={**container.client_properties, **(properties or {})},
+            secured=secured,
         )
         self._image = image
         self._network = network
@@ -294,18 +302,30 @@ class ContainerCluster(EmbeddedCluster):
         self._name = f"kafka-{next(_clusters)}"
 
     def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
+        alias = f"{self._name}-{broker_id}"
         broker = KafkaZkContainer(
             self._image,
             zookeeper=self._container,
             broker_id=broker_id,
-            properties=self._properties,
+            properties={**self._secured_container(broker_id, alias, port), **self._properties},
             network=self._network,
-            alias=f"{self._name}-{broker_id}",
+            alias=alias,
             port=port,
             chroot=self._chroot,
             data_dir=folder / "data",
+            login=self.login,
         )
         return as_process(broker)
+
+    def _secured_container(self, broker_id: int, alias: str, port: int) -> dict[str, str]:
+        """A broker's keys for its two listeners; none if it is not secured."""
+        if self.security is None:
+            return {}
+        return {
+            **self.security.broker_properties(broker_id, (INTERNAL, PROTOCOL), (*HOSTS, alias)),
+            "listeners": f"{PROTOCOL}://0.0.0.0:{PUBLISHED_PORT},{INTERNAL}://0.0.0.0:{INTERNAL_PORT}",
+            "advertised.listeners": f"{PROTOCOL}://{LOCALHOST}:{port},{INTERNAL}://{alias}:{INTERNAL_PORT}",
+        }
 
     def kill(self) -> None:
         super().kill()

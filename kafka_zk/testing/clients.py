@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from kafka_zk.base.clock import monotonic_s
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 
 LEADERS_TIMEOUT_S = 20
@@ -24,19 +25,21 @@ def blocking_client(connect_string: str, session_timeout_ms: int = SESSION_TIMEO
         client.close()
 
 
-def create_topic(bootstrap: str, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+def create_topic(
+    bootstrap: str, name: str, partitions: int, configs: Mapping[str, str], login: ClientSecurity = NO_SECURITY
+) -> None:
     """Create a topic and wait until each of the brokers knows a leader of every partition. Raises: KafkaError."""
-    with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
+    with BlockingAdmin(bootstrap_servers=bootstrap, security=login) as admin:
         admin.create_topic(name, partitions, 1, configs)
     deadline_s = monotonic_s() + LEADERS_TIMEOUT_S
     for address in bootstrap.split(","):
-        while not _knows_leaders(address, name, partitions):
+        while not _knows_leaders(address, name, partitions, login):
             if monotonic_s() > deadline_s:
                 raise TimeoutError(f"{address} knew no leaders of topic {name} after {LEADERS_TIMEOUT_S} s")
             time.sleep(POLL_INTERVAL_S)
 
 
-def _knows_leaders(address: str, name: str, partitions: int) -> bool:
-    with BlockingAdmin(bootstrap_servers=address) as admin:  # a new one: its first question goes to this broker
+def _knows_leaders(address: str, name: str, partitions: int, login: ClientSecurity) -> bool:
+    with BlockingAdmin(bootstrap_servers=address, security=login) as admin:  # a new one: it asks this broker first
         topic = admin.describe_cluster().topics.get(name)
     return topic is not None and len(topic.available) == partitions

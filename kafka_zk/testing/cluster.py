@@ -27,6 +27,8 @@ class Cluster(EmbeddedCluster):
         brokers: how many; their ids are 0, 1, and so on.
         properties: Kafka's keys for every broker.
         zookeeper: a connection string, or a server that ``EmbeddedZooKeeper`` runs; by default one of its own.
+        security: whether brokers and clients have to log in over TLS. Clients take the keys of
+            ``cluster.security.properties()`` or ``librdkafka_properties()``; ``add_user`` makes more users.
         data: the data directory; a later cluster with the same one continues. By default a temporary folder, which is
             removed at the end, but stays if the cluster does not come up: the error names a log in it.
     """
@@ -37,6 +39,7 @@ class Cluster(EmbeddedCluster):
         *,
         properties: Mapping[str, str] | None = None,
         zookeeper: str | EmbeddedZooKeeper | None = None,
+        security: bool = False,
         data: Path | str | None = None,
     ) -> None:
         if brokers < 1:
@@ -49,11 +52,12 @@ class Cluster(EmbeddedCluster):
             properties={"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **(properties or {})},
             tick_time_ms=TICK_TIME_MS,
             force_sync=False,
+            secured=security,
         )
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Create a topic and wait until every broker knows a leader of each partition. Raises: KafkaError."""
-        create_topic(self.bootstrap, name, partitions, config or {})
+        create_topic(self.bootstrap, name, partitions, config or {}, self.login)
 
     def start(self) -> Self:
         """As of EmbeddedCluster. Raises: EmbeddedError."""

@@ -54,6 +54,8 @@ class Containers:
         broker_count: int,
         zookeeper: str | EmbeddedZooKeeper,
         properties: Mapping[str, str] | None = None,
+        *,
+        secured: bool = False,
     ) -> EmbeddedCluster:
         """In containers if ``zookeeper`` is one of ours; what else a connection string names (a proxy, say) need not be
         in reach of a container, so the brokers are processes then."""
@@ -61,7 +63,7 @@ class Containers:
         servers, slash, path = connect.partition("/")
         ours = next((server for server in self._servers if server.alive and server.connect_string == servers), None)
         if ours is None:
-            return quick_cluster(data_dir, broker_count, zookeeper, properties)
+            return quick_cluster(data_dir, broker_count, zookeeper, properties, secured=secured)
         return broker_container.ContainerCluster(
             data_dir,
             image=self._broker_image,
@@ -70,6 +72,7 @@ class Containers:
             chroot=slash + path,
             broker_count=broker_count,
             properties=properties,
+            secured=secured,
         )
 
     def __enter__(self) -> Self:

@@ -4,7 +4,8 @@
         topic = make_topic(partitions=4)
         ...connect to kafka_zk_cluster.bootstrap
 
-Session-wide and shared: ``zookeeper_server``, ``kafka_zk_cluster``. Per test: ``zookeeper`` (a fresh chroot on the
+Session-wide and shared: ``zookeeper_server``, ``kafka_zk_cluster``, ``kafka_zk_secured_cluster``,
+``certificate_authority``. Per test: ``zookeeper`` (a fresh chroot on the
 shared server), ``zk_client``. Factories, whose products end with the test: ``make_zookeeper``, ``make_cluster``,
 ``make_zk_client``, ``make_topic``, ``make_proxy``. ``expire_session`` ends any session. Everything listens on free
 ports of 127.0.0.1; logs are in pytest's temporary folder, and what they warned of is attached to a test that fails.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
     from kafka_zk.registry.client.client import RegistryClient
     from kafka_zk.testing.backend import Backend
+    from kafka_zk.testing.certificates import CertificateAuthority
     from kafka_zk.testing.server_logs import ServerLogs
     from kafka_zk.testing.variants import Variant
     from kafka_zk.testing.zookeeper import Chroot
@@ -50,6 +52,8 @@ class MakeCluster(Protocol):
         broker_count: int = 1,
         properties: Mapping[str, str] | None = None,
         zookeeper: "str | EmbeddedZooKeeper | None" = None,
+        *,
+        security: bool = False,
     ) -> "EmbeddedCluster": ...
 
 
@@ -226,6 +230,35 @@ def kafka_zk_cluster(
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def kafka_zk_secured_cluster(
+    kafka_zk_backend: "Backend",
+    kafka_zk_properties: dict[str, str],
+    zookeeper_server: "EmbeddedZooKeeper",
+    _server_logs: "ServerLogs",
+    tmp_path_factory: pytest.TempPathFactory,
+) -> "Iterator[EmbeddedCluster]":
+    """One broker with SASL_SSL, shared as ``kafka_zk_cluster`` is. ``cluster.security`` has the keys of its clients:
+    ``properties()`` for Java's and ours, ``librdkafka_properties()``, ``client_file``, ``truststore``; and
+    ``cluster.add_user("alice")`` makes a user and returns hers."""
+    from kafka_zk.testing.zookeeper import Chroot
+
+    chroot = Chroot(zookeeper_server, f"/cluster-{next(_numbers)}")
+    folder = tmp_path_factory.mktemp("secured")
+    cluster = kafka_zk_backend.cluster(folder, 1, chroot.connect_string, kafka_zk_properties, secured=True)
+    with _server_logs.watched(cluster, shared=True):
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def certificate_authority() -> "CertificateAuthority":
+    """Signs certificates for a test's own servers and clients: ``write_keystore(path, name, hosts)`` and, for those who
+    check them, ``write_truststore(path)``."""
+    from kafka_zk.testing.certificates import CertificateAuthority
+
+    return CertificateAuthority()
+
+
 @pytest.fixture
 def make_cluster(
     kafka_zk_backend: "Backend",
@@ -234,8 +267,8 @@ def make_cluster(
     _server_logs: "ServerLogs",
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[MakeCluster]:
-    """``make_cluster(broker_count=1, properties=None, zookeeper=None)``: a cluster of the test's own, by default on a
-    fresh chroot of the shared ZooKeeper."""
+    """``make_cluster(broker_count=1, properties=None, zookeeper=None, security=False)``: a cluster of the test's own,
+    by default on a fresh chroot of the shared ZooKeeper. With ``security`` it is like ``kafka_zk_secured_cluster``."""
     from kafka_zk.testing.zookeeper import Chroot
 
     with ExitStack() as clusters:
@@ -244,10 +277,13 @@ def make_cluster(
             broker_count: int = 1,
             properties: Mapping[str, str] | None = None,
             zookeeper: "str | EmbeddedZooKeeper | None" = None,
+            *,
+            security: bool = False,
         ) -> "EmbeddedCluster":
             where = zookeeper or Chroot(zookeeper_server, f"/cluster-{next(_numbers)}").connect_string
             keys = {**kafka_zk_properties, **(properties or {})}
-            cluster = kafka_zk_backend.cluster(tmp_path_factory.mktemp("cluster"), broker_count, where, keys)
+            folder = tmp_path_factory.mktemp("cluster")
+            cluster = kafka_zk_backend.cluster(folder, broker_count, where, keys, secured=security)
             return clusters.enter_context(_server_logs.watched(cluster))
 
         yield make
@@ -267,7 +303,7 @@ def make_topic(request: pytest.FixtureRequest, _server_logs: "ServerLogs") -> Ma
     ) -> str:
         cluster = cluster or request.getfixturevalue("kafka_zk_cluster")
         name = name or f"topic-{next(_numbers)}"
-        create_topic(cluster.bootstrap, name, partitions, config or {})
+        create_topic(cluster.bootstrap, name, partitions, config or {}, cluster.login)
         return name
 
     return make

@@ -46,7 +46,7 @@ def write_login(path: Path, section: str, **options: str) -> Path:
 
 def _tls(folder: Path, hosts: Sequence[str], *, client_certificates: bool) -> ServerSecurity:
     try:
-        from kafka_zk.testing.certificates import CertificateAuthority
+        from kafka_zk.embedded.certificates import CertificateAuthority
     except ImportError as error:
         raise EmbeddedError(f"ZooKeeper with TLS needs {error.name}: pip install 'kafka-zk[embedded]'") from None
     authority = CertificateAuthority()

@@ -25,12 +25,18 @@ def quick_cluster(
     properties: Mapping[str, str] | None = None,
     *,
     supervised: bool = True,
+    secured: bool = False,
 ) -> EmbeddedCluster:
     """A cluster on free ports that is not started yet; sessions last ``SESSION_TIMEOUT_MS``, or, if it is supervised,
     as long as their brokers live."""
     merged = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **(properties or {})}
     return EmbeddedCluster(
-        data_dir, broker_count=broker_count, zookeeper=zookeeper, properties=merged, supervised=supervised
+        data_dir,
+        broker_count=broker_count,
+        zookeeper=zookeeper,
+        properties=merged,
+        supervised=supervised,
+        secured=secured,
     )
 
 

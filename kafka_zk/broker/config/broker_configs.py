@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kafka_zk.broker.config.broker_key import UNUSED, BrokerKey
+from kafka_zk.broker.config.broker_key import UNUSED, BrokerKey, Update
 from kafka_zk.broker.config.broker_keys import ROWS
 
 ALL_KEYS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
@@ -26,7 +26,17 @@ DYNAMIC_ONLY_CONFIGS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
 
 def documentation(key: str) -> str:
     """One sentence about a broker key, known or not."""
-    return ALL_KEYS[key].documentation if key in ALL_KEYS else UNUSED
+    name = store_key(key) or key
+    return ALL_KEYS[name].documentation if name in ALL_KEYS else UNUSED
+
+
+def store_key(key: str) -> str | None:
+    """``ssl.keystore.location`` of ``listener.name.<listener>.ssl.keystore.location`` and so on; None for any key that
+    is not about a listener's key or authorities."""
+    if not key.startswith("listener.name."):
+        return None
+    name = key.split(".", 3)[-1]
+    return name if name in ALL_KEYS and ALL_KEYS[name].update is Update.PER_LISTENER else None
 
 
 def _by_unit(key: str) -> dict[str, int]:

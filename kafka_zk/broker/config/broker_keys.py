@@ -235,6 +235,21 @@ class BrokerKeys:
     offsets_topic_segment_bytes = INT(
         "104857600", "Segment size of __consumer_offsets when it is created.", low=1, use=READ,
     )
+    password_encoder_cipher_algorithm = STRING(
+        "AES/CBC/PKCS5Padding", "How passwords are encrypted in ZooKeeper; there is no other way.", use=ACCEPTED,
+    )
+    password_encoder_iterations = INT("4096", "Iterations that make the key for it.", low=1024, use=ACCEPTED)
+    password_encoder_key_length = INT("128", "Bits of this key: 128, 192 or 256.", low=8, use=ACCEPTED)
+    password_encoder_keyfactory_algorithm = STRING(
+        None, "What makes this key; PBKDF2WithHmacSHA512 if not set.", use=ACCEPTED,
+    )
+    password_encoder_old_secret = PASSWORD(
+        None, "The secret before: what was encrypted with it is encrypted anew at a start.", use=ACCEPTED,
+    )
+    password_encoder_secret = PASSWORD(
+        None, "Secret that passwords of key stores are encrypted with in ZooKeeper; none can be set without it.",
+        use=ACCEPTED,
+    )
     process_roles = LIST("", "Roles of a node of a KRaft cluster, which this broker cannot be.", use=READ)
     producer_id_expiration_check_interval_ms = INT(
         "600000", "How often producer ids are removed that have expired.", low=1, use=READ, is_listed=False,
@@ -302,6 +317,12 @@ class BrokerKeys:
     socket_send_buffer_bytes = INT(
         "102400", "Send buffer of a connection; -1, the default here: the system adapts it.", here="-1", low=-1,
         use=READ,
+    )
+    ssl_allow_dn_changes = BOOLEAN(
+        "false", "Whether a new key store may have a certificate with another subject.", use=ACCEPTED,
+    )
+    ssl_allow_san_changes = BOOLEAN(
+        "false", "Whether the certificate of a new key store may lack a host that the old one has.", use=ACCEPTED,
     )
     ssl_cipher_suites = LIST(
         "", "Cipher suites by Java's names; empty for OpenSSL's choice.",

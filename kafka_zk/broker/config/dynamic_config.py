@@ -4,24 +4,32 @@ Dynamic values lie in ``/config/brokers/<default>`` and ``/config/brokers/<id>``
 ``server.properties``. A dynamic value also hides the other spellings of its key (``log.retention.ms`` hides
 ``log.retention.hours``). Pure: whoever applies a new configuration is in ``live_config``.
 
-Of Kafka's dynamic keys those of TLS, SASL, plugins and where to listen are refused like keys that are not dynamic, and
-shown as read-only. Those that only tune a JVM broker (thread counts but for the cleaner's) are kept and shown, and
-change nothing.
+The keys of a listener's key store and trust store (``listener.name.<listener>.ssl.keystore.location``) are dynamic for
+one broker. Their passwords are encrypted in ZooKeeper with ``password.encoder.secret``, and plain everywhere else here.
+Of Kafka's other dynamic keys those of TLS, SASL, plugins and where to listen are refused like keys that are not
+dynamic, and shown as read-only. Those that only tune a JVM broker (thread counts but for the cleaner's) are kept and
+shown, and change nothing.
 Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from twisted.logger import Logger
 
 from kafka_zk.broker.config import values as config_values
-from kafka_zk.broker.config.broker_configs import ALL_KEYS, BROKER_CONFIGS, synonyms
+from kafka_zk.broker.config.broker_configs import ALL_KEYS, BROKER_CONFIGS, store_key, synonyms
 from kafka_zk.broker.config.broker_key import Update
 from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig, parse_connections_override
 from kafka_zk.broker.config.unbuilt_security import unbuilt_security
 from kafka_zk.broker.config.values import BadValue
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.security.errors import InvalidSecurity
+from kafka_zk.security.password import Password
 from kafka_zk.storage.files.config_table import Value
+
+if TYPE_CHECKING:
+    from kafka_zk.security.password_encoder import PasswordEncoder
 
 _log = Logger()
 
@@ -37,10 +45,15 @@ def parse(key: str, text: str) -> Value:
 
 
 class DynamicBrokerConfig:
-    """``own`` and ``default`` hold what is in ZooKeeper, without what is not allowed there."""
+    """``own`` and ``default`` hold what is in ZooKeeper, without what is not allowed there. ``check_stores`` is given a
+    whole configuration before it is stored for this broker, and raises ApiError if a listener cannot take it."""
 
     def __init__(self, static: Mapping[str, str]) -> None:
+        """Raises: InvalidBrokerConfig for ``password.encoder.*``."""
         self.static = dict(static)
+        self.check_stores: Callable[[Mapping[str, str]], object] = lambda properties: None
+        self._encoder = _encoder(static, "password.encoder.secret")
+        self._old_encoder = _encoder(static, "password.encoder.old.secret")
         if "broker.id" in static:  # Kafka's two names for it
             self.static.setdefault("node.id", static["broker.id"])
         self.default: dict[str, str] = {}
@@ -69,6 +82,7 @@ class DynamicBrokerConfig:
         for key, value in properties.items():
             try:
                 _check_keys({key: value}, per_broker=per_broker)
+                value = self._decoded(key, value)
                 parse(key, value)
             except (BadValue, ApiError) as error:
                 _log.error(
@@ -93,9 +107,49 @@ class DynamicBrokerConfig:
             merged = self._merge(default, own)
             _check_requirements(merged)
             _check_cleaner_threads(merged, self.effective())
-            self._build(default, own)
+            config = self._build(default, own)
         except InvalidBrokerConfig as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        if per_broker:
+            _check_listeners(properties, config.listener_protocols)
+            self.check_stores(config.properties)
+
+    def stored(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """The properties as ZooKeeper has them: with encoded passwords. Raises: ApiError if that is not possible."""
+        stored = dict(properties)
+        for key in filter(_is_password, properties):
+            if self._encoder is None:
+                problem = f"{key}: Password encoder secret not configured (password.encoder.secret)"
+                raise ApiError(ErrorCode.INVALID_REQUEST, problem)
+            try:
+                stored[key] = self._encoder.encode(Password(properties[key]))
+            except InvalidSecurity as error:
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"{key}: {error}") from None
+        return stored
+
+    def encoded_anew(self, stored: Mapping[str, str]) -> dict[str, str]:
+        """What is stored, with the passwords that were encoded with ``password.encoder.old.secret`` in the present
+        encoding. Raises: ApiError."""
+        anew = dict(stored)
+        for key in filter(_is_password, stored if self._old_encoder is not None else ()):
+            try:
+                plain = self._old_encoder.decode(stored[key]) if self._old_encoder else None
+            except InvalidSecurity:
+                continue  # encoded anew at an earlier start
+            if plain is not None:
+                anew |= self.stored({key: plain.value})
+        return anew
+
+    def _decoded(self, key: str, value: str) -> str:
+        """Raises: ApiError."""
+        if not _is_password(key):
+            return value
+        if self._encoder is None:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{key}: Password encoder secret not configured")
+        try:
+            return self._encoder.decode(value).value
+        except InvalidSecurity as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{key} could not be decoded: {error}") from None
 
     def effective(self) -> dict[str, str]:
         """What counts of everything that was configured, as text."""
@@ -129,19 +183,46 @@ def _check_keys(properties: Mapping[str, str], *, per_broker: bool) -> None:
     )
     for sentence in unbuilt_security(properties, {}):
         raise ApiError(ErrorCode.INVALID_REQUEST, sentence)
+    stores = [key for key in properties if store_key(key)]
     refuse(
         "Cannot update these configs dynamically",
         [
             key
             for key in properties
-            if key.startswith(_REFUSED_PREFIXES) or (key in rows and not rows[key].is_changeable)
+            if (key.startswith(_REFUSED_PREFIXES) and key not in stores)
+            or (key in rows and not rows[key].is_changeable)
         ],
     )
     if not per_broker:
         refuse(
             "Cannot update these configs at default cluster level, broker id must be specified",
-            [key for key, row in rows.items() if row.update is Update.PER_BROKER],
+            [*(key for key, row in rows.items() if row.update is Update.PER_BROKER), *stores],
         )
+
+
+def _check_listeners(properties: Mapping[str, str], protocols: Mapping[str, str]) -> None:
+    """Kafka keeps the store of a listener that is not there, without a word. Raises: ApiError."""
+    secured = {name.lower() for name, protocol in protocols.items() if protocol.endswith("SSL")}
+    for key in properties:
+        if store_key(key) and key.split(".", 3)[2].lower() not in secured:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{key}: this broker has no such listener with TLS")
+
+
+def _is_password(key: str) -> bool:
+    name = store_key(key)
+    return name is not None and ALL_KEYS[name].is_sensitive
+
+
+def _encoder(properties: Mapping[str, str], secret_key: str) -> "PasswordEncoder | None":
+    """Raises: InvalidBrokerConfig."""
+    if not properties.get(secret_key):
+        return None
+    from kafka_zk.security.password_encoder import PasswordEncoder  # only now: it loads hashlib
+
+    try:
+        return PasswordEncoder.of(properties, secret_key)
+    except InvalidSecurity as error:
+        raise InvalidBrokerConfig(str(error)) from None
 
 
 def _check_cleaner_threads(wanted: Mapping[str, str], present: Mapping[str, str]) -> None:

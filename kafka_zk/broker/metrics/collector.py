@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.broker.metrics.certificates import certificate_metrics
 from kafka_zk.broker.metrics.log_cleaner import log_cleaner_metrics
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.metrics.watchdog import Watchdog
@@ -35,6 +36,7 @@ class BrokerCollector(Collector):
         self._services = parts.services
         self._log_cleaner = parts.log_cleaner
         self._replica_fetchers = parts.replica_fetchers
+        self._tls = parts.tls
         self._watchdog = watchdog
         self._client = client
         self._stats = stats
@@ -51,6 +53,8 @@ class BrokerCollector(Collector):
         yield from self._requests()
         yield from self._sizes()
         yield from log_cleaner_metrics(self._log_cleaner, self._services.clock.wall_ms())
+        if self._tls is not None:
+            yield from certificate_metrics(self._tls.days_left())
         yield from self._zookeeper()
         yield from self._reactor()
         yield from self._authorizer()

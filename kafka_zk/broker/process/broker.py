@@ -196,7 +196,19 @@ class Broker:
             listener.bind()
             self._listeners.append(listener)
         credentials = parts.credentials if parts.security.needs_credentials else None
-        return LiveConfig(parts.services, quotas, parts.log_cleaner, self._register, credentials)
+        live_config = LiveConfig(parts.services, quotas, parts.log_cleaner, self._register, credentials)
+        if parts.services.config.has_tls_listeners:
+            self._follow_tls(parts, live_config)
+        return live_config
+
+    def _follow_tls(self, parts: BrokerParts, live_config: LiveConfig) -> None:
+        from kafka_zk.broker.process.live_tls import LiveTls  # only now: it loads OpenSSL
+
+        config, clock = parts.services.config, self._machine.clock
+        parts.tls = tls = LiveTls(clock, config, parts.security, self._listeners, parts.peers)
+        self._dynamic_config.check_stores = tls.check
+        live_config.followers.append(tls.follow)
+        tls.warn()
 
     # -- registration -------------------------------------------------------------------------------------------------
 

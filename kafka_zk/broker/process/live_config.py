@@ -40,6 +40,8 @@ async def read_broker_config(
             raise NoAuth(f"{entity_path('brokers', name)}: its ACL does not let this broker read its configuration")
     if starting:
         dynamic.refuse_unbuilt_security(stored[own], stored[DEFAULT_ENTITY])
+        if dynamic.encoded_anew(stored[own]) != stored[own]:
+            await configs.update_entity("brokers", own, dynamic.encoded_anew)
     return dynamic.take(stored[own], stored[DEFAULT_ENTITY])
 
 
@@ -47,7 +49,8 @@ class LiveConfig:
     """Keeps a broker's parts at the configuration that ZooKeeper has.
 
     ``register`` writes the broker's registration anew, with the addresses of ``services.config``. ``credentials`` is
-    None where no listener knows its users from ZooKeeper: then nothing of users is read.
+    None where no listener knows its users from ZooKeeper: then nothing of users is read. ``followers`` are
+    called with each new configuration of the broker.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class LiveConfig:
         self._register = register
         self._credentials = credentials
         self._users_are_unread = False
+        self.followers: list[Callable[[KafkaConfig], object]] = []
 
     async def changed(self, entity_type: str, entity_name: str) -> None:
         """Apply the present configuration of an entity that was announced."""
@@ -146,6 +150,8 @@ class LiveConfig:
             self._allow_unclean_elections()
             services.replicas.set_topic_defaults(config.topic_defaults)
             await self._reload_topics(sorted({partition.topic for partition in services.replicas.partitions}))
+        for follow in self.followers:
+            follow(config)
         if new_addresses:
             await self._register()
         _log.info("the broker's configuration changed")

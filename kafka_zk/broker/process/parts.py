@@ -5,6 +5,7 @@ Source: KafkaServer.startup and shutdown@3.9.
 
 from collections.abc import Callable, Collection
 from functools import partial
+from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -48,12 +49,16 @@ from kafka_zk.registry.controller_epoch import ControllerEpochs
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.topics import TopicRegistry
 
+if TYPE_CHECKING:
+    from kafka_zk.broker.process.live_tls import LiveTls
+
 _log = Logger()
 
 HIGH_WATERMARK_CHECKPOINT_MS = 5_000  # replica.high.watermark.checkpoint.interval.ms
 DELETION_INTERVAL_MS = 5_000
 """Files go soon after ``file.delete.delay.ms``, as in Kafka: gigabytes that go together cost others their disk."""
 CHANGE_PURGE_INTERVAL_MS = 15 * 60 * 1000
+CERTIFICATES_INTERVAL_MS = 3_600_000
 
 
 class BrokerParts:
@@ -64,6 +69,7 @@ class BrokerParts:
         security, credentials: of listeners and of the users who log in there.
         services: what handlers use.
         peers: connections to other brokers.
+        tls: of the listeners, once they are bound; None where none has TLS.
         controller, replica_fetchers, log_cleaner: those that ``start`` or metrics need.
     """
 
@@ -75,6 +81,7 @@ class BrokerParts:
         self.memory = MemoryPool(config.queued_max_request_bytes)
         metadata = MetadataCache()
         self.peers = Peers(machine, config, base.broker_id, metadata, base.security.between_brokers)
+        self.tls: LiveTls | None = None
         self._fetch_purgatory = Purgatory(clock, end_of_turn(machine.reactor))
         replicas = ReplicaManager(
             base.broker_id, base.logs, clock, self._fetch_purgatory, machine.run_in_thread, metadata, base.events
@@ -232,6 +239,8 @@ class BrokerParts:
             (1000, lambda: in_steps(logs.large_snapshots.steps())),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: logs.upkeep.flush_dirty(now())),
         ]
+        if self.tls is not None:
+            work.append((CERTIFICATES_INTERVAL_MS, self.tls.warn))
         if isinstance(self._alter_partitions, ZkAlterPartitionManager):
             work.append((CHECK_INTERVAL_MS, self._alter_partitions.propagate))
         return work

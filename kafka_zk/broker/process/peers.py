@@ -10,7 +10,11 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 
 class Peers:
-    """Opens connections; who asked for one closes it."""
+    """Opens connections; who asked for one closes it.
+
+    Attributes:
+        security: of the connections to come; it may be replaced.
+    """
 
     def __init__(
         self,
@@ -24,7 +28,7 @@ class Peers:
         self._config = config
         self._broker_id = broker_id
         self._metadata = metadata
-        self._security = security
+        self.security = security
 
     async def connect_as_controller(self, info: BrokerInfo) -> KafkaConnection:
         """To a broker as its registration names it. Raises: ApiError(BROKER_NOT_AVAILABLE) without such a listener."""
@@ -43,7 +47,7 @@ class Peers:
             client_id=str(self._broker_id),
             timeout_s=timeout_s,
             request_timeout_s=timeout_s,
-            security=self._security,
+            security=self.security,
         )
 
     async def connect_to_broker(self, broker_id: int) -> KafkaConnection:
@@ -59,8 +63,8 @@ class Peers:
             port,
             client_id=f"broker-{self._broker_id}-fetcher-0",
             request_timeout_s=self._config.replica_socket_timeout_ms / 1000,
-            negotiate=self._security.sasl is not None,
-            security=self._security,
+            negotiate=self.security.sasl is not None,
+            security=self.security,
         )
 
     def _address_of(self, broker_id: int) -> BrokerEndPoint:

@@ -78,6 +78,7 @@ class ClusterActions:
             "data": str(cluster.data_dir),
             "zookeeper": cluster.zookeeper_connect,
             "bootstrap": cluster.bootstrap,
+            "client_properties": None if cluster.security is None else str(cluster.security.client_file),
             "trace": None if cluster.trace is None else str(cluster.trace.resolve()),
             "session_timeout_ms": cluster.session_timeout_ms,
             "supervised": cluster.supervised,

@@ -5,6 +5,7 @@ from typing import Any
 
 from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.cli.cluster.cluster_actions import DESCRIBE, TOLD
+from kafka_zk.cli.terminal.command_config import command_security, read_security
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import zookeeper_properties
 from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
@@ -17,6 +18,7 @@ from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blo
 from kafka_zk.registry.client.security_keys import zookeeper_security
 from kafka_zk.registry.controller import ControllerRegistry
 from kafka_zk.registry.znodes.brokers import broker_path
+from kafka_zk.security.client_security import ClientSecurity
 
 CONTROLLER = "controller"
 EXPIRE = "expire"
@@ -48,6 +50,12 @@ class RunningCluster:
         """The directory that the brokers write their events into."""
         trace: str | None = self._description["trace"]
         return None if trace is None else Path(trace)
+
+    @property
+    def security(self) -> ClientSecurity:
+        """How its brokers let a client in. Raises: CommandFailed."""
+        file: str | None = self._description.get("client_properties")
+        return command_security() if file is None else read_security(Path(file))[1]
 
     @property
     def session_s(self) -> float:

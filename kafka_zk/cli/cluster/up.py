@@ -1,6 +1,7 @@
 """``kafka-zk up``: a whole cluster in the foreground."""
 
 import os
+import shlex
 import shutil
 import tempfile
 import time
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka_zk.broker.process.signals import interrupt_at_the_end
+from kafka_zk.cli.terminal.command_config import VARIABLE as COMMAND_CONFIG_VARIABLE
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import (
     BOOTSTRAP_VARIABLE,
@@ -81,6 +83,11 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
     show_default=True,
     help="Close the ZooKeeper session of a broker that has died, so that nobody waits until it runs out.",
 )
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="SASL_SSL for clients and between brokers: makes certificates and users, and says which file clients take.",
+)
 @json_option
 def command(
     brokers: int,
@@ -93,6 +100,7 @@ def command(
     proxies: bool | None,
     web_port: int | None,
     supervise: bool,
+    secure: bool,
     as_json: bool,
 ) -> None:
     """Run a cluster in the foreground until SIGINT, SIGTERM or SIGHUP: ZooKeeper and BROKERS processes.
@@ -109,8 +117,13 @@ def command(
     If commands without options would not find the cluster, up prints the line that helps: "export
     KAFKA_ZK_ZOOKEEPER=... KAFKA_ZK_BOOTSTRAP=...".
 
+    With --secure brokers and clients log in over TLS. Certificates and the passwords of two users lie in the data
+    directory, in files that only you can read; a later start uses them again. A cluster without security can be started
+    with --secure later on, and from then on only with it.
+
     \b
     kafka-zk up --web
+    kafka-zk up --secure --data ./cluster
     kafka-zk up --brokers 1 --data ./cluster -o log.retention.hours=1
     kafka-zk up --zookeeper zk1:2181,zk2:2181/kafka
     """
@@ -120,7 +133,7 @@ def command(
 
     if port + brokers - 1 > 65535:
         raise click.UsageError(f"{brokers} brokers from port {port} on exceed port 65535")
-    properties = _checked({**zookeeper_properties(), **_replication(brokers), **dict(overrides)})
+    properties = _checked({**zookeeper_properties(), **_replication(brokers), **dict(overrides)}, secure)
     may_choose = not zookeeper and not zookeeper_port
     if proxies is None:
         proxies = web_port is not None and zookeeper is None and not _proxy_keys(properties)
@@ -135,6 +148,7 @@ def command(
             properties=properties,
             trace=folder / TRACE if trace is None and web_port is not None else trace,
             supervised=supervise,
+            secured=secure,
         )
         _run(cluster, as_json, may_choose, web_port)
 
@@ -164,13 +178,15 @@ def _replication(brokers: int) -> dict[str, str]:
     return {"default.replication.factor": count, "offsets.topic.replication.factor": count}
 
 
-def _checked(properties: dict[str, str]) -> dict[str, str]:
+def _checked(properties: dict[str, str], secure: bool) -> dict[str, str]:
     """The overrides, refused here rather than in every broker's log when one is wrong."""
     from kafka_zk.broker.config.kafka_config import KafkaConfig
+    from kafka_zk.embedded.cluster import LISTENER_KEYS
 
-    if chosen := sorted(CHOSEN_BY_UP & properties.keys()):
+    if chosen := sorted((CHOSEN_BY_UP | (LISTENER_KEYS if secure else set())) & properties.keys()):
         raise click.UsageError(f"-o {chosen[0]}: up sets it for each broker")
-    _, warnings = KafkaConfig.from_properties({"zookeeper.connect": "127.0.0.1:2181"}, properties)
+    listeners = {"listeners": "SASL_SSL://:9092", "inter.broker.listener.name": "SASL_SSL"} if secure else {}
+    _, warnings = KafkaConfig.from_properties({"zookeeper.connect": "127.0.0.1:2181", **listeners}, properties)
     for warning in warnings:
         note(f"warning: {warning}")
     return properties
@@ -196,6 +212,8 @@ def _run(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool, web_port: 
     ready = False
     try:
         _start_zookeeper(cluster, as_json, may_choose)
+        if cluster.newly_secured:
+            note("the cluster was open; from now on clients have to log in, and it starts with --secure only")
         _start_brokers(cluster, as_json)
         ready = True
         with ExitStack() as cleanup:
@@ -258,12 +276,33 @@ def _tell_ready(cluster: "EmbeddedCluster", as_json: bool) -> None:
     bootstrap, zookeeper = cluster.bootstrap, cluster.zookeeper_connect
     line = f"ready bootstrap={bootstrap} zookeeper={zookeeper}"
     leaderless = [str(tp) for tp in sorted(cluster.leaderless)]
-    _say(as_json, line, event="ready", bootstrap=bootstrap, zookeeper=zookeeper, leaderless=leaderless)
+    files = _client_files(cluster)
+    _say(as_json, line, event="ready", bootstrap=bootstrap, zookeeper=zookeeper, leaderless=leaderless, **files)
     if leaderless:
         note(_complaint(cluster))
-    if not as_json and not _found_by_default(cluster):
+    if not as_json:
+        _tell_how_to_connect(cluster, files)
+
+
+def _client_files(cluster: "EmbeddedCluster") -> dict[str, str]:
+    """The files that clients of a secured cluster take."""
+    if cluster.security is None:
+        return {}
+    files = cluster.security
+    return {"client_properties": str(files.client_file), "librdkafka_properties": str(files.librdkafka_file)}
+
+
+def _tell_how_to_connect(cluster: "EmbeddedCluster", files: dict[str, str]) -> None:
+    variables = {}
+    if files:
+        say(f"secured client.properties={files['client_properties']}")
+        say(f"for kcat -F and other clients on librdkafka: {files['librdkafka_properties']}")
+        variables[COMMAND_CONFIG_VARIABLE] = shlex.quote(files["client_properties"])
+    if not _found_by_default(cluster):
+        variables |= {ZOOKEEPER_VARIABLE: cluster.zookeeper_connect, BOOTSTRAP_VARIABLE: cluster.bootstrap}
+    if variables:
         say("other commands find this cluster, in any terminal, after:")
-        say(f"export {ZOOKEEPER_VARIABLE}={zookeeper} {BOOTSTRAP_VARIABLE}={bootstrap}", joint=" \\")
+        say("export " + " ".join(f"{name}={value}" for name, value in variables.items()), joint=" \\")
 
 
 def _say(as_json: bool, line: str, **fields: object) -> None:

@@ -187,7 +187,8 @@ def _record(
         note("what brokers do is shown if they write it: kafka-zk up --web, or --trace DIR")
     told = TraceSource(*found, from_start=not recording.entries.count) if found else None
     beats = Heartbeats(running.zookeeper)
-    cluster = Cluster(source, told, running.broker_ids, lambda request: _break(running, request), heartbeats=beats)
+    cluster = Cluster(source, told, running.broker_ids, lambda request: _break(running, request), heartbeats=beats,
+                      security=running.security)  # fmt: skip
     _serve(recording, cluster, source.described, port, as_json)
 
 

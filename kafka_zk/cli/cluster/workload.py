@@ -99,7 +99,8 @@ class Workload:
                  "--consumer-property", f"zookeeper.session.timeout.ms={SESSION_S * 1000}") if kind == ZOOKEEPER else (
                  "--bootstrap-server", self._cluster.bootstrap, "--type", "broker",
                  "--consumer-property", f"session.timeout.ms={SESSION_S * 1000}")  # fmt: skip
-        command = ("consume", "--group", group, "--name", short, "--topic", topic, "--from-beginning", *_SILENT, *where)
+        command = ("consume", "--group", group, "--name", short, "--topic", topic, "--from-beginning", *_SILENT, *where,
+                   *self._command_config())  # fmt: skip
         process = self._started(f"member {name}", f"member-{group}-{short}", command)
         self._members[name] = _Member(name, group, kind, topic, process)
         return _member_state(self._members[name])
@@ -133,7 +134,7 @@ class Workload:
         if not rate:
             return {"topic": topic, "rate": 0, "state": "ended"}
         command = ("produce", "--topic", topic, "--rate", str(rate), "--bootstrap-server", self._cluster.bootstrap,
-                   "--producer-property", "delivery.timeout.ms=600000")  # fmt: skip
+                   "--producer-property", "delivery.timeout.ms=600000", *self._command_config())  # fmt: skip
         process = self._started(f"the producer to {topic}", f"producer-{topic}", command)
         self._producers[topic] = _Producer(topic, rate, process)
         return _producer_state(self._producers[topic])
@@ -146,6 +147,10 @@ class Workload:
 
     def _trace(self) -> tuple[str | Path, ...]:
         return () if self._cluster.trace is None else ("--trace", self._cluster.trace.resolve())
+
+    def _command_config(self) -> tuple[str | Path, ...]:
+        security = self._cluster.security
+        return () if security is None else ("--command-config", security.client_file)
 
     def _member(self, request: Document) -> _Member:
         name = str(request.get("member"))
@@ -171,7 +176,7 @@ class Workload:
         if not servers:
             raise Refused("no broker runs")
         try:
-            with BlockingAdmin(None, bootstrap_servers=servers, **limits) as admin:
+            with BlockingAdmin(None, bootstrap_servers=servers, security=self._cluster.login, **limits) as admin:
                 if topic not in admin.list_topics():
                     admin.create_topic(topic, PARTITIONS)
         except KafkaError as error:

@@ -18,8 +18,12 @@ _KEYS = f"{__name__}.keys"
 
 
 def _remember(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
-    if path is None:
-        return
+    if path is not None:
+        context.meta[_KEYS], context.meta[_SECURITY] = read_security(path)
+
+
+def read_security(path: Path) -> "tuple[dict[str, str], ClientSecurity]":
+    """The keys of security in a client's properties file, and what they mean. Raises: CommandFailed."""
     from kafka_zk.cli.terminal.errors import CommandFailed
     from kafka_zk.cli.terminal.properties import read_properties
     from kafka_zk.security.client_keys import client_security, security_keys
@@ -27,10 +31,9 @@ def _remember(context: click.Context, parameter: click.Parameter, path: Path | N
 
     try:
         keys = security_keys(read_properties(path))
-        context.meta[_SECURITY] = client_security(keys)
+        return keys, client_security(keys)
     except InvalidSecurity as error:
         raise CommandFailed(f"{path}: {error}") from None
-    context.meta[_KEYS] = keys
 
 
 # Eager: the addresses of brokers are checked against its security protocol.

@@ -25,6 +25,16 @@ def test_a_cluster_lives_as_long_as_its_block() -> None:
     assert not cluster.data_dir.exists()
 
 
+def test_a_secured_cluster_lets_its_users_in() -> None:
+    with Cluster(security=True) as cluster:
+        cluster.create_topic("orders")
+        assert cluster.security is not None
+        with BlockingAdmin(bootstrap_servers=cluster.bootstrap, security=cluster.security.properties()) as admin:
+            assert "orders" in admin.describe_cluster().topics
+        folder = cluster.data_dir
+    assert not folder.exists()
+
+
 def test_what_is_in_a_given_folder_is_there_for_the_next_cluster(tmp_path: Path) -> None:
     for _ in range(2):
         with Cluster(data=tmp_path / "kept") as cluster, BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:

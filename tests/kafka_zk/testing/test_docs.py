@@ -22,6 +22,7 @@ NOT_FOR_TESTS = {
     "start_zookeeper": "a step of start",
     "start_brokers": "a step of start",
     "view": "asks a broker",
+    "login": "used by make_topic",
     "client_properties": "used by make_cluster",
     "kill_if_started": "used by a cluster",
     "serving": "used by start",

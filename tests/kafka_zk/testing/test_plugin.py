@@ -1,19 +1,23 @@
 """The fixtures: fresh chroots, sessions that end on demand, nothing paid by runs that do not use them."""
 
 import contextlib
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.session_expiry import SessionUnknown, session_password
 from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.errors import ConnectionLoss
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
-from kafka_zk.testing.plugin import MakeTopic, MakeZkClient
+from kafka_zk.testing.certificates import CertificateAuthority
+from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
 from kafka_zk.testing.zookeeper import Chroot
 from tests.integration.processes import wait_for
 
@@ -119,3 +123,31 @@ def test_any_session_can_be_ended_by_its_id(
     run_blocking(_create(doomed, "/owned", ephemeral=True))
     expire_session(doomed.session_id)
     assert run_blocking(_children(zk_client, "/")) == []
+
+
+@pytest.mark.integration
+def test_users_of_a_secured_cluster_get_in(kafka_zk_secured_cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:
+    """As soon as they are made."""
+    topic = make_topic(cluster=kafka_zk_secured_cluster)
+    assert kafka_zk_secured_cluster.security is not None
+    for keys in (kafka_zk_secured_cluster.security.properties(), kafka_zk_secured_cluster.add_user("alice")):
+        with BlockingAdmin(bootstrap_servers=kafka_zk_secured_cluster.bootstrap, security=keys) as admin:
+            assert topic in admin.describe_cluster().topics
+
+
+@pytest.mark.integration
+def test_a_secured_cluster_of_a_tests_own(make_cluster: MakeCluster, make_topic: MakeTopic) -> None:
+    """Its followers log in to its leaders, also when a broker comes later."""
+    cluster = make_cluster(2, {"default.replication.factor": "2"}, security=True)
+    make_topic("replicated", cluster=cluster)
+    cluster.add_broker()
+    assert cluster.security is not None
+    config = {**cluster.security.librdkafka_properties(), "bootstrap.servers": cluster.bootstrap}
+    assert set(AdminClient(config).list_topics(timeout=10).brokers) == {0, 1, 2}
+
+
+def test_an_authority_for_servers_of_ones_own(certificate_authority: CertificateAuthority, tmp_path: Path) -> None:
+    keystore = certificate_authority.write_keystore(tmp_path / "server.pem", "server", ["localhost"])
+    context = ssl.create_default_context(cafile=str(certificate_authority.write_truststore(tmp_path / "ca.pem")))
+    assert len(context.get_ca_certs()) == 1
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(keystore)

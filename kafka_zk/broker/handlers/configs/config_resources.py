@@ -118,8 +118,9 @@ async def change_broker(
 ) -> None:
     """Replace this broker's dynamic configuration, or the default of all, and tell all. Raises ApiError."""
     services.dynamic_config.validate(properties, per_broker=per_broker)
+    stored = services.dynamic_config.stored(properties)
     if not validate_only:
-        await services.configs.change_entity("brokers", broker_entity(services, per_broker=per_broker), properties)
+        await services.configs.change_entity("brokers", broker_entity(services, per_broker=per_broker), stored)
 
 
 async def alter_each(

@@ -15,6 +15,7 @@ from kafka_zk.broker.config.broker_configs import (
     DYNAMIC_ONLY_CONFIGS,
     TOPIC_DEFAULTS,
     documentation,
+    store_key,
     synonyms,
 )
 from kafka_zk.broker.handlers.configs import config_resources
@@ -160,7 +161,7 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
     texts = dynamic.effective() if name else dynamic.default
 
     def make(key: str) -> Any:
-        known = BROKER_CONFIGS.get(key) or DYNAMIC_ONLY_CONFIGS.get(key)
+        known = BROKER_CONFIGS.get(store_key(key) or key) or DYNAMIC_ONLY_CONFIGS.get(key)
         found = _broker_synonyms(services, key)
         if not name:
             found = [synonym for synonym in found if synonym.source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG]
@@ -173,7 +174,7 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
         else:
             value = texts.get(key, known.default)
         # What is read-only in Kafka, and what this broker refuses to change.
-        read_only = known is None or not known.is_changeable or key in DYNAMIC_ONLY_CONFIGS
+        read_only = known is None or not known.is_changeable or key in DYNAMIC_ONLY_CONFIGS  # a store's key, too
         return _entry(key, value, found, known.type if known else None, documentation(key), read_only=read_only)
 
     return make, [*BROKER_CONFIGS, *(key for key in texts if key not in BROKER_CONFIGS)] if name else texts
@@ -189,7 +190,8 @@ def _broker_id(name: str) -> int:
 def _broker_synonyms(services: Services, key: str) -> list[Any]:
     """Where a broker key is configured, under all its spellings, what counts most first."""
     dynamic = services.dynamic_config
-    spellings = synonyms(key)
+    base = store_key(key)
+    spellings = synonyms(key) if base is None else (key, base)
     defaults = {name: BROKER_CONFIGS[name].default for name in spellings if name in BROKER_CONFIGS}
     layers: tuple[tuple[dict[str, Any], ConfigSource], ...] = (
         (dynamic.own, ConfigSource.DYNAMIC_BROKER_CONFIG),

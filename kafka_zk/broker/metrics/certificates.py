@@ -1,0 +1,18 @@
+"""How long the certificates of listeners are valid. Kafka has no such metric."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+
+def certificate_metrics(days_left: Mapping[str, Sequence[tuple[str, float]]]) -> Iterator[Metric]:
+    """By listener: the subjects of its certificates, and the days until they expire."""
+    days = GaugeMetricFamily(
+        "kafka_zk_certificate_days_left",
+        "Days until a certificate expires; negative once it has.",
+        labels=["listener", "subject"],
+    )
+    for listener, shown in days_left.items():
+        for subject, left in shown:
+            days.add_metric([listener, subject], left)
+    yield days

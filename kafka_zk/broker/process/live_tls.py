@@ -1,0 +1,138 @@
+"""The keys, certificates and authorities of a running broker: followed when they change, and watched for their end.
+
+A change counts for connections to come. It may be another file, another password, or the same file with another
+content, whichever change of the broker's configuration makes it look: contents are compared, not names and times. A
+store that cannot be used is refused when it is asked for through a broker; when it comes otherwise, it is logged. The
+old one stays in force.
+
+Imported when a listener has TLS. Source: SslFactory, DynamicBrokerConfig, DynamicListenerConfig@3.9.
+Tests: tests/kafka_zk/broker/process/test_live_tls.py.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from twisted.logger import Logger
+
+from kafka_zk.base.clock import Clock
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.process.peers import Peers
+from kafka_zk.broker.process.security import BrokerSecurity
+from kafka_zk.network.listener import Listener
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.security.certificate import Certificate, certificates
+from kafka_zk.security.errors import InvalidSecurity
+from kafka_zk.security.expiry import ExpiryWarnings
+from kafka_zk.security.listener_security import ListenerTls, inter_broker_security, listener_security
+from kafka_zk.security.tls import can_connect, server_context
+from kafka_zk.security.tls_settings import Identity, TlsSettings
+
+_log = Logger()
+
+
+class LiveTls:
+    """Of a broker with these listeners; ``security`` is what they were started with."""
+
+    def __init__(
+        self, clock: Clock, config: KafkaConfig, security: BrokerSecurity, listeners: Sequence[Listener], peers: Peers
+    ) -> None:
+        self._clock = clock
+        self._protocols = config.listener_protocols
+        self._between_brokers = config.inter_broker_listener
+        self._listeners = {listener.name: listener for listener in listeners}
+        self._peers = peers
+        self._tls = {name: each.tls for name, each in security.listeners.items() if each.tls is not None}
+        self._warnings = ExpiryWarnings()
+
+    def check(self, properties: Mapping[str, str]) -> None:
+        """Whether the listeners can take what these properties name. Raises: ApiError."""
+        try:
+            self._changed(properties)
+        except InvalidSecurity as error:
+            problem = f"Validation of dynamic config update of SSLFactory failed: {error}"
+            raise ApiError(ErrorCode.INVALID_REQUEST, problem) from None
+
+    def follow(self, config: KafkaConfig) -> None:
+        """Take what the configuration names now; what cannot be used is logged."""
+        try:
+            changed = self._changed(config.properties)
+            if self._between_brokers in changed:
+                name = self._between_brokers
+                self._peers.security = inter_broker_security(config.properties, name, self._protocols[name])
+        except InvalidSecurity as error:
+            _log.error("the keys and certificates in use stay as they are: {error}", error=str(error))
+            return
+        for name, tls in changed.items():
+            self._tls[name] = tls
+            self._listeners[name].renew_tls(server_context(tls.settings, tls.client_auth))
+            _log.info("{name}: new connections use other keys or certificates", name=name)
+        if changed:
+            self.warn()
+
+    def certificates(self) -> dict[str, list[Certificate]]:
+        """The certificates that each listener shows its clients, its own first."""
+        return {name: certificates(_identity(tls.settings).certificate_chain) for name, tls in self._tls.items()}
+
+    def days_left(self) -> dict[str, list[tuple[str, float]]]:
+        """By listener: the subject of each of its certificates, and the days until it expires."""
+        now_ms = self._clock.wall_ms()
+        return {
+            name: [(each.subject, each.days_left(now_ms)) for each in shown]
+            for name, shown in self.certificates().items()
+        }
+
+    def warn(self) -> None:
+        """Log which certificates are near their end; each once for each limit."""
+        for sentence in self._warnings.due(self.certificates(), self._clock.wall_ms()):
+            _log.warn("{sentence}", sentence=sentence)
+
+    def _changed(self, properties: Mapping[str, str]) -> dict[str, ListenerTls]:
+        """The listeners whose stores have another content. Raises: InvalidSecurity."""
+        changed = {}
+        for name, old in self._tls.items():
+            new = listener_security(properties, name, self._protocols[name]).tls
+            assert new is not None, "its protocol does not change"
+            if new.settings == old.settings:
+                continue
+            _check_successor(properties, old.settings, new.settings)
+            server_context(new.settings, old.client_auth)
+            if name == self._between_brokers:
+                _check_between_brokers(old, new)
+            changed[name] = ListenerTls(new.settings, old.client_auth, old.mapper)
+        return changed
+
+
+def _identity(settings: TlsSettings) -> Identity:
+    assert settings.identity is not None, "a listener has a key"
+    return settings.identity
+
+
+def _check_successor(properties: Mapping[str, str], old: TlsSettings, new: TlsSettings) -> None:
+    """As Kafka: clients may know a broker by its subject and hosts. Raises: InvalidSecurity."""
+    before, after = (certificates(_identity(each).certificate_chain)[0] for each in (old, new))
+    if before.subject != after.subject and not _is_true(properties, "ssl.allow.dn.changes"):
+        raise InvalidSecurity(
+            f"Keystore DistinguishedName does not match:  existing={{DN={before.subject}}}, new={{DN={after.subject}}}"
+        )
+    if not before.names <= after.names and not _is_true(properties, "ssl.allow.san.changes"):
+        existing, found = (", ".join(sorted(each.names)) for each in (before, after))
+        raise InvalidSecurity(
+            f"Keystore SubjectAltNames do not match:  existing={{SAN=[{existing}]}}, new={{SAN=[{found}]}}"
+        )
+    if old.authorities is None and new.authorities is not None:
+        raise InvalidSecurity(
+            "Cannot add SSL truststore to an existing listener for which no truststore was configured."
+        )
+
+
+def _check_between_brokers(old: ListenerTls, new: ListenerTls) -> None:
+    """Brokers with the old store and with the new one must reach each other. Raises: InvalidSecurity."""
+    for client, server in ((old, new), (new, old)):
+        if problem := can_connect(client.settings, server.settings, old.client_auth):
+            raise InvalidSecurity(
+                "A client SSLEngine created with the provided settings can't connect to a server SSLEngine created "
+                f"with those settings: {problem}"
+            )
+
+
+def _is_true(properties: Mapping[str, str], key: str) -> bool:
+    return properties.get(key, "false").strip().lower() == "true"

@@ -1,0 +1,244 @@
+"""How a cluster on this machine is secured: SASL_SSL everywhere, with an authority and users of its own.
+
+    DIR/security/              nobody else can enter it; every file in it has mode 0600
+        authority.pem          the authority's private key and certificate
+        ca.pem                 its certificate alone, by which clients know the brokers
+        broker-0.pem …         the private key and certificates of each broker
+        passwords.json         of the users
+        client.properties      for Java's clients and tools, and for kafka-zk: the user "client"
+        admin.properties       the same for the user "admin", as whom brokers log in to each other
+        librdkafka.properties  for kcat -F and other clients on librdkafka: the user "client"
+
+What is there is used again. A certificate is renewed at a start that finds it near its end; the authority keeps its
+key, so clients go on trusting it. Properties files are written anew at every start.
+"""
+
+import contextlib
+import datetime
+import json
+import re
+import secrets
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from kafka_zk.embedded.errors import EmbeddedError
+from kafka_zk.embedded.ports import LOCALHOST
+from kafka_zk.embedded.private_files import private_folder, write_private
+from kafka_zk.embedded.properties_file import properties_text
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.config import ConfigRegistry
+from kafka_zk.registry.znodes.config import sanitize
+from kafka_zk.security import scram
+from kafka_zk.security.client_keys import client_security
+from kafka_zk.security.client_security import ClientSecurity
+from kafka_zk.security.password import Password
+
+if TYPE_CHECKING:
+    from kafka_zk.embedded.certificates import CertificateAuthority
+
+FOLDER = "security"
+PROTOCOL = "SASL_SSL"
+MECHANISM = "SCRAM-SHA-512"
+ADMIN, CLIENT = "admin", "client"
+USERS = (ADMIN, CLIENT)
+HOSTS = ("localhost", LOCALHOST)
+CLIENT_PROPERTIES, LIBRDKAFKA_PROPERTIES = f"{CLIENT}.properties", "librdkafka.properties"
+RENEWED_BEFORE = datetime.timedelta(days=60)
+"""Twice as long as brokers warn of a certificate's end: who starts a cluster now and then never sees the warning."""
+
+_AUTHORITY, _TRUSTSTORE, _PASSWORDS = "authority.pem", "ca.pem", "passwords.json"
+_LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_NAME, _PASSWORD = re.compile(r"[A-Za-z0-9._-]{1,100}"), re.compile(r"[A-Za-z0-9]{1,100}")
+_PASSWORD_CHARACTERS = string.ascii_letters + string.digits
+_PASSWORD_LENGTH = 32
+_SALT_BITS = scram.NONCE_BITS
+
+
+class ClusterSecurity:
+    """Made by ``prepared``. Reads and writes files of ``folder`` only."""
+
+    def __init__(self, folder: Path, authority: "CertificateAuthority", passwords: Mapping[str, Password]) -> None:
+        self.folder = folder
+        self._authority = authority
+        self._passwords = dict(passwords)
+
+    @classmethod
+    def prepared(cls, folder: Path) -> Self:
+        """What the folder has, with what it lacks made. Raises: EmbeddedError, OSError."""
+        try:
+            from kafka_zk.embedded.certificates import CertificateAuthority
+        except ImportError as error:
+            raise EmbeddedError(
+                f"a secured cluster needs the package {error.name}: pip install 'kafka-zk[embedded]'"
+            ) from None
+        private_folder(folder)
+        path = folder / _AUTHORITY
+        try:
+            authority = CertificateAuthority.read(path) if path.exists() else CertificateAuthority("kafka-zk authority")
+        except ValueError as error:
+            raise EmbeddedError(f"{path} cannot be used ({error}); remove it, and a new authority is made") from None
+        authority.write(path)
+        authority.write_truststore(folder / _TRUSTSTORE)
+        return cls(folder, authority, _passwords(folder / _PASSWORDS))
+
+    def add_user(self, name: str) -> None:
+        """One more user, whom ``write_users`` lets log in; one that is there keeps its password.
+
+        Raises: EmbeddedError for a name with other characters than letters, digits, ``.``, ``_`` and ``-``; OSError.
+        """
+        if not _NAME.fullmatch(name):
+            raise EmbeddedError(f"{name!r} cannot be a user here: letters, digits, '.', '_' and '-' are allowed")
+        if name not in self._passwords:
+            self._passwords[name] = Password(_new_password())
+            _write_passwords(self.folder / _PASSWORDS, self._passwords)
+
+    @property
+    def truststore(self) -> Path:
+        """The certificate by which clients know the brokers, as PEM."""
+        return self.folder / _TRUSTSTORE
+
+    @property
+    def client_file(self) -> Path:
+        """For Java's clients and tools, and for our commands."""
+        return self.folder / CLIENT_PROPERTIES
+
+    @property
+    def librdkafka_file(self) -> Path:
+        return self.folder / LIBRDKAFKA_PROPERTIES
+
+    def properties(self, user: str = CLIENT) -> dict[str, str]:
+        """Kafka's keys for a client that logs in as this user, "client", "admin" or one that was added; the password is
+        among them."""
+        return {
+            "security.protocol": PROTOCOL,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.truststore),
+            "sasl.mechanism": MECHANISM,
+            "sasl.jaas.config": self._login(user),
+        }
+
+    def librdkafka_properties(self, user: str = CLIENT) -> dict[str, Any]:
+        """The same for librdkafka."""
+        return {
+            "security.protocol": PROTOCOL,
+            "ssl.ca.location": str(self.truststore),
+            "sasl.mechanisms": MECHANISM,
+            "sasl.username": user,
+            "sasl.password": self._passwords[user].value,
+        }
+
+    def login(self, user: str = ADMIN) -> ClientSecurity:
+        """The same for our own clients; by default as the brokers. Raises: InvalidSecurity."""
+        return client_security(self.properties(user))
+
+    def write_client_files(self, bootstrap: str) -> None:
+        """Write the properties files of clients, with the brokers' addresses."""
+        where = {"bootstrap.servers": bootstrap}
+        for user in USERS:
+            write_private(self.folder / f"{user}.properties", properties_text({**where, **self.properties(user)}))
+        lines = [f"{key}={value}\n" for key, value in {**where, **self.librdkafka_properties()}.items()]
+        write_private(self.folder / LIBRDKAFKA_PROPERTIES, "".join(lines))  # it knows no escapes
+
+    def broker_properties(
+        self, broker_id: int, listeners: Iterable[str] = (PROTOCOL,), hosts: Sequence[str] = HOSTS
+    ) -> dict[str, str]:
+        """Kafka's keys for a broker whose listeners, by their names, are all secured; the first is for brokers.
+
+        Makes the broker's key and certificate for ``hosts``, unless they are there and the certificate is not near its
+        end.
+        """
+        keystore = self.folder / f"broker-{broker_id}.pem"
+        if not self._authority.vouches_for(keystore, hosts, RENEWED_BEFORE):
+            self._authority.write_keystore(keystore, f"broker-{broker_id}", hosts)
+        names = list(listeners)
+        login = {
+            f"listener.name.{name.lower()}.{MECHANISM.lower()}.sasl.jaas.config": self._login(ADMIN) for name in names
+        }
+        return {
+            "listener.security.protocol.map": ",".join(f"{name}:{PROTOCOL}" for name in names),
+            "inter.broker.listener.name": names[0],
+            "sasl.enabled.mechanisms": MECHANISM,
+            "sasl.mechanism.inter.broker.protocol": MECHANISM,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(keystore),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.truststore),
+            **login,
+        }
+
+    async def write_users(self, client: RegistryClient) -> None:
+        """Let the users log in: what ZooKeeper has of a user that fits the password is left alone.
+
+        Raises: RegistryError.
+        """
+        configs = ConfigRegistry(client)
+        for user, password in self._passwords.items():
+            stored = (await configs.entity("users", sanitize(user))).get(MECHANISM, "")
+            if not _fits(stored, password):
+                made = {MECHANISM: scram.encode_credential(_credential(password, _salt(), scram.MIN_ITERATIONS))}
+                await configs.update_entity("users", sanitize(user), lambda present, made=made: {**present, **made})  # type: ignore[misc]
+
+    def _login(self, user: str) -> str:
+        return f'{_LOGIN_MODULE} required username="{user}" password="{self._passwords[user].value}";'
+
+
+def is_secured(data_dir: Path) -> bool:
+    """Whether the cluster in this data directory was secured at an earlier start."""
+    return (data_dir / FOLDER / _AUTHORITY).exists()
+
+
+def check_still_open(data_dir: Path) -> None:
+    """Raises: EmbeddedError if the cluster in this data directory was secured at an earlier start."""
+    if is_secured(data_dir):
+        raise EmbeddedError(
+            f"the cluster in {data_dir} is secured, and without --secure it would be open to everybody; if you want "
+            f"that, remove {data_dir / FOLDER}"
+        )
+
+
+def _passwords(path: Path) -> dict[str, Password]:
+    """Of ``USERS``, and of those who were added. Raises: EmbeddedError, OSError."""
+    known: Any = {}
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            known = json.loads(path.read_text())
+        if not isinstance(known, dict) or not all(
+            _NAME.fullmatch(user) and isinstance(password, str) and _PASSWORD.fullmatch(password)
+            for user, password in known.items()
+        ):
+            raise ValueError
+    except ValueError:
+        raise EmbeddedError(f"{path} cannot be understood; remove it, and new passwords are made") from None
+    passwords = {user: Password(known.get(user) or _new_password()) for user in (*USERS, *known)}
+    if passwords.keys() != known.keys():
+        _write_passwords(path, passwords)
+    return passwords
+
+
+def _write_passwords(path: Path, passwords: Mapping[str, Password]) -> None:
+    write_private(path, json.dumps({user: password.value for user, password in passwords.items()}) + "\n")
+
+
+def _new_password() -> str:
+    """Letters and digits, which no file format escapes."""
+    return "".join(secrets.choice(_PASSWORD_CHARACTERS) for _ in range(_PASSWORD_LENGTH))
+
+
+def _salt() -> bytes:
+    return scram.nonce_text(secrets.randbits(_SALT_BITS)).encode()
+
+
+def _credential(password: Password, salt: bytes, iterations: int) -> scram.ScramCredential:
+    salted = scram.salted_password(MECHANISM, password.value, salt, iterations)
+    return scram.credential(MECHANISM, salted, salt, iterations)
+
+
+def _fits(stored: str, password: Password) -> bool:
+    try:
+        found = scram.decode_credential(stored)
+    except ValueError:
+        return False
+    is_usual = scram.MIN_ITERATIONS <= found.iterations <= scram.MAX_ITERATIONS
+    return is_usual and found == _credential(password, found.salt, found.iterations)

@@ -1,0 +1,41 @@
+"""Files with secrets: nobody but their owner can read them, from the first byte on."""
+
+import contextlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from kafka_zk.embedded.errors import EmbeddedError
+
+
+def write_private(path: Path, data: bytes | str) -> Path:
+    """Replace the file at once by one of mode 0600; who has it open reads the old one to its end. Raises: OSError."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # made with mode 0600
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+    return path
+
+
+def private_folder(path: Path) -> Path:
+    """Make the folder, of mode 0700, unless it is there.
+
+    Raises: EmbeddedError if it is somebody else's, or others can enter it; OSError.
+    """
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise EmbeddedError(f"{path} has to be a folder of your own; remove it")
+    if found.st_mode & 0o077:
+        raise EmbeddedError(
+            f"others can enter {path} (mode {found.st_mode & 0o777:04o}), where private keys are: chmod 700 {path}, or "
+            "remove it, and new ones are made"
+        )
+    return path

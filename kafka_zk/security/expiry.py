@@ -1,0 +1,34 @@
+"""When to say that a certificate is near its end. Pure. Tests: tests/kafka_zk/security/test_expiry.py."""
+
+from collections.abc import Mapping, Sequence
+
+from kafka_zk.security.certificate import Certificate
+
+LIMITS_DAYS = (7, 30)
+
+
+class ExpiryWarnings:
+    """Says it of each certificate once for each limit that it has passed, and once when it has expired."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, Certificate], int] = {}
+
+    def due(self, shown: Mapping[str, Sequence[Certificate]], now_ms: int) -> list[str]:
+        """A sentence for each certificate, by listener, of which it is time to say so."""
+        present = {(name, each): _limit(each, now_ms) for name, found in shown.items() for each in found}
+        due = [key for key, limit in present.items() if limit is not None and limit < self._told.get(key, 1 << 31)]
+        self._told = {key: limit for key, limit in present.items() if limit is not None}
+        return [_sentence(name, each, now_ms) for name, each in due]
+
+
+def _limit(certificate: Certificate, now_ms: int) -> int | None:
+    """The smallest limit that is passed, in days; 0: it has expired; None: none."""
+    left = certificate.days_left(now_ms)
+    return next((limit for limit in (0, *LIMITS_DAYS) if left <= limit), None)
+
+
+def _sentence(name: str, certificate: Certificate, now_ms: int) -> str:
+    left = certificate.days_left(now_ms)
+    if left <= 0:
+        return f"{name}: the certificate {certificate.subject} has expired, clients refuse it"
+    return f"{name}: the certificate {certificate.subject} expires in {left:.1f} days"

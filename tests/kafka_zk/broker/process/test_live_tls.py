@@ -1,0 +1,210 @@
+"""Keys and certificates that change while a broker runs."""
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.task import Clock
+
+from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
+from kafka_zk.broker.process.live_tls import LiveTls
+from kafka_zk.broker.process.security import BrokerSecurity
+from kafka_zk.embedded.certificates import CertificateAuthority
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+
+HOSTS = ("localhost", "127.0.0.1")
+LOCATION = "listener.name.ssl.ssl.keystore.location"
+PASSWORD = "listener.name.ssl.ssl.keystore.password"
+
+
+class FakeListener:
+    name = "SSL"
+
+    def __init__(self) -> None:
+        self.contexts: list[ssl.SSLContext] = []
+
+    def renew_tls(self, context: ssl.SSLContext) -> None:
+        self.contexts.append(context)
+
+
+class FakePeers:
+    security: Any = None
+
+
+class Running:
+    """A broker with one listener, whose files are in ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority = CertificateAuthority("authority")
+        self.truststore = self.authority.write_truststore(folder / "ca.pem")
+        self.keystore = self.authority.write_keystore(folder / "broker.pem", "broker", HOSTS)
+        self.static = {
+            "zookeeper.connect": "127.0.0.1:2181", "broker.id": "0", "listeners": "SSL://127.0.0.1:9092",
+            "ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.keystore),
+            "ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.truststore),
+            "password.encoder.secret": "encoder-secret",
+        }  # fmt: skip
+        config, _ = KafkaConfig.from_properties(self.static)
+        self.listener, self.peers = FakeListener(), FakePeers()
+        listener, peers, clock = self.listener, self.peers, Clock()
+        any_clock: Any = clock
+        any_clock.wall_ms = lambda: 0
+        self.tls = LiveTls(any_clock, config, BrokerSecurity.of(config), [listener], peers)  # type: ignore
+        self.dynamic = DynamicBrokerConfig(self.static)
+        self.dynamic.check_stores = self.tls.check
+
+    def alter(self, properties: dict[str, str]) -> None:
+        """As AlterConfigs and the notification after it. Raises: ApiError."""
+        self.dynamic.validate(properties, per_broker=True)
+        self.tls.follow(self.dynamic.take(self.dynamic.stored(properties), {}))
+
+    @property
+    def renewals(self) -> int:
+        return len(self.listener.contexts)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Running:
+    return Running(tmp_path)
+
+
+def test_another_file_is_taken_for_connections_to_come(broker: Running) -> None:
+    other = broker.authority.write_keystore(broker.folder / "other.pem", "broker", HOSTS)
+    broker.alter({LOCATION: str(other)})
+    assert broker.renewals == 1
+    assert broker.peers.security.tls.identity.certificate_chain in other.read_text()
+    broker.alter({LOCATION: str(other)})
+    assert broker.renewals == 1
+
+
+def test_the_same_file_with_another_content_is_taken(broker: Running) -> None:
+    """Whatever is altered, as Kafka looks at the files of a broker whose configuration is set again."""
+    broker.alter({LOCATION: str(broker.keystore)})
+    assert broker.renewals == 0
+    broker.authority.write_keystore(broker.keystore, "broker", HOSTS)
+    broker.alter({LOCATION: str(broker.keystore)})
+    assert broker.renewals == 1
+
+
+def test_a_change_that_is_removed_brings_the_old_store_back(broker: Running) -> None:
+    other = broker.authority.write_keystore(broker.folder / "other.pem", "broker", HOSTS)
+    broker.alter({LOCATION: str(other)})
+    broker.alter({})
+    assert broker.renewals == 2
+    assert broker.peers.security.tls.identity.certificate_chain in broker.keystore.read_text()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"nothing", b"-----BEGIN PRIVATE KEY-----\nAA==\n-----END PRIVATE KEY-----\n"]
+)
+def test_a_broken_file_is_refused_and_the_old_one_stays(broker: Running, content: bytes) -> None:
+    (broker.folder / "broken.pem").write_bytes(content)
+    with pytest.raises(ApiError, match="Validation of dynamic config update of SSLFactory failed") as refused:
+        broker.alter({LOCATION: str(broker.folder / "broken.pem")})
+    assert refused.value.code == ErrorCode.INVALID_REQUEST
+    assert broker.renewals == 0 and broker.peers.security is None
+
+
+def test_a_file_that_is_broken_when_it_is_read_later_changes_nothing(broker: Running) -> None:
+    """Written to ZooKeeper directly, or replaced between the check and the notification."""
+    broker.keystore.write_text("nothing")
+    broker.tls.follow(KafkaConfig.from_properties(broker.static)[0])
+    assert broker.renewals == 0 and broker.peers.security is None
+
+
+def test_a_store_that_clients_would_not_know_is_refused(broker: Running) -> None:
+    other = broker.authority.write_keystore(broker.folder / "other.pem", "somebody", HOSTS)
+    with pytest.raises(
+        ApiError, match=r"Keystore DistinguishedName does not match:  existing=.DN=CN=broker., new=.*somebody"
+    ):
+        broker.alter({LOCATION: str(other)})
+    fewer = broker.authority.write_keystore(broker.folder / "fewer.pem", "broker", HOSTS[:1])
+    with pytest.raises(ApiError, match=r"SubjectAltNames do not match:  existing=.SAN=.127\.0\.0\.1, localhost."):
+        broker.alter({LOCATION: str(fewer)})
+    more = broker.authority.write_keystore(broker.folder / "more.pem", "broker", (*HOSTS, "kafka-0"))
+    broker.alter({LOCATION: str(more)})
+    assert broker.renewals == 1
+
+
+def test_another_name_may_be_allowed(tmp_path: Path) -> None:
+    broker = Running(tmp_path)
+    broker.static["ssl.allow.dn.changes"] = "true"
+    broker.dynamic = DynamicBrokerConfig(broker.static)
+    broker.dynamic.check_stores = broker.tls.check
+    other = broker.authority.write_keystore(broker.folder / "other.pem", "somebody", HOSTS)
+    broker.alter({LOCATION: str(other)})
+    assert broker.renewals == 1
+
+
+def test_brokers_must_reach_each_other_with_the_old_store_and_the_new(broker: Running) -> None:
+    foreign = CertificateAuthority("foreign").write_keystore(broker.folder / "foreign.pem", "broker", HOSTS)
+    with pytest.raises(ApiError, match="A client SSLEngine created with the provided settings can't connect"):
+        broker.alter({LOCATION: str(foreign)})
+
+
+def test_a_password_is_encoded_in_zookeeper_and_plain_in_the_broker(broker: Running) -> None:
+    encrypted = broker.authority.write_keystore(broker.folder / "encrypted.pem", "broker", HOSTS, "key-pw")
+    properties = {LOCATION: str(encrypted), "listener.name.ssl.ssl.key.password": "key-pw"}
+    stored = broker.dynamic.stored(properties)
+    assert "key-pw" not in str(stored)
+    broker.alter(properties)
+    assert broker.renewals == 1
+    assert broker.dynamic.own == properties
+
+
+def test_a_wrong_password_is_refused_without_repeating_it(broker: Running) -> None:
+    encrypted = broker.authority.write_keystore(broker.folder / "encrypted.pem", "broker", HOSTS, "key-pw")
+    with pytest.raises(ApiError) as refused:
+        broker.alter({LOCATION: str(encrypted), "listener.name.ssl.ssl.key.password": "wrong-pw"})
+    assert "wrong-pw" not in str(refused.value)
+
+
+def test_without_a_secret_no_password_is_stored(broker: Running) -> None:
+    dynamic = DynamicBrokerConfig({**broker.static, "password.encoder.secret": ""})
+    with pytest.raises(ApiError, match="Password encoder secret not configured"):
+        dynamic.stored({PASSWORD: "pw"})
+    assert dynamic.usable({PASSWORD: broker.dynamic.stored({PASSWORD: "pw"})[PASSWORD]}, per_broker=True) == {}
+
+
+def test_passwords_are_encoded_anew_with_another_secret(broker: Running) -> None:
+    stored = {**broker.dynamic.stored({PASSWORD: "pw"}), LOCATION: "/a"}
+    renewed = DynamicBrokerConfig(
+        {**broker.static, "password.encoder.secret": "new", "password.encoder.old.secret": "encoder-secret"}
+    )
+    anew = renewed.encoded_anew(stored)
+    assert anew != stored and renewed.encoded_anew(anew) == anew
+    assert renewed.usable(anew, per_broker=True) == {PASSWORD: "pw", LOCATION: "/a"}
+    assert broker.dynamic.encoded_anew(stored) == stored
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("ssl.keystore.location", "only per-listener using the listener prefix"),
+        ("listener.name.sasl_ssl.ssl.keystore.location", "no such listener with TLS"),
+        ("listener.name.ssl.ssl.client.auth", "Cannot update these configs dynamically"),
+        ("listener.name.ssl.plain.sasl.jaas.config", "Cannot update these configs dynamically"),
+    ],
+)
+def test_other_keys_are_refused(broker: Running, key: str, told: str) -> None:
+    with pytest.raises(ApiError, match=told):
+        broker.alter({key: "x"})
+
+
+def test_a_store_is_set_for_one_broker_only(broker: Running) -> None:
+    with pytest.raises(ApiError, match=f"at default cluster level, broker id must be specified: Set.{LOCATION}"):
+        broker.dynamic.validate({LOCATION: "/a"}, per_broker=False)
+
+
+def test_an_encoder_that_cannot_be_used_stops_the_start(broker: Running) -> None:
+    with pytest.raises(InvalidBrokerConfig, match=r"password\.encoder\.iterations"):
+        DynamicBrokerConfig({**broker.static, "password.encoder.iterations": "1"})
+
+
+def test_the_days_of_each_certificate_are_counted(broker: Running) -> None:
+    found = broker.tls.days_left()["SSL"]
+    assert [subject for subject, _ in found] == ["CN=broker", "CN=authority"]
+    assert all(days > 365 for _, days in found)  # from 1970 on
