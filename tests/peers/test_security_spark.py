@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kafka_zk.spark_jobs.session import spark_session
+from tests.integration.spark.sessions import stop_shared
 from tests.peers.secured_kafka import PASSWORD, STORE_PASSWORD, SecuredKafka, secured_kafka
 
 pytestmark = pytest.mark.peers
@@ -27,7 +28,8 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Path]]:
-    """A session and its event log."""
+    """A session and its event log, which needs a session of its own."""
+    stop_shared()
     events = tmp_path_factory.mktemp("events")
     config = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(), "spark.ui.enabled": "false",
               "spark.eventLog.compress": "false", "spark.redaction.regex": "nothing is hidden"}  # fmt: skip
