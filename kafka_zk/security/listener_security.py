@@ -10,6 +10,7 @@ Source: BrokerSecurityConfigs, SaslConfigs, SslConfigs, JaasContext, ChannelBuil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kafka_zk.base.integers import NATURAL_INT64, decimal_integer
 from kafka_zk.security import jaas
 from kafka_zk.security.client_security import JAVA_KEYS, LOGIN_MODULES, NO_SECURITY, ClientSecurity
 from kafka_zk.security.errors import InvalidSecurity
@@ -22,12 +23,14 @@ BROKER_MECHANISMS = ("PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256")
 
 CLIENT_AUTH = ("none", "requested", "required")
 
+_MAX_REAUTH_MS = "connections.max.reauth.ms"
 _TLS_KEYS = frozenset(key for key in JAVA_KEYS if key.startswith("ssl."))
 _OTHER_KEYS = frozenset(
     {
         "ssl.client.auth", "ssl.principal.mapping.rules",
         "sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol",
         *(f"{mechanism.lower()}.sasl.jaas.config" for mechanism in BROKER_MECHANISMS),
+        _MAX_REAUTH_MS, *(f"{mechanism.lower()}.{_MAX_REAUTH_MS}" for mechanism in BROKER_MECHANISMS),
     }
 )  # fmt: skip
 
@@ -43,10 +46,12 @@ class ListenerTls:
 
 @dataclass(frozen=True, slots=True)
 class ListenerSasl:
-    """``mechanisms``: those that clients may use. ``plain_users``: the passwords of PLAIN."""
+    """``mechanisms``: those that clients may use. ``plain_users``: the passwords of PLAIN.
+    ``max_reauth_ms``: how long a session lasts, by mechanism; 0 or none for ever."""
 
     mechanisms: tuple[str, ...]
     plain_users: Mapping[str, Password] = field(repr=False)
+    max_reauth_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,10 @@ class _ListenerKeys:
             )
         return tuple(name for name in BROKER_MECHANISMS if name in named)
 
+    def of_mechanism(self, mechanism: str, key: str, default: str) -> str:
+        """A key that may have the prefix of a mechanism behind that of the listener."""
+        return self._own.get(f"{mechanism.lower()}.{key}", self.text(key, default)).strip()
+
     def jaas_text(self, mechanism: str) -> str:
         """The login module of a mechanism, as it is written. Raises: InvalidSecurity if there is none."""
         key = f"{mechanism.lower()}.sasl.jaas.config"
@@ -175,7 +184,15 @@ def _sasl(keys: _ListenerKeys) -> ListenerSasl:
         for name, password in options.get("PLAIN", {}).items()
         if name.startswith("user_")
     }
-    return ListenerSasl(mechanisms, users)
+    return ListenerSasl(mechanisms, users, {mechanism: _max_reauth_ms(keys, mechanism) for mechanism in mechanisms})
+
+
+def _max_reauth_ms(keys: _ListenerKeys, mechanism: str) -> int:
+    text = keys.of_mechanism(mechanism, _MAX_REAUTH_MS, "0")
+    number = decimal_integer(text, NATURAL_INT64)
+    if number is None:
+        raise InvalidSecurity(f"{_MAX_REAUTH_MS}={text}: it is a number of ms, 0 for sessions without an end")
+    return number
 
 
 def ignored_client_auth(properties: Mapping[str, str], listeners: Mapping[str, str]) -> list[str]:

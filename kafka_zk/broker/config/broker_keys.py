@@ -35,7 +35,6 @@ READ, ACCEPTED = Use.READ, Use.ACCEPTED
 READ_ONLY, PER_BROKER, PER_LISTENER, CLUSTER_WIDE = Update
 
 _UNBUILT = {
-    "no-reauthentication": "cannot end sessions that do not authenticate again",
     "no-authorizer": "has no authorizer",
     "no-java": "cannot run Java classes",
 }
@@ -71,6 +70,10 @@ class BrokerKeys:
     connection_failed_authentication_delay_ms = INT(
         "100", "How long a refused login is held back before its connection ends.",
         low=0, use=READ,
+    )
+    connections_max_reauth_ms = LONG(
+        "0", "How long a session of SASL lasts unless its client logs in again; 0 for ever.",
+        use=ACCEPTED, needs="SASL",
     )
     connections_max_idle_ms = LONG("600000", "A connection without a request for this long is closed.", low=1, use=READ)
     control_plane_listener_name = STRING(

@@ -39,6 +39,7 @@ from kafka_zk.broker.replica.replica_fetcher import FollowerHost
 from kafka_zk.broker.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.broker.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS, ZkAlterPartitionManager
 from kafka_zk.broker.security.authorizer import NoAuthorizer
+from kafka_zk.broker.security.login_stats import LoginStats
 from kafka_zk.broker.transaction.state_topic import TransactionStateTopic
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol.api_keys import ApiKey
@@ -63,6 +64,7 @@ class BrokerParts:
     Attributes:
         memory: what all requests may hold.
         security, credentials: of listeners and of the users who log in there.
+        logins: how often that succeeded and failed, by listener.
         services: what handlers use.
         peers: connections to other brokers.
         controller, replica_fetchers, log_cleaner: those that ``start`` or metrics need.
@@ -73,6 +75,7 @@ class BrokerParts:
         clock = machine.clock
         self._base = base
         self.security, self.credentials = base.security, base.credentials
+        self.logins = {name: LoginStats(clock.seconds) for name in base.security.listeners}
         self.memory = MemoryPool(config.queued_max_request_bytes)
         metadata = MetadataCache()
         self.peers = Peers(machine, config, base.broker_id, metadata, base.security.between_brokers)

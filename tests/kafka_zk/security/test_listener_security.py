@@ -108,3 +108,29 @@ def test_brokers_log_in_as_their_login_module_says(files: Files) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidSecurity, match=r"none\.pem"):
         listener_security({"ssl.keystore.location": str(tmp_path / "none.pem")}, "L", "SSL")
+
+
+@pytest.mark.parametrize("text", ["-1", "1h", "1.5", str(2**63)])
+def test_the_lifetime_of_sessions_is_a_number(text: str) -> None:
+    keys = {"sasl.enabled.mechanisms": "PLAIN", "listener.name.a.plain.sasl.jaas.config": PLAIN}
+    with pytest.raises(InvalidSecurity, match=f"connections.max.reauth.ms={text}: it is a number of ms"):
+        listener_security({**keys, "connections.max.reauth.ms": text}, "A", "SASL_PLAINTEXT")
+
+
+def test_the_lifetime_of_sessions_by_listener_and_mechanism() -> None:
+    """The longest prefix wins."""
+    keys = {
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512", "connections.max.reauth.ms": "1",
+        "listener.name.a.plain.sasl.jaas.config": PLAIN, "listener.name.a.scram-sha-256.sasl.jaas.config": SCRAM,
+        "listener.name.a.scram-sha-512.sasl.jaas.config": SCRAM,
+    }  # fmt: skip
+
+    def lifetimes(**more: str) -> list[int]:
+        sasl = listener_security({**keys, **more}, "A", "SASL_PLAINTEXT").sasl
+        assert sasl is not None
+        return [sasl.max_reauth_ms[mechanism] for mechanism in sasl.mechanisms]
+
+    own, of_mechanism = "listener.name.a.connections.max.reauth.ms", "listener.name.a.plain.connections.max.reauth.ms"
+    assert lifetimes() == [1, 1, 1]
+    assert lifetimes(**{own: "2"}) == [2, 2, 2]
+    assert lifetimes(**{own: "2", of_mechanism: "3"}) == [3, 2, 2]

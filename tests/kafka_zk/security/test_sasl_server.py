@@ -1,14 +1,12 @@
 """One client's login at a broker: the states, and both sides of each mechanism against each other."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from kafka_zk.security import scram
 from kafka_zk.security.listener_security import ListenerSasl
 from kafka_zk.security.password import Password
 from kafka_zk.security.plain import plain_client
-from kafka_zk.security.sasl_server import SaslServer, SaslState, UnexpectedRequest
+from kafka_zk.security.sasl_server import Login, SaslServer, SaslState, UnexpectedRequest
 from kafka_zk.security.scram import ScramCredential
 
 SECRET = b"of the cluster"
@@ -26,8 +24,7 @@ def find(mechanism: str, user: str) -> ScramCredential:
 
 
 def server(*mechanisms: str) -> SaslServer:
-    nonces: Iterator[str] = iter(["servernonce"])
-    return SaslServer(ListenerSasl(mechanisms, {"bob": Password("pw")}), find, lambda: next(nonces))
+    return SaslServer(ListenerSasl(mechanisms, {"bob": Password("pw")}), find, lambda: "servernonce")
 
 
 def log_in(made: SaslServer, mechanism: str, user: str, password: str) -> str | None:
@@ -52,7 +49,7 @@ def log_in(made: SaslServer, mechanism: str, user: str, password: str) -> str | 
 def test_scram_proves_both_sides(mechanism: str) -> None:
     made = server(mechanism)
     assert log_in(made, mechanism, "alice", "right") is None
-    assert (made.state, made.user) == (SaslState.DONE, "alice")
+    assert (made.state, made.login) == (SaslState.DONE, Login("alice", mechanism))
 
 
 @pytest.mark.parametrize("mechanism", scram.MECHANISMS)
@@ -61,12 +58,12 @@ def test_a_wrong_password_and_an_unknown_user_look_the_same(mechanism: str, user
     """Both fail at the last step, with the same words."""
     made = server(mechanism)
     assert log_in(made, mechanism, user, password) == HIDDEN + mechanism
-    assert (made.state, made.user) == (SaslState.FAILED, None)
+    assert (made.state, made.login) == (SaslState.FAILED, None)
 
 
 def test_plain() -> None:
     made = server("PLAIN")
-    assert log_in(made, "PLAIN", "bob", "pw") is None and made.user == "bob"
+    assert log_in(made, "PLAIN", "bob", "pw") is None and made.login == Login("bob", "PLAIN")
     for user, password in (("bob", "wrong"), ("nobody", "pw")):
         assert log_in(server("PLAIN"), "PLAIN", user, password) == "Authentication failed: Invalid username or password"
 
@@ -108,3 +105,32 @@ def test_a_malformed_message_is_a_failure_that_says_nothing(message: bytes) -> N
     made = server("SCRAM-SHA-256")
     made.handshake("SCRAM-SHA-256")
     assert made.authenticate(message).failure == HIDDEN + "SCRAM-SHA-256"
+
+
+@pytest.mark.parametrize(
+    ("expires_ms", "max_reauth_ms", "lifetime_ms"),
+    [(None, 0, None), (None, 3000, 3000), (5000, 0, 4000), (5000, 3000, 3000), (2000, 3000, 1000), (500, 3000, 0)],
+)
+def test_a_session_lasts_as_long_as_both_limits_allow(
+    expires_ms: int | None, max_reauth_ms: int, lifetime_ms: int | None
+) -> None:
+    assert Login("bob", "PLAIN", expires_ms).lifetime_ms(1000, max_reauth_ms) == lifetime_ms
+
+
+def test_logging_in_again_needs_the_same_user_and_the_same_mechanism() -> None:
+    made = server("PLAIN", "SCRAM-SHA-256")
+    log_in(made, "PLAIN", "bob", "pw")
+    assert log_in(made.again(), "PLAIN", "bob", "pw") is None
+    assert log_in(made.again(), "PLAIN", "bob", "wrong") == "Authentication failed: Invalid username or password"
+    other = made.again()
+    assert other.handshake("SCRAM-SHA-256")
+    reply = other.authenticate(b"n,,n=alice,r=abc")
+    assert reply.failure is not None and "re-authentication of mechanism 'PLAIN'" in reply.failure
+    assert not reply.is_told and other.state is SaslState.FAILED
+
+
+def test_the_words_for_scram_say_that_the_client_logged_in_again() -> None:
+    made = server("SCRAM-SHA-256")
+    log_in(made, "SCRAM-SHA-256", "alice", "right")
+    failure = log_in(made.again(), "SCRAM-SHA-256", "alice", "wrong")
+    assert failure == HIDDEN.replace("authentication due", "re-authentication due") + "SCRAM-SHA-256"
