@@ -41,6 +41,7 @@ class RequestContext(NamedTuple):
     """From where a request comes; the same object for all requests of a connection (after its handshake).
 
     ``memory`` is whom to ask for memory if answering takes much of it; all is given back with the answer.
+    ``token_authenticated``: the principal has logged in with a delegation token.
     """
 
     listener_name: str
@@ -50,6 +51,7 @@ class RequestContext(NamedTuple):
     peer_port: int
     connection_id: str  # local address-remote address-number, as in Kafka's logs
     memory: Memory = UNLIMITED
+    token_authenticated: bool = False
 
 
 def parse_request_header(frame: memoryview) -> tuple[RequestHeader, int]:

@@ -8,6 +8,7 @@ mechanism and as the same user (KIP-368). Source: SaslServerAuthenticator.java@3
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple, Protocol
 
 from kafka_zk.security import scram
 from kafka_zk.security.errors import SaslAuthenticationFailed
@@ -16,8 +17,23 @@ from kafka_zk.security.plain import MECHANISM as PLAIN
 from kafka_zk.security.plain import plain_user
 from kafka_zk.security.scram import ScramCredential, ScramServer
 
-FindCredential = Callable[[str, str], ScramCredential]
-"""(mechanism, user) -> the user's credential, an invented one for a user that does not exist."""
+
+class TokenCredential(NamedTuple):
+    """What a broker knows of a delegation token. ``owner``: whose it is; ``expires_ms``: since the epoch."""
+
+    credential: ScramCredential
+    owner: str = ""
+    expires_ms: int | None = None
+
+
+class Credentials(Protocol):
+    """Who may log in with SCRAM."""
+
+    def find(self, mechanism: str, user: str) -> ScramCredential:
+        """The user's credential, an invented one for a user that does not exist."""
+
+    def find_token(self, mechanism: str, token_id: str) -> TokenCredential:
+        """The credential of a delegation token, an invented one for a token that does not exist."""
 
 
 class SaslState(Enum):
@@ -33,11 +49,13 @@ class UnexpectedRequest(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who a client has proved to be. ``expires_ms``: until when that holds, since the epoch; None for ever."""
+    """Who a client has proved to be. ``expires_ms``: until when that holds, since the epoch; None for ever.
+    ``is_token``: with a delegation token."""
 
     user: str
     mechanism: str
     expires_ms: int | None = None
+    is_token: bool = False
 
     def lifetime_ms(self, now_ms: int, max_reauth_ms: int) -> int | None:
         """How long the session lasts, None for ever. ``max_reauth_ms``: connections.max.reauth.ms, 0 for no limit."""
@@ -68,12 +86,12 @@ class SaslServer:
     def __init__(
         self,
         sasl: ListenerSasl,
-        find_credential: FindCredential,
+        credentials: Credentials,
         nonce: Callable[[], str],
         before: Login | None = None,
     ) -> None:
         self._sasl = sasl
-        self._find_credential = find_credential
+        self._credentials = credentials
         self._nonce = nonce
         self._before = before
         self._mechanism = ""
@@ -89,7 +107,7 @@ class SaslServer:
 
     def again(self) -> "SaslServer":
         """The next login of a client whose login is DONE."""
-        return SaslServer(self._sasl, self._find_credential, self._nonce, self.login)
+        return SaslServer(self._sasl, self._credentials, self._nonce, self.login)
 
     def lifetime_ms(self, now_ms: int) -> int | None:
         """How long a login that is DONE holds; None for ever."""
@@ -150,10 +168,13 @@ class SaslServer:
         if self._scram is None:
             first = scram.client_first(message)
             if first.is_token:
-                raise SaslAuthenticationFailed("delegation tokens are not built")
-            credential = self._find_credential(self._mechanism, first.username)
+                found = self._credentials.find_token(self._mechanism, first.username)
+                credential = found.credential
+                self._claimed = Login(found.owner, self._mechanism, found.expires_ms, is_token=True)
+            else:
+                credential = self._credentials.find(self._mechanism, first.username)
+                self._claimed = Login(first.username, self._mechanism)
             self._scram = ScramServer(self._mechanism, first, credential, self._nonce())
-            self._claimed = Login(first.username, self._mechanism)
             return self._scram.first_message
         final = self._scram.final_message(message)
         self.login = self._claimed

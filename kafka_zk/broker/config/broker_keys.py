@@ -91,6 +91,19 @@ class BrokerKeys:
     default_replication_factor = INT(
         "1", "Replicas of a topic that is created without a number of them.", low=1, use=READ,
     )
+    delegation_token_expiry_check_interval_ms = LONG(
+        "3600000", "How often the controller deletes delegation tokens that have expired.", low=1, use=READ,
+    )
+    delegation_token_expiry_time_ms = LONG(
+        "86400000", "How long a delegation token lets its owner in before it has to be renewed.", low=1, use=READ,
+    )
+    delegation_token_master_key = PASSWORD(None, "The former name of delegation.token.secret.key.", use=READ)
+    delegation_token_max_lifetime_ms = LONG(
+        "604800000", "How long a delegation token can be renewed.", low=1, use=READ,
+    )
+    delegation_token_secret_key = PASSWORD(
+        None, "Secret that all brokers share and delegation tokens are made of; none without it.", use=READ
+    )
     delete_topic_enable = BOOLEAN("true", "Whether topics can be deleted.", use=READ)
     fetch_max_bytes = INT("57671680", "The most bytes that one fetch request is answered with.", low=1024, use=READ)
     group_initial_rebalance_delay_ms = INT(

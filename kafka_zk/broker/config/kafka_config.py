@@ -140,6 +140,11 @@ class KafkaConfig(BrokerKeys):
         """``max.connections.per.ip`` by address."""
         return dict(map(parse_connections_override, self.max_connections_per_ip_overrides))
 
+    @property
+    def delegation_token_secret(self) -> str | None:
+        """None: there are no delegation tokens."""
+        return self.delegation_token_secret_key or self.delegation_token_master_key or None
+
     def _protocols(self) -> dict[str, str]:
         protocols = {protocol: protocol for protocol in PROTOCOLS}
         for entry in self.listener_security_protocol_map:

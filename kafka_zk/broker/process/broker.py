@@ -23,6 +23,7 @@ from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.process.advertised_host import advertised_host
 from kafka_zk.broker.process.broker_id import identify
+from kafka_zk.broker.process.delegation import start_delegation_tokens
 from kafka_zk.broker.process.foundation import Foundation
 from kafka_zk.broker.process.listeners import connection_quotas, new_listeners
 from kafka_zk.broker.process.live_config import LiveConfig, read_broker_config
@@ -128,10 +129,12 @@ class Broker:
         logs = self._logs = self._new_logs(cluster_id)
         await self._open(logs, configs)
         credentials = await self._read_credentials(security, configs)
+        tokens = await start_delegation_tokens(config, machine, client, events, credentials)
         parts = self._parts = BrokerParts(
             Foundation(
                 self.broker_id, cluster_id, lambda: self.broker_epoch, config, self._dynamic_config, configs, logs,
                 client, machine, events, self._observe, lambda kraft: self._on_fatal(str(kraft)), security, credentials,
+                tokens,
             )
         )  # fmt: skip
         counts = (parts.services.coordinator.partition_count, parts.services.transactions.partition_count)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafka_zk.base.events import EventSource, Observe
 from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
@@ -14,6 +15,9 @@ from kafka_zk.registry.client.errors import ControlledByKRaft
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.storage.manager.log_manager import LogManager
 
+if TYPE_CHECKING:  # imported where there are some
+    from kafka_zk.broker.security.delegation_tokens import DelegationTokens
+
 
 @dataclass(frozen=True, slots=True)
 class Foundation:
@@ -21,6 +25,7 @@ class Foundation:
 
     ``broker_epoch``: see ``Services``. ``config``: at the start. ``logs``: open. ``observe``: called with every event,
     those of ``events`` included. ``on_kraft``: see ``Controller``. ``credentials``: of the users of SCRAM, loaded.
+    ``delegation_tokens``: loaded, None without a secret for them.
     """
 
     broker_id: int
@@ -37,3 +42,4 @@ class Foundation:
     on_kraft: Callable[[ControlledByKRaft], None]
     security: BrokerSecurity
     credentials: ScramCredentials
+    delegation_tokens: "DelegationTokens | None"

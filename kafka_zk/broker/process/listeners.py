@@ -114,7 +114,7 @@ def _logins(
         return nonce_text(machine.random.getrandbits(NONCE_BITS))
 
     def handshake() -> SaslHandshake:
-        return SaslHandshake(SaslServer(sasl, parts.credentials.find, nonce), listener)
+        return SaslHandshake(SaslServer(sasl, parts.credentials, nonce), listener)
 
     return handshake
 

@@ -205,6 +205,7 @@ class BrokerParts:
             transactions=self._transactions.coordinator,
             transaction_state_topic=TransactionStateTopic(config, metadata, topics, random),
             alter_log_dirs=self._alter_log_dirs,
+            delegation_tokens=base.delegation_tokens,
             random=random,
         )
 
@@ -233,14 +234,22 @@ class BrokerParts:
             (1000, lambda: in_steps(logs.large_snapshots.steps())),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: logs.flush_dirty(now())),
         ]
+        if self._base.delegation_tokens is not None:
+            work.append((config.delegation_token_expiry_check_interval_ms, self._delete_expired_tokens))
         if isinstance(self._alter_partitions, ZkAlterPartitionManager):
             work.append((CHECK_INTERVAL_MS, self._alter_partitions.propagate))
         return work
+
+    async def _delete_expired_tokens(self) -> None:
+        if self._base.delegation_tokens is not None and self.controller.is_active:
+            await self._base.delegation_tokens.delete_expired()
 
     async def _purge_changes(self) -> None:
         """Notes of configuration changes that every broker has seen by now."""
         try:
             await self._base.configs.purge_changes(self._base.machine.clock.wall_ms())
+            if self._base.delegation_tokens is not None:
+                await self._base.delegation_tokens.purge_changes()
         except RegistryError as error:
             _log.info("old configuration changes stay for now: {error}", error=error)
 
@@ -283,6 +292,8 @@ class BrokerParts:
 
     async def close(self) -> None:
         """Nothing of them goes on; the listeners and the logs are closed after them."""
+        if self._base.delegation_tokens is not None:
+            self._base.delegation_tokens.close()
         self._alter_partitions.close()
         self._controller_channel.close()
         await self.controller.shutdown()

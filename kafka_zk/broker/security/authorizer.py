@@ -22,6 +22,8 @@ class Operation(enum.IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
 
 
 SUPPORTED_OPERATIONS: Mapping[str, Sequence[Operation]] = {
@@ -50,7 +52,7 @@ SUPPORTED_OPERATIONS: Mapping[str, Sequence[Operation]] = {
 
 
 class Resource(NamedTuple):
-    """``type`` is Kafka's: Topic, Group, Cluster, TransactionalId."""
+    """``type`` is Kafka's: Topic, Group, Cluster, TransactionalId, DelegationToken, User."""
 
     type: str
     name: str

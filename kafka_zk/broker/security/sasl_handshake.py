@@ -143,7 +143,8 @@ class SaslHandshake(Handshake):
             self._stats.reauthenticated((self._clock.seconds() - self._begun_s) * 1000)
         else:
             self._stats.logged_in(can_reauthenticate=self._tells_lifetime)
-        return HandshakeStep(response, context._replace(principal=f"User:{login.user}"), lifetime_ms=lifetime_ms)
+        context = context._replace(principal=f"User:{login.user}", token_authenticated=login.is_token)
+        return HandshakeStep(response, context, lifetime_ms=lifetime_ms)
 
     @staticmethod
     def _expected(step: Callable[[], T]) -> T:

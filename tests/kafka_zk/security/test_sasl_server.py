@@ -6,7 +6,7 @@ from kafka_zk.security import scram
 from kafka_zk.security.listener_security import ListenerSasl
 from kafka_zk.security.password import Password
 from kafka_zk.security.plain import plain_client
-from kafka_zk.security.sasl_server import Login, SaslServer, SaslState, UnexpectedRequest
+from kafka_zk.security.sasl_server import Login, SaslServer, SaslState, TokenCredential, UnexpectedRequest
 from kafka_zk.security.scram import ScramCredential
 
 SECRET = b"of the cluster"
@@ -19,21 +19,31 @@ CREDENTIALS = {
 HIDDEN = "Authentication failed during authentication due to invalid credentials with SASL mechanism "
 
 
-def find(mechanism: str, user: str) -> ScramCredential:
-    return CREDENTIALS.get((mechanism, user)) or scram.invented_credential(mechanism, user, SECRET)
+class Users:
+    """alice, and a token of hers, ``token``, whose password is ``right``, too."""
+
+    def find(self, mechanism: str, user: str) -> ScramCredential:
+        return CREDENTIALS.get((mechanism, user)) or scram.invented_credential(mechanism, user, SECRET)
+
+    def find_token(self, mechanism: str, token_id: str) -> TokenCredential:
+        if token_id == "token":
+            return TokenCredential(CREDENTIALS[mechanism, "alice"], "alice", 5000)
+        return TokenCredential(scram.invented_credential(mechanism, token_id, SECRET))
 
 
 def server(*mechanisms: str) -> SaslServer:
-    return SaslServer(ListenerSasl(mechanisms, {"bob": Password("pw")}), find, lambda: "servernonce")
+    return SaslServer(ListenerSasl(mechanisms, {"bob": Password("pw")}), Users(), lambda: "servernonce")
 
 
-def log_in(made: SaslServer, mechanism: str, user: str, password: str) -> str | None:
+def log_in(
+    made: SaslServer, mechanism: str, user: str, password: str, *, is_token: bool = False
+) -> str | None:
     """Returns why it failed."""
     assert made.handshake(mechanism)
     if mechanism == "PLAIN":
         client = plain_client(user, password)
     else:
-        client = scram.scram_client(mechanism, user, password, "clientnonce")
+        client = scram.scram_client(mechanism, user, password, "clientnonce", is_token=is_token)
     message = next(client)
     while True:
         reply = made.authenticate(message)
@@ -94,10 +104,19 @@ def test_requests_out_of_order_are_refused() -> None:
         made.handshake("PLAIN")
 
 
-def test_a_token_is_refused_where_there_are_none() -> None:
-    made = server("SCRAM-SHA-256")
-    made.handshake("SCRAM-SHA-256")
-    assert made.authenticate(b"n,,n=alice,r=abc,tokenauth=true").failure == HIDDEN + "SCRAM-SHA-256"
+@pytest.mark.parametrize("mechanism", scram.MECHANISMS)
+def test_a_delegation_token_lets_its_owner_in(mechanism: str) -> None:
+    made = server(mechanism)
+    assert log_in(made, mechanism, "token", "right", is_token=True) is None
+    assert made.login == Login("alice", mechanism, 5000, is_token=True)
+    assert made.lifetime_ms(1000) == 4000
+    assert log_in(made.again(), mechanism, "alice", "right") is None, "the same user, by a password"
+
+
+def test_neither_is_a_tokens_id_a_user_nor_a_users_name_a_token() -> None:
+    for user, is_token in (("token", False), ("alice", True), ("nobody", True)):
+        made = server("SCRAM-SHA-256")
+        assert log_in(made, "SCRAM-SHA-256", user, "right", is_token=is_token) == HIDDEN + "SCRAM-SHA-256"
 
 
 @pytest.mark.parametrize("message", [b"", b"\xff", b"n,,n=alice", b"y,,n=alice,r=x", b"n,,n=al=ice,r=x"])

@@ -4,7 +4,6 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from kafka_zk.security import scram
 from kafka_zk.security.errors import SaslAuthenticationFailed
 from kafka_zk.security.listener_security import ListenerSasl
 from kafka_zk.security.password import Password
-from kafka_zk.security.sasl_server import SaslServer
+from kafka_zk.security.sasl_server import SaslServer, TokenCredential
 from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
 from tests.kafka_zk.network.server import Server, frame
 
@@ -56,14 +55,13 @@ class Login:
         self.stats = LoginStats(self.clock.seconds)
         users = {"bob": Password("pw"), "eve": Password("pw")}
         sasl = ListenerSasl(("PLAIN", "SCRAM-SHA-256"), users, {"PLAIN": session_ms})
-        find = partial(_credential)
 
         async def dispatch(context: Any, header: Any, body: Any) -> list[Any]:
             return [struct.pack(">i", header.correlation_id) + b"versions"]
 
         listener = SaslHandshakes(self.clock, dispatch, DELAY_S, self.stats)
         self.server = make_server(
-            handshake=lambda: SaslHandshake(SaslServer(sasl, find, lambda: "nonce"), listener)
+            handshake=lambda: SaslHandshake(SaslServer(sasl, Users(), lambda: "nonce"), listener)
         )
         self.peer: socket.socket = self.server.connect()
 
@@ -96,9 +94,15 @@ class Login:
         self.reactor.until(lambda: is_closed(self.peer))
 
 
-def _credential(mechanism: str, user: str) -> scram.ScramCredential:
-    password = "right" if user == "alice" else "no password fits"
-    return scram.credential(mechanism, scram.salted_password(mechanism, password, b"salt", 4096), b"salt", 4096)
+class Users:
+    """alice with a password, and with a token ``token`` that is it, too."""
+
+    def find(self, mechanism: str, user: str) -> scram.ScramCredential:
+        password = "right" if user == "alice" else "no password fits"
+        return scram.credential(mechanism, scram.salted_password(mechanism, password, b"salt", 4096), b"salt", 4096)
+
+    def find_token(self, mechanism: str, token_id: str) -> TokenCredential:
+        return TokenCredential(self.find(mechanism, "alice" if token_id == "token" else ""), "alice", 1_060_000)
 
 
 @pytest.fixture
@@ -124,6 +128,18 @@ def test_scram_takes_two_messages(login: Login) -> None:
     last = login.ask(AUTHENTICATE, 2, auth_bytes=client.send(bytes(first.auth_bytes)))
     with pytest.raises(StopIteration):
         client.send(bytes(last.auth_bytes))
+
+
+def test_a_session_by_a_token_ends_with_it_and_is_marked(login: Login) -> None:
+    """The hand clock stands at 1,000 s."""
+    login.ask(HANDSHAKE, 1, mechanism="SCRAM-SHA-256")
+    client = scram.scram_client("SCRAM-SHA-256", "token", "right", "abc", is_token=True)
+    first = login.ask(AUTHENTICATE, 2, auth_bytes=next(client))
+    last = login.ask(AUTHENTICATE, 2, auth_bytes=client.send(bytes(first.auth_bytes)))
+    assert last.session_lifetime_ms == 60_000
+    login.send(ApiKey.LIST_GROUPS, 0)
+    login.frame()
+    assert [(each.principal, each.token_authenticated) for each in login.server.contexts] == [("User:alice", True)]
 
 
 def test_a_wrong_password_is_refused_late_and_the_connection_ends(login: Login) -> None:

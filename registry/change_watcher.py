@@ -1,0 +1,122 @@
+"""Follows the sequential znodes under a parent by which writers announce changes (configs, ACLs).
+
+Each is read once, in the order of the sequence numbers. They are hints: whoever is told reads what has changed. Any
+broker may delete those that are older than CHANGE_EXPIRATION_MS.
+
+Source: ZkNodeChangeNotificationListener@3.9.
+"""
+
+from collections.abc import Callable
+
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from kafka_zk.base.events import EventSource
+from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
+from kafka_zk.registry.client.client import RegistryClient, SessionState, ZnodeStat
+from kafka_zk.registry.client.errors import ConnectionLoss, NoAuth, NoNode, SessionLost
+from kafka_zk.registry.client.pipeline import readable
+from kafka_zk.registry.client.watches import ChildrenWatcher
+
+_log = Logger()
+
+CHANGE_EXPIRATION_MS = 15 * 60 * 1000
+
+
+class ChangeWatcher:
+    """Calls ``on_change(path, data)`` for each change, those already there first.
+
+    ``data`` is NoAuth where an ACL hides what has changed. What ``on_change`` raises is logged.
+    """
+
+    def __init__(
+        self,
+        client: RegistryClient,
+        parent: str,
+        prefix: str,
+        on_change: Callable[[str, bytes | NoAuth | None], None],
+        events: EventSource,
+    ) -> None:
+        self._client = client
+        self._parent = parent
+        self._prefix = prefix
+        self._on_change = on_change
+        self._read_names: set[str] = set()
+        self._names: list[str] = []
+        self._reading = False
+        self._closed = False
+        self._remove_listener = client.add_session_listener(self._session_changed)
+        self._children = ChildrenWatcher(client, parent, self._listed, events)
+
+    def close(self) -> None:
+        """Report nothing from now on."""
+        self._closed = True
+        self._remove_listener()
+        self._children.close()
+
+    def _listed(self, names: list[str]) -> None:
+        self._names = names
+        self._start()
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED:
+            self._start()  # what a lost connection left unread
+
+    def _start(self) -> None:
+        if not self._reading and not self._closed:
+            self._reading = True
+            ensureDeferred(self._read_new()).addErrback(self._failed)
+
+    async def _read_new(self) -> None:
+        try:
+            while new := self._new_names():
+                paths = [f"{self._parent}/{name}" for name in new]
+                answers = await readable(self._client.get(path) for path in paths)
+                for name, path, answer in zip(new, paths, answers, strict=True):
+                    self._read_names.add(name)
+                    if answer is not None and not self._closed:
+                        self._report(path, answer if isinstance(answer, NoAuth) else answer[0])
+        except (ConnectionLoss, SessionLost):
+            return  # read on when connected
+        finally:
+            self._reading = False
+
+    def _new_names(self) -> list[str]:
+        """By names, not by the last number: somebody may have made one with the greatest number there is."""
+        if self._closed:
+            return []
+        self._read_names.intersection_update(self._names)
+        numbered = sorted((self._number(name), name) for name in self._names if name not in self._read_names)
+        return [name for number, name in numbered if number >= 0]
+
+    def _number(self, name: str) -> int:
+        """The sequence number, which ZooKeeper pads with zeros; -1 where there is none."""
+        number = decimal_integer(name.removeprefix(self._prefix), NATURAL_INT32)
+        return -1 if number is None else number
+
+    def _report(self, path: str, data: bytes | NoAuth | None) -> None:
+        try:
+            self._on_change(path, data)
+        except Exception:
+            _log.failure("the listener of {path} failed", path=path)
+
+    def _failed(self, failure: Failure) -> None:
+        _log.failure("cannot read {path}", failure=failure, path=self._parent)
+
+
+async def purge(client: RegistryClient, parent: str, now_ms: int, expiration_ms: int = CHANGE_EXPIRATION_MS) -> int:
+    """Delete changes made more than ``expiration_ms`` before ``now_ms`` (wall clock). Returns how many."""
+    try:
+        names, _ = await client.children(parent)
+    except NoNode:
+        return 0
+    paths = [f"{parent}/{name}" for name in names]
+    answers = await readable(client.exists(path) for path in paths)
+    old = [
+        path
+        for path, answer in zip(paths, answers, strict=True)
+        if isinstance(answer, ZnodeStat) and answer.ctime_ms < now_ms - expiration_ms
+    ]
+    deleted = await readable(client.delete(path) for path in old)
+    return sum(not isinstance(outcome, NoAuth) for outcome in deleted)
