@@ -12,9 +12,11 @@ from typing import NamedTuple, Protocol
 
 from kafka_zk.security import scram
 from kafka_zk.security.errors import SaslAuthenticationFailed
-from kafka_zk.security.listener_security import ListenerSasl
+from kafka_zk.security.listener_sasl import ListenerSasl
+from kafka_zk.security.oauthbearer_server import MECHANISM as OAUTHBEARER
+from kafka_zk.security.oauthbearer_server import ExplainedFailure, OAuthBearerServer
 from kafka_zk.security.plain import MECHANISM as PLAIN
-from kafka_zk.security.plain import plain_user
+from kafka_zk.security.plain import is_same_password, plain_user
 from kafka_zk.security.scram import ScramCredential, ScramServer
 
 
@@ -68,34 +70,35 @@ class Login:
 @dataclass(frozen=True, slots=True)
 class SaslReply:
     """``challenge``: what the client is sent. ``failure``: why the login has failed, in words for the client if
-    ``is_told``; else it gets no answer."""
+    ``is_told``; else it gets no answer. ``reason``: the same for the log, where that may say more."""
 
     challenge: bytes = b""
     failure: str | None = None
     is_told: bool = True
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SaslListener:
+    """What all logins at a listener share. ``nonce`` makes a random, printable text without a comma; ``wall_ms`` is the
+    wall clock, for tokens that expire."""
+
+    sasl: ListenerSasl
+    credentials: Credentials
+    nonce: Callable[[], str]
+    wall_ms: Callable[[], int]
 
 
 class SaslServer:
-    """One client's login.
+    """One client's login; ``before``: who the client is already, if it logs in again."""
 
-    Args:
-        nonce: makes a random, printable text without a comma.
-        before: who the client is already, if it logs in again.
-    """
-
-    def __init__(
-        self,
-        sasl: ListenerSasl,
-        credentials: Credentials,
-        nonce: Callable[[], str],
-        before: Login | None = None,
-    ) -> None:
-        self._sasl = sasl
-        self._credentials = credentials
-        self._nonce = nonce
+    def __init__(self, listener: SaslListener, before: Login | None = None) -> None:
+        self._listener = listener
+        self._sasl = listener.sasl
         self._before = before
         self._mechanism = ""
         self._scram: ScramServer | None = None
+        self._bearer: OAuthBearerServer | None = None
         self._asked_versions = before is not None
         self.state = SaslState.STARTED
         self.login: Login | None = None
@@ -107,12 +110,17 @@ class SaslServer:
 
     def again(self) -> "SaslServer":
         """The next login of a client whose login is DONE."""
-        return SaslServer(self._sasl, self._credentials, self._nonce, self.login)
+        return SaslServer(self._listener, self.login)
 
-    def lifetime_ms(self, now_ms: int) -> int | None:
-        """How long a login that is DONE holds; None for ever."""
+    @property
+    def may_wait(self) -> bool:
+        """Whether ``authenticate`` may take long: it must not be called on the reactor's thread then."""
+        return self._mechanism in self._sasl.blocking
+
+    def lifetime_ms(self) -> int | None:
+        """How long a login that is DONE holds from now on; None for ever."""
         assert self.login is not None, "not logged in"
-        return self.login.lifetime_ms(now_ms, self._sasl.max_reauth_ms.get(self._mechanism, 0))
+        return self.login.lifetime_ms(self._listener.wall_ms(), self._sasl.max_reauth_ms.get(self._mechanism, 0))
 
     def api_versions(self) -> None:
         """The client asks what the broker offers; it may do so once. Raises: UnexpectedRequest."""
@@ -141,9 +149,10 @@ class SaslServer:
                 is_told=False,
             )
         try:
-            challenge = self._plain(message) if self._mechanism == PLAIN else self._scram_step(message)
+            challenge = self._step(message)
         except SaslAuthenticationFailed as error:
-            return self._failed(str(error) if self._mechanism == PLAIN else self._hidden())
+            is_explained = self._mechanism == PLAIN or isinstance(error, ExplainedFailure)
+            return self._failed(str(error) if is_explained else self._hidden())
         if self.login is not None:
             if self._before is not None and self.login.user != self._before.user:
                 change = f"from User.{self._before.user}: User.{self.login.user}"
@@ -154,27 +163,43 @@ class SaslServer:
     def _failed(self, failure: str) -> SaslReply:
         self.state = SaslState.FAILED
         self.login = None
-        return SaslReply(failure=failure)
+        return SaslReply(failure=failure, reason=None if self._bearer is None else self._bearer.reason)
+
+    def _step(self, message: bytes) -> bytes:
+        if self._mechanism == PLAIN:
+            return self._plain(message)
+        return self._bearer_step(message) if self._mechanism == OAUTHBEARER else self._scram_step(message)
 
     def _plain(self, message: bytes) -> bytes:
-        def password_of(user: str) -> str | None:
-            password = self._sasl.plain_users.get(user)
-            return None if password is None else password.value
+        def is_right(user: str, password: str) -> bool:
+            expected = self._sasl.plain_users.get(user)
+            return is_same_password(None if expected is None else expected.value, password)
 
-        self.login = Login(plain_user(message, password_of), self._mechanism)
+        self.login = Login(plain_user(message, self._sasl.check_password or is_right), self._mechanism)
         return b""
+
+    def _bearer_step(self, message: bytes) -> bytes:
+        tokens = self._sasl.tokens
+        assert tokens is not None, "OAUTHBEARER is enabled"
+        if self._bearer is None:
+            self._bearer = OAuthBearerServer(lambda token: tokens.validate(token, self._listener.wall_ms()))
+        challenge = self._bearer.answer(message)
+        accepted = self._bearer.accepted
+        if accepted is not None:
+            self.login = Login(accepted.principal_name, self._mechanism, accepted.expires_ms)
+        return challenge
 
     def _scram_step(self, message: bytes) -> bytes:
         if self._scram is None:
             first = scram.client_first(message)
             if first.is_token:
-                found = self._credentials.find_token(self._mechanism, first.username)
+                found = self._listener.credentials.find_token(self._mechanism, first.username)
                 credential = found.credential
                 self._claimed = Login(found.owner, self._mechanism, found.expires_ms, is_token=True)
             else:
-                credential = self._credentials.find(self._mechanism, first.username)
+                credential = self._listener.credentials.find(self._mechanism, first.username)
                 self._claimed = Login(first.username, self._mechanism)
-            self._scram = ScramServer(self._mechanism, first, credential, self._nonce())
+            self._scram = ScramServer(self._mechanism, first, credential, self._listener.nonce())
             return self._scram.first_message
         final = self._scram.final_message(message)
         self.login = self._claimed

@@ -78,6 +78,6 @@ def test_every_change_is_announced() -> None:
         await writer.update("id-1", lambda found: None)
         await after(world.clock, 1)
         assert told == ["id-1"] * 3, "what changes nothing is not announced"
-        assert await writer.purge_changes(world.clock.wall_ms() + 3_600_000) == 3
+        assert await writer.purge_changes(world.scheduler.clock.wall_ms() + 3_600_000) == 3
 
     world.scheduler.run(story())

@@ -14,6 +14,7 @@ from typing import Any
 
 from kafka_zk.broker.config.broker_key import (
     BOOLEAN,
+    CLASS,
     DOUBLE,
     INT,
     ITEMS,
@@ -34,6 +35,7 @@ from kafka_zk.broker.config.broker_key import (
 READ, ACCEPTED = Use.READ, Use.ACCEPTED
 READ_ONLY, PER_BROKER, PER_LISTENER, CLUSTER_WIDE = Update
 
+_OF_A_MECHANISM = "reads it under listener.name.<listener>.<mechanism>. only"
 _UNBUILT = {
     "no-authorizer": "has no authorizer",
     "no-java": "cannot run Java classes",
@@ -292,16 +294,46 @@ class BrokerKeys:
     request_timeout_ms = INT("30000", "How long the broker waits for the answer to its own requests.", low=1, use=READ)
     reserved_broker_max_id = INT("1000", "Largest configured broker.id; generated ones are larger.", low=0, use=READ)
     sasl_enabled_mechanisms = LIST(
-        "GSSAPI", "SASL mechanisms that clients may use; PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are built.",
+        "GSSAPI", "SASL mechanisms that clients may use; GSSAPI is not built.",
         use=ACCEPTED, update=PER_BROKER, needs="SASL",
     )
     sasl_jaas_config = PASSWORD(
         None, "Under listener.name.<listener>.<mechanism>.: the login module that says who may log in.",
         use=ACCEPTED, update=PER_BROKER, needs="SASL",
     )
+    sasl_login_callback_handler_class = CLASS(
+        None, "Under listener.name.<listener>.oauthbearer.: a Python function, as module:function, that gives this "
+        "broker the tokens with which it logs in to others.", use=ACCEPTED, needs="SASL", unbuilt=_OF_A_MECHANISM,
+    )
     sasl_mechanism_inter_broker_protocol = STRING(
         "GSSAPI", "The SASL mechanism with which brokers log in to each other.",
         use=ACCEPTED, update=PER_BROKER,
+    )
+    sasl_oauthbearer_clock_skew_seconds = INT(
+        "30", "How far the clocks of the OAuth provider and the broker may be apart.", use=ACCEPTED,
+    )
+    sasl_oauthbearer_expected_audience = LIST(None, "Audiences of which a token must name one.", use=ACCEPTED)
+    sasl_oauthbearer_expected_issuer = STRING(None, "The issuer that a token must name.", use=ACCEPTED)
+    sasl_oauthbearer_jwks_endpoint_refresh_ms = LONG(
+        "3600000", "How often the keys of the OAuth provider are fetched.", use=ACCEPTED,
+    )
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = LONG(
+        "10000", "The longest wait after a failure to fetch them.", use=ACCEPTED,
+    )
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms = LONG(
+        "100", "The wait after the first failure.", use=ACCEPTED,
+    )
+    sasl_oauthbearer_jwks_endpoint_url = STRING(
+        None, "Where the public keys are with which tokens are verified: https://… or file:///…", use=ACCEPTED,
+    )
+    sasl_oauthbearer_scope_claim_name = STRING("scope", "Not used: no scope is asked for.", use=ACCEPTED)
+    sasl_oauthbearer_sub_claim_name = STRING("sub", "The claim that names the user.", use=ACCEPTED)
+    sasl_oauthbearer_token_endpoint_url = STRING(
+        None, "Where this broker gets the tokens with which it logs in to others.", use=ACCEPTED,
+    )
+    sasl_server_callback_handler_class = CLASS(
+        None, "Under listener.name.<listener>.<mechanism>.: who looks at logins, one of Kafka's classes or a Python "
+        "class, as module:Class.", use=ACCEPTED, needs="SASL", unbuilt=_OF_A_MECHANISM,
     )
     security_inter_broker_protocol = STRING(
         "PLAINTEXT", "The listener through which brokers reach each other, by its name; or inter.broker.listener.name.",

@@ -23,7 +23,8 @@ from kafka_zk.registry.client import security_keys as zookeeper_security
 from kafka_zk.registry.client.errors import InvalidConnectString, InvalidSecurity
 from kafka_zk.registry.client.security import Security
 from kafka_zk.security.client_security import PROTOCOLS
-from kafka_zk.security.listener_security import ignored_client_auth, is_read_for_listener
+from kafka_zk.security.listener_keys import is_read_for_listener
+from kafka_zk.security.listener_security import ignored_client_auth
 from kafka_zk.storage.files.errors import InvalidConfig
 from kafka_zk.storage.files.log_config import LogConfig
 

@@ -9,6 +9,7 @@ Source: KafkaServer.startup and shutdown@3.9.
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from twisted.internet.defer import ensureDeferred, gatherResults
 from twisted.logger import Logger
@@ -23,7 +24,6 @@ from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.process.advertised_host import advertised_host
 from kafka_zk.broker.process.broker_id import identify
-from kafka_zk.broker.process.delegation import start_delegation_tokens
 from kafka_zk.broker.process.foundation import Foundation
 from kafka_zk.broker.process.listeners import connection_quotas, new_listeners
 from kafka_zk.broker.process.live_config import LiveConfig, read_broker_config
@@ -37,6 +37,7 @@ from kafka_zk.broker.process.opening_logs import (
 )
 from kafka_zk.broker.process.parts import BrokerParts
 from kafka_zk.broker.process.security import BrokerSecurity
+from kafka_zk.broker.process.tokens import fetch_token_keys, start_delegation_tokens
 from kafka_zk.broker.security.scram_credentials import ScramCredentials
 from kafka_zk.network.listener import Listener
 from kafka_zk.network.periodic import Periodic
@@ -51,6 +52,9 @@ from kafka_zk.registry.config import ConfigChangeWatcher, ConfigRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.storage.manager.log_manager import LogManager
+
+if TYPE_CHECKING:  # imported where there are some
+    from kafka_zk.broker.security.token_keys import TokenKeys
 
 _log = Logger()
 
@@ -89,6 +93,7 @@ class Broker:
         self._listeners: list[Listener] = []
         self._periodic: list[Periodic] = []
         self._config_watcher: ConfigChangeWatcher | None = None
+        self._token_keys: list[TokenKeys] = []
         self._sessions: list[int] = []
         self._unclean_start = False
         self._stopping = False
@@ -130,6 +135,7 @@ class Broker:
         await self._open(logs, configs)
         credentials = await self._read_credentials(security, configs)
         tokens = await start_delegation_tokens(config, machine, client, events, credentials)
+        self._token_keys = await fetch_token_keys(security, machine)
         parts = self._parts = BrokerParts(
             Foundation(
                 self.broker_id, cluster_id, lambda: self.broker_epoch, config, self._dynamic_config, configs, logs,
@@ -289,6 +295,8 @@ class Broker:
     async def _stop_serving(self, parts: BrokerParts) -> None:
         if self._config_watcher is not None:
             self._config_watcher.close()
+        for keys in self._token_keys:
+            keys.close()
         await parts.close()
         for listener in self._listeners:
             await listener.stop()

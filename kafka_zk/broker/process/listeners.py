@@ -4,6 +4,8 @@ import resource
 from collections.abc import Callable
 from functools import partial
 
+from twisted.internet.defer import DeferredSemaphore
+
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.config.kafka_config import Listener as WantedListener
 from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
@@ -17,9 +19,13 @@ from kafka_zk.network.connection_settings import ConnectionSettings, Dispatch, H
 from kafka_zk.network.listener import Listener, ListenerSettings, OpenPort
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.security.distinguished_name import subject
-from kafka_zk.security.listener_security import ListenerSasl, ListenerSecurity, ListenerTls
-from kafka_zk.security.sasl_server import SaslServer
+from kafka_zk.security.listener_sasl import ListenerSasl
+from kafka_zk.security.listener_security import ListenerSecurity, ListenerTls
+from kafka_zk.security.sasl_server import SaslListener, SaslServer
 from kafka_zk.security.scram import NONCE_BITS, nonce_text
+
+CALLBACKS_AT_ONCE = 4
+"""Of users' classes that look at logins: they run in the threads that fsync needs, too."""
 
 
 def connection_quotas(parts: BrokerParts) -> ConnectionQuotas:
@@ -108,13 +114,18 @@ def _logins(
     machine: Machine, parts: BrokerParts, dispatch: Dispatch, sasl: ListenerSasl, stats: LoginStats
 ) -> Callable[[], Handshake]:
     delay_s = parts.services.config.connection_failed_authentication_delay_ms / 1000
-    listener = SaslHandshakes(machine.clock, dispatch, delay_s, stats)
+    waiting = DeferredSemaphore(CALLBACKS_AT_ONCE)
+    handshakes = SaslHandshakes(
+        machine.clock, dispatch, delay_s, stats, lambda work: waiting.run(machine.run_in_thread, work)
+    )
 
     def nonce() -> str:
         return nonce_text(machine.random.getrandbits(NONCE_BITS))
 
+    listener = SaslListener(sasl, parts.credentials, nonce, machine.clock.wall_ms)
+
     def handshake() -> SaslHandshake:
-        return SaslHandshake(SaslServer(sasl, parts.credentials, nonce), listener)
+        return SaslHandshake(SaslServer(listener), handshakes)
 
     return handshake
 

@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Clock
+from kafka_zk.base.threads import RunInThread
 from kafka_zk.broker.security.login_stats import LoginStats
 from kafka_zk.network.connection_settings import MOST_BYTES_BEFORE_LOGIN, Dispatch, Handshake, HandshakeStep
 from kafka_zk.protocol import codec
@@ -43,12 +44,14 @@ class SaslHandshakes:
     Args:
         dispatch: answers ApiVersions.
         failed_delay_s: how long a refusal is held back.
+        run_in_thread: does what may wait for others.
     """
 
     clock: Clock
     dispatch: Dispatch
     failed_delay_s: float
     stats: LoginStats
+    run_in_thread: RunInThread
 
 
 class SaslHandshake(Handshake):
@@ -60,6 +63,7 @@ class SaslHandshake(Handshake):
         self._dispatch = listener.dispatch
         self._failed_delay_s = listener.failed_delay_s
         self._stats = listener.stats
+        self._run_in_thread = listener.run_in_thread
         self._begun_s: float | None = None  # when the client began to log in again
         self._tells_lifetime = False
         self.takes_bare_frames = False
@@ -85,9 +89,9 @@ class SaslHandshake(Handshake):
         return self._begun_s is None or self._clock.seconds() - self._begun_s >= MIN_REAUTHENTICATION_INTERVAL_S
 
     async def bare_frame(self, context: RequestContext, frame: memoryview) -> HandshakeStep:
-        reply = self._reply(context, frame)
+        reply = await self._reply(frame)
         if reply.failure is not None:
-            await self._hold_back(context, reply.failure)
+            await self._hold_back(context, reply.reason or reply.failure)
             return HandshakeStep(None, is_refused=True)  # such a client cannot be told why
         return self._next(context, [reply.challenge], self._lifetime_ms())
 
@@ -113,9 +117,9 @@ class SaslHandshake(Handshake):
     async def _authenticate(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
         message = codec.decode_request(header.api_key, header.api_version, body).auth_bytes
         self._tells_lifetime |= header.api_version > _WITHOUT_LIFETIME_UNTIL
-        reply = self._reply(context, message)
+        reply = await self._reply(message)
         if reply.failure is not None:
-            await self._hold_back(context, reply.failure)
+            await self._hold_back(context, reply.reason or reply.failure)
             if not reply.is_told:
                 return HandshakeStep(None, is_refused=True)
             answer = AuthenticateResponse(
@@ -128,11 +132,14 @@ class SaslHandshake(Handshake):
         )
         return self._next(context, [_encoded(header, answer)], lifetime_ms)
 
-    def _reply(self, context: RequestContext, message: Buffer) -> SaslReply:
-        return self._expected(lambda: self._server.authenticate(bytes(message)))
+    async def _reply(self, message: Buffer) -> SaslReply:
+        received = bytes(message)
+        if not self._server.may_wait:
+            return self._expected(lambda: self._server.authenticate(received))
+        return await self._run_in_thread(lambda: self._expected(lambda: self._server.authenticate(received)))
 
     def _lifetime_ms(self) -> int | None:
-        return self._server.lifetime_ms(self._clock.wall_ms()) if self._server.state is SaslState.DONE else None
+        return self._server.lifetime_ms() if self._server.state is SaslState.DONE else None
 
     def _next(self, context: RequestContext, response: list[Part], lifetime_ms: int | None) -> HandshakeStep:
         login = self._server.login

@@ -3,13 +3,16 @@
 import pytest
 
 from kafka_zk.security import scram
-from kafka_zk.security.listener_security import ListenerSasl
+from kafka_zk.security.listener_sasl import ListenerSasl
 from kafka_zk.security.password import Password
 from kafka_zk.security.plain import plain_client
-from kafka_zk.security.sasl_server import Login, SaslServer, SaslState, TokenCredential, UnexpectedRequest
+from kafka_zk.security.sasl_server import Login, SaslListener, SaslServer, SaslState, TokenCredential, UnexpectedRequest
 from kafka_zk.security.scram import ScramCredential
+from kafka_zk.security.token_validation import UnsecuredTokens
+from kafka_zk.security.unsecured_jws import encode
 
 SECRET = b"of the cluster"
+NOW_MS = 1000
 CREDENTIALS = {
     (mechanism, "alice"): scram.credential(
         mechanism, scram.salted_password(mechanism, "right", b"salt", 4096), b"salt", 4096
@@ -32,7 +35,8 @@ class Users:
 
 
 def server(*mechanisms: str) -> SaslServer:
-    return SaslServer(ListenerSasl(mechanisms, {"bob": Password("pw")}), Users(), lambda: "servernonce")
+    sasl = ListenerSasl(mechanisms, {"bob": Password("pw")}, tokens=UnsecuredTokens({}))
+    return SaslServer(SaslListener(sasl, Users(), lambda: "servernonce", lambda: NOW_MS))
 
 
 def log_in(
@@ -109,7 +113,7 @@ def test_a_delegation_token_lets_its_owner_in(mechanism: str) -> None:
     made = server(mechanism)
     assert log_in(made, mechanism, "token", "right", is_token=True) is None
     assert made.login == Login("alice", mechanism, 5000, is_token=True)
-    assert made.lifetime_ms(1000) == 4000
+    assert made.lifetime_ms() == 4000
     assert log_in(made.again(), mechanism, "alice", "right") is None, "the same user, by a password"
 
 
@@ -153,3 +157,49 @@ def test_the_words_for_scram_say_that_the_client_logged_in_again() -> None:
     log_in(made, "SCRAM-SHA-256", "alice", "right")
     failure = log_in(made.again(), "SCRAM-SHA-256", "alice", "wrong")
     assert failure == HIDDEN.replace("authentication due", "re-authentication due") + "SCRAM-SHA-256"
+
+
+def bearer(**claims: object) -> bytes:
+    token = encode({"alg": "none"}, {"sub": "carol", "exp": 61, **claims})
+    return f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+
+
+def test_a_bearer_token_lets_its_subject_in_until_it_expires() -> None:
+    made = server("OAUTHBEARER")
+    made.handshake("OAUTHBEARER")
+    reply = made.authenticate(bearer())
+    assert (reply.failure, reply.challenge) == (None, b"")
+    assert made.login == Login("carol", "OAUTHBEARER", 61_000) and made.lifetime_ms() == 60_000
+    again = made.again()
+    again.handshake("OAUTHBEARER")
+    change = again.authenticate(bearer(sub="eve")).failure
+    assert change == "Cannot change principals during re-authentication from User.carol: User.eve"
+
+
+def test_a_refused_bearer_token_is_explained_after_one_more_message() -> None:
+    """The log says more than the client is told."""
+    made = server("OAUTHBEARER")
+    made.handshake("OAUTHBEARER")
+    reply = made.authenticate(bearer(exp=1))
+    assert (reply.failure, reply.challenge, made.login) == (None, b'{"status":"invalid_token"}', None)
+    reply = made.authenticate(b"\x01")
+    assert (reply.failure, reply.reason) == ('{"status":"invalid_token"}', "the token has expired")
+    assert made.state is SaslState.FAILED
+
+
+def test_a_malformed_bearer_message_is_a_failure_that_says_nothing() -> None:
+    made = server("OAUTHBEARER")
+    made.handshake("OAUTHBEARER")
+    assert made.authenticate(b"n,,").failure == HIDDEN + "OAUTHBEARER"
+
+
+def test_a_class_of_the_user_looks_at_passwords() -> None:
+    sasl = ListenerSasl(
+        ("PLAIN",), {}, check_password=lambda user, password: user == password, blocking=frozenset({"PLAIN"})
+    )
+    for password, user in (("zoe", "zoe"), ("other", None)):
+        made = SaslServer(SaslListener(sasl, Users(), lambda: "", lambda: NOW_MS))
+        made.handshake("PLAIN")
+        assert made.may_wait
+        made.authenticate(f"\0zoe\0{password}".encode())
+        assert (None if made.login is None else made.login.user) == user

@@ -35,7 +35,7 @@ class Cluster:
         self.users = ScramCredentials(b"cluster")
         self.one, self.other = (
             DelegationTokens(
-                b"secret", limits, registry, client, self.world.clock, Random(number), self.users.invented
+                b"secret", limits, registry, client, self.world.scheduler.clock, Random(number), self.users.invented
             )
             for number, (registry, client) in enumerate(zip(self.registries, self.world.clients, strict=True))
         )
@@ -90,7 +90,7 @@ def test_an_expired_token_lets_nobody_in_and_looks_like_none() -> None:
     async def story() -> None:
         token = await cluster.one.create(ALICE, ALICE, [], -1)
         await cluster.pause(4)
-        expected_ms = cluster.world.clock.wall_ms() + 5 * SECOND_MS
+        expected_ms = cluster.world.scheduler.clock.wall_ms() + 5 * SECOND_MS
         expiry_ms = await cluster.one.renew(ALICE, cluster.one.hmac(token.token_id), -1)
         assert expiry_ms == expected_ms
         await cluster.pause(4)
@@ -147,7 +147,7 @@ def test_another_broker_may_renew_a_token_while_it_is_deleted() -> None:
     async def story() -> None:
         token = await cluster.one.create(ALICE, ALICE, [], -1)
         await cluster.pause(6)
-        later = cluster.world.clock.wall_ms() + SECOND_MS
+        later = cluster.world.scheduler.clock.wall_ms() + SECOND_MS
         await cluster.registries[1].update(token.token_id, lambda found: found._replace(expiry_ms=later))
         await cluster.one.delete_expired()
         assert [each.expiry_ms for each in cluster.one.all()] == [later]

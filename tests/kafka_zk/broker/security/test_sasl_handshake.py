@@ -2,12 +2,14 @@
 
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from kafka_zk.base.threads import ReactorThreads
 from kafka_zk.broker.security.login_stats import LoginStats
 from kafka_zk.broker.security.sasl_handshake import SaslHandshake, SaslHandshakes
 from kafka_zk.network.connection_settings import MOST_BYTES_BEFORE_LOGIN
@@ -18,9 +20,9 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import request_header, response_body_position
 from kafka_zk.security import scram
 from kafka_zk.security.errors import SaslAuthenticationFailed
-from kafka_zk.security.listener_security import ListenerSasl
+from kafka_zk.security.listener_sasl import ListenerSasl
 from kafka_zk.security.password import Password
-from kafka_zk.security.sasl_server import SaslServer, TokenCredential
+from kafka_zk.security.sasl_server import SaslListener, SaslServer, TokenCredential
 from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
 from tests.kafka_zk.network.server import Server, frame
 
@@ -49,19 +51,20 @@ class HandClock:
 class Login:
     """A client at a listener with PLAIN and SCRAM-SHA-256, whose sessions last ``session_ms``, 0 for ever."""
 
-    def __init__(self, reactor: LocalReactor, make_server: MakeServer, session_ms: int = 0) -> None:
+    def __init__(self, reactor: LocalReactor, make_server: MakeServer, session_ms: int = 0, **options: Any) -> None:
         self.reactor = reactor
         self.clock = HandClock(reactor)
         self.stats = LoginStats(self.clock.seconds)
         users = {"bob": Password("pw"), "eve": Password("pw")}
-        sasl = ListenerSasl(("PLAIN", "SCRAM-SHA-256"), users, {"PLAIN": session_ms})
+        sasl = ListenerSasl(("PLAIN", "SCRAM-SHA-256"), users, {"PLAIN": session_ms}, **options)
 
         async def dispatch(context: Any, header: Any, body: Any) -> list[Any]:
             return [struct.pack(">i", header.correlation_id) + b"versions"]
 
-        listener = SaslHandshakes(self.clock, dispatch, DELAY_S, self.stats)
+        listener = SaslListener(sasl, Users(), lambda: "nonce", self.clock.wall_ms)
+        handshakes = SaslHandshakes(self.clock, dispatch, DELAY_S, self.stats, ReactorThreads(reactor))
         self.server = make_server(
-            handshake=lambda: SaslHandshake(SaslServer(sasl, Users(), lambda: "nonce"), listener)
+            handshake=lambda: SaslHandshake(SaslServer(listener), handshakes)
         )
         self.peer: socket.socket = self.server.connect()
 
@@ -305,3 +308,20 @@ def test_no_timer_is_left_of_a_connection_that_is_gone(session: Login) -> None:
     session.peer.close()
     session.reactor.until(lambda: not session.server.listener.connections)
     assert not timers[0].active()
+
+
+def test_a_class_of_the_user_is_asked_in_a_thread(reactor: LocalReactor, make_server: MakeServer) -> None:
+    """It may wait for others; the reactor goes on meanwhile."""
+    asked: list[threading.Thread] = []
+
+    def check(user: str, password: str) -> bool:
+        asked.append(threading.current_thread())
+        return password == "pw"
+
+    login = Login(reactor, make_server, check_password=check, blocking=frozenset({"PLAIN"}))
+    reactor.getThreadPool().start()
+    try:
+        assert login.log_in("whoever").error_code == 0
+        assert asked[0] is not threading.current_thread()
+    finally:
+        reactor.getThreadPool().stop()

@@ -42,7 +42,7 @@ class Broker:
         self.services = harness.services
         (client,) = self.world.clients
         self.tokens = self.services.delegation_tokens = DelegationTokens(
-            b"secret", TokenLimits(10_000, 5_000), DelegationTokenRegistry(client), client, self.world.clock,
+            b"secret", TokenLimits(10_000, 5_000), DelegationTokenRegistry(client), client, self.world.scheduler.clock,
             Random(0), ScramCredentials(b"cluster").invented,
         )  # fmt: skip
         self.world.scheduler.run(self.tokens.start())
@@ -113,7 +113,7 @@ def test_without_a_secret_there_are_none(broker: Broker) -> None:
 
 
 def test_tokens_for_others_need_a_permission(broker: Broker) -> None:
-    for_bob = {"owner_principal_type": "User", "owner_principal_name": "bob"}
+    for_bob: dict[str, Any] = {"owner_principal_type": "User", "owner_principal_name": "bob"}
     refused = broker.create(**for_bob)
     assert refused.error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     assert (refused.principal_name, refused.token_requester_principal_name) == ("bob", "alice")
