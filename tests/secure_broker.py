@@ -180,7 +180,7 @@ class _Session:
     def _step(self, message: bytes) -> tuple[bytes, str | None]:
         users = self._broker.users
         if self._mechanism == "PLAIN":
-            return b"", plain.plain_user(message, users.get)
+            return b"", plain.plain_user(message, lambda user, sent: plain.is_same_password(users.get(user), sent))
         if self._mechanism == "OAUTHBEARER":
             if self._refused_token:
                 raise SaslAuthenticationFailed(REFUSED_TOKEN.decode())

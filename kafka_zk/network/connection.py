@@ -8,8 +8,9 @@ handler never waits, the response leaves before ``dataReceived`` returns and no 
 Produce requests are pipelined: one that only waits for other brokers lets the next Produce begin (``in_flight``).
 Responses leave in the order of the requests.
 
-A connection is in its handshake until that hands over a context; after it every request goes to ``dispatch``. What the
-peer gets wrong ends this connection, with one line in the log. Tests: tests/kafka_zk/network/test_connection.py.
+A connection is in its handshake until that hands over a context; after it every request goes to ``dispatch``. If the
+handshake holds for a time only, it answers again after that. What the peer gets wrong ends this connection, with one
+line in the log. Tests: tests/kafka_zk/network/test_connection.py.
 """
 
 from collections.abc import Callable, Coroutine
@@ -36,10 +37,12 @@ from kafka_zk.network.connection_states import (
     CLOSE,
     CLOSED_PHASES,
     END,
+    LIMIT,
     LOSE,
     READ,
     RESUME,
     SEND,
+    SHAKE_AGAIN,
     WAIT,
     Input,
     Output,
@@ -58,7 +61,8 @@ REQUESTS_PER_TURN = 64
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")  # as a frame begins
-_HANDSHAKING, _IDLE, _READING, _READY = Phase.HANDSHAKING, Slot.IDLE, Input.READING, Output.READY
+_HANDSHAKING, _OPEN = Phase.HANDSHAKING, Phase.OPEN
+_IDLE, _READING, _READY = Slot.IDLE, Input.READING, Output.READY
 _BARE = RequestHeader(-1, 0, 0, None)  # of a frame that is no request
 _log = Logger()  # not a class's: its events would hold on to the connection
 
@@ -84,6 +88,7 @@ class BrokerConnection(TwistedProtocol):
             self._phase = Phase.HANDSHAKING
             self._handshake = AwaitsCertificate() if settings.handshake is None else settings.handshake()
             self._decoder.max_frame_size_bytes = self._handshake.max_frame_size_bytes
+        self._session_end: Any = None  # the timer of a handshake that holds for a time
         self._slot = Slot.IDLE
         self._awaited: object = None  # what the handler in the slot waits for
         self._in_flight = InFlight()  # requests before that one, and their answers
@@ -267,7 +272,7 @@ class BrokerConnection(TwistedProtocol):
             if lowest <= header.api_version <= highest:
                 if header.api_key in BETWEEN_BROKERS or self._memory.of_broker:
                     self._input.uses_reserve(header.api_key)
-                if self._phase is _HANDSHAKING:
+                if self._phase is not _OPEN and self._is_of_handshake(header):
                     handshake = self._handshake.request(self.context, header, frame[position:])
                     coroutine = self._shake_hands(handshake)
                 else:
@@ -291,12 +296,26 @@ class BrokerConnection(TwistedProtocol):
         self._step(coroutine, header)
 
     async def _shake_hands(self, handshake: Coroutine[Any, Any, HandshakeStep]) -> Response:
-        response, context, is_refused = await handshake
+        response, context, is_refused, lifetime_ms = await handshake
         if context is not None:
-            self._authenticated(context)
+            self._authenticated(context, lifetime_ms)
         if is_refused:
             self._settings.clock.callLater(0, self.close)  # after the response
         return response
+
+    def _is_of_handshake(self, header: RequestHeader) -> bool:
+        if self._phase is Phase.LIMITED and self._handshake.begins_again(header):
+            self._shake_again()
+        return self._phase is _HANDSHAKING
+
+    def _shake_again(self) -> None:
+        self._phase = SHAKE_AGAIN[self._phase]
+        self._forget_session_end()
+
+    def _forget_session_end(self) -> None:
+        timer, self._session_end = self._session_end, None
+        if timer is not None and timer.active():
+            timer.cancel()
 
     def tls_established(self, certificate: bytes | None) -> None:
         """The peer has proved that this certificate (DER) is its own; None if it has none, or need not have one."""
@@ -312,9 +331,13 @@ class BrokerConnection(TwistedProtocol):
         else:
             self._authenticated(self.context._replace(principal=principal))
 
-    def _authenticated(self, context: RequestContext) -> None:
+    def _authenticated(self, context: RequestContext, lifetime_ms: int | None = None) -> None:
         self.context = context
-        self._phase = AUTHENTICATED[self._phase]
+        if lifetime_ms is None:
+            self._phase = AUTHENTICATED[self._phase]
+        elif self._phase is _HANDSHAKING:
+            self._phase = LIMIT[self._phase]
+            self._session_end = self._settings.clock.callLater(lifetime_ms / 1000, self._shake_again)
         self._decoder.max_frame_size_bytes = self._settings.max_request_size_bytes
         self._input.authenticated()
 
@@ -504,6 +527,7 @@ class BrokerConnection(TwistedProtocol):
 
         Frames are freed here, not when the collector finds this connection."""
         self._phase = LOSE[self._phase]
+        self._forget_session_end()
         self._input.forget()
         for awaited in [request.awaited for request in self._in_flight]:
             _abandon(awaited)

@@ -29,15 +29,18 @@ ResponseHook = Callable[[RequestContext, RequestHeader, Response], int]
 
 class HandshakeStep(NamedTuple):
     """The answer to one request of a handshake. ``context``: the handshake is over, and this is the context of all
-    requests to come. ``is_refused``: the connection ends after the answer."""
+    requests to come. ``is_refused``: the connection ends after the answer. ``lifetime_ms``: after this time only the
+    handshake answers again; None for never."""
 
     response: Response
     context: RequestContext | None = None
     is_refused: bool = False
+    lifetime_ms: int | None = None
 
 
 class Handshake(Protocol):
-    """What happens on a connection before its requests count, for example SASL. One object per connection.
+    """What happens on a connection before its requests count, for example SASL, and when that is over after some time.
+    One object per connection.
 
     Attributes:
         takes_bare_frames: whether the next frame is no request (SaslHandshake version 0).
@@ -52,6 +55,9 @@ class Handshake(Protocol):
     ) -> Coroutine[Any, Any, HandshakeStep]:
         """Answer one request. Raises ProtocolError to end the connection without an answer."""
 
+    def begins_again(self, header: RequestHeader) -> bool:
+        """Whether this request, which came within the ``lifetime_ms`` of the handshake before, begins another one."""
+
     def bare_frame(self, context: RequestContext, frame: memoryview) -> Coroutine[Any, Any, HandshakeStep]:
         """Answer one frame that is no request. Raises ProtocolError."""
 
@@ -65,6 +71,9 @@ class AwaitsCertificate:
 
     async def request(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
         raise ProtocolError("a request before the certificate is known")
+
+    def begins_again(self, header: RequestHeader) -> bool:
+        return False
 
     async def bare_frame(self, context: RequestContext, frame: memoryview) -> HandshakeStep:
         raise ProtocolError("a frame before the certificate is known")

@@ -1,10 +1,10 @@
 """The states of a broker's connection, and what each event makes of them: the only place that says what is legal.
 
 A connection has four states that change independently of each other: how far the connection is (``Phase``), and what
-becomes of its requests (``Input``, ``Slot``, ``Output``). The next request begins if the phase is HANDSHAKING or OPEN,
-the slot IDLE and the output READY. An event is a table from the state it finds to the next one. An event that finds any
-other state is a bug of ours: KeyError. ``connection``, ``connection_input`` and ``connection_output`` carry out the
-effects. Source of ``Output``: ChannelMuteState of KafkaChannel.java@3.9.
+becomes of its requests (``Input``, ``Slot``, ``Output``). The next request begins if the phase is HANDSHAKING, OPEN or
+LIMITED, the slot IDLE and the output READY. An event is a table from the state it finds to the next one. An event that
+finds any other state is a bug of ours: KeyError. ``connection``, ``connection_input`` and ``connection_output`` carry
+out the effects. Source of ``Output``: ChannelMuteState of KafkaChannel.java@3.9.
 
 Tests: tests/kafka_zk/network/test_connection_states.py.
 """
@@ -20,6 +20,7 @@ class _State(Enum):
 class Phase(_State):
     HANDSHAKING = "the handshake answers the requests"
     OPEN = "the broker answers the requests"
+    LIMITED = "it does until the session ends, or the client begins another handshake"
     CLOSING = "nothing more is handled; what is queued may still leave"
     LOST = "the transport is gone"
 
@@ -31,9 +32,24 @@ AUTHENTICATED: Mapping[Phase, Phase] = {
 }
 """The handshake has ended."""
 
+LIMIT: Mapping[Phase, Phase] = {
+    Phase.HANDSHAKING: Phase.LIMITED,
+    Phase.CLOSING: Phase.CLOSING,
+    Phase.LOST: Phase.LOST,
+}
+"""The handshake has ended, and what it has agreed on holds for a time."""
+
+SHAKE_AGAIN: Mapping[Phase, Phase] = {
+    Phase.LIMITED: Phase.HANDSHAKING,
+    Phase.CLOSING: Phase.CLOSING,
+    Phase.LOST: Phase.LOST,
+}
+"""That time is over, or the client begins another handshake before."""
+
 CLOSE: Mapping[Phase, Phase] = {
     Phase.HANDSHAKING: Phase.CLOSING,
     Phase.OPEN: Phase.CLOSING,
+    Phase.LIMITED: Phase.CLOSING,
     Phase.CLOSING: Phase.CLOSING,
     Phase.LOST: Phase.LOST,
 }

@@ -106,6 +106,7 @@ class TlsFrameServer(TlsFrameTransport, tcp.Server):
 
     def _failure(self, error: BaseException) -> Exception:
         said = _sentence(error)
+        self._port.on_failure()
         host = self.getPeer().host
         if self._port.failures.is_first(f"{host} {said}"):
             _log.info("{host}: TLS has failed: {said} (said once for each address and reason)", host=host, said=said)
@@ -124,7 +125,7 @@ def _sentence(error: BaseException) -> str:
 
 
 class TlsPort(FramePort):
-    """A ``FramePort`` whose connections speak TLS.
+    """A ``FramePort`` whose connections speak TLS. ``on_failure`` is called for each handshake that fails.
 
     Attributes:
         context: of the connections to come; it may be replaced.
@@ -134,8 +135,9 @@ class TlsPort(FramePort):
 
     transport = TlsFrameServer  # type: ignore[assignment]
 
-    def __init__(self, context: ssl.SSLContext, *args: Any) -> None:
+    def __init__(self, context: ssl.SSLContext, on_failure: Callable[[], None], *args: Any) -> None:
         super().__init__(*args)
         self.context = context
+        self.on_failure = on_failure
         self.failures = ForeignPeers()
         self.turns = HandshakeTurns(self.reactor)

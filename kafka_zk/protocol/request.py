@@ -42,7 +42,7 @@ class RequestContext(NamedTuple):
     broker has an authorizer, which wants to know what it decides for.
 
     ``memory`` is whom to ask for memory if answering takes much of it; all is given back with the answer. ``api_key``:
-    of the request, -1 where nobody asks.
+    of the request, -1 where nobody asks. ``token_authenticated``: the principal has logged in with a delegation token.
     """
 
     listener_name: str
@@ -53,6 +53,7 @@ class RequestContext(NamedTuple):
     connection_id: str  # local address-remote address-number, as in Kafka's logs
     memory: Memory = UNLIMITED
     api_key: int = -1
+    token_authenticated: bool = False
 
 
 def parse_request_header(frame: memoryview) -> tuple[RequestHeader, int]:

@@ -64,6 +64,17 @@ def parse_property(text: str) -> LoginModule:
     return module
 
 
+def property_text(module: LoginModule) -> str:
+    """The text of a ``sasl.jaas.config`` that makes this module."""
+    options = (f" {name}={_quoted(value)}" for name, value in module.options.items())
+    return f"{module.name} required{''.join(options)};"
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def _module(tokens: "_Tokens") -> LoginModule:
     name = tokens.word()
     if tokens.word().lower() not in _FLAGS:

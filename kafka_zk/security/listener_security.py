@@ -1,6 +1,5 @@
 """How one listener of a broker is secured: the keys of ``server.properties`` that it obeys, and what they make.
 
-A key counts for a listener under ``listener.name.<listener>.`` or, unless it says who may log in, without the prefix.
 Whatever this broker cannot give is refused with one sentence, so that no listener is open although its administrator
 believes that it is protected. Values only: nothing here loads OpenSSL or hashlib unless a listener is secured.
 
@@ -8,28 +7,20 @@ Source: BrokerSecurityConfigs, SaslConfigs, SslConfigs, JaasContext, ChannelBuil
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafka_zk.security import jaas
-from kafka_zk.security.client_security import JAVA_KEYS, LOGIN_MODULES, NO_SECURITY, ClientSecurity
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 from kafka_zk.security.errors import InvalidSecurity
-from kafka_zk.security.password import Password
+from kafka_zk.security.listener_keys import ListenerKeys
 from kafka_zk.security.principal_mapping import PrincipalMapper
 from kafka_zk.security.tls_settings import TlsSettings
 
-BROKER_MECHANISMS = ("PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256")
-"""Those that a broker can enable, in the order in which Kafka lists them to clients."""
+if TYPE_CHECKING:  # imported where a listener has SASL
+    from kafka_zk.security.listener_sasl import ListenerSasl
 
 CLIENT_AUTH = ("none", "requested", "required")
-
-_TLS_KEYS = frozenset(key for key in JAVA_KEYS if key.startswith("ssl."))
-_OTHER_KEYS = frozenset(
-    {
-        "ssl.client.auth", "ssl.principal.mapping.rules",
-        "sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol",
-        *(f"{mechanism.lower()}.sasl.jaas.config" for mechanism in BROKER_MECHANISMS),
-    }
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +33,17 @@ class ListenerTls:
 
 
 @dataclass(frozen=True, slots=True)
-class ListenerSasl:
-    """``mechanisms``: those that clients may use. ``plain_users``: the passwords of PLAIN."""
-
-    mechanisms: tuple[str, ...]
-    plain_users: Mapping[str, Password] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class ListenerSecurity:
     """``protocol`` is one of ``client_security.PROTOCOLS``; ``tls`` and ``sasl`` are there if it has them."""
 
     protocol: str = "PLAINTEXT"
     tls: ListenerTls | None = None
-    sasl: ListenerSasl | None = None
+    sasl: "ListenerSasl | None" = None
 
 
 def listener_security(properties: Mapping[str, str], listener: str, protocol: str) -> ListenerSecurity:
     """How the listener named ``listener`` is secured. Reads the files that the keys name. Raises: InvalidSecurity."""
-    keys = _ListenerKeys(properties, listener)
+    keys = ListenerKeys(properties, listener)
     try:
         return ListenerSecurity(
             protocol,
@@ -77,7 +60,7 @@ def inter_broker_security(properties: Mapping[str, str], listener: str, protocol
         return NO_SECURITY
     from kafka_zk.security.client_keys import client_security
 
-    keys = _ListenerKeys(properties, listener)
+    keys = ListenerKeys(properties, listener)
     wanted = keys.tls() if protocol.endswith("SSL") else {}
     wanted["security.protocol"] = protocol
     try:
@@ -89,70 +72,20 @@ def inter_broker_security(properties: Mapping[str, str], listener: str, protocol
                     "sasl.enabled.mechanisms"
                 )
             wanted["sasl.mechanism"] = mechanism
-            wanted["sasl.jaas.config"] = keys.jaas_text(mechanism)
+            wanted["sasl.jaas.config"] = jaas.property_text(keys.login_module(mechanism))
+            wanted |= keys.login_of(mechanism)
         return client_security(wanted)
     except InvalidSecurity as error:
         raise InvalidSecurity(f"between brokers, listener {listener} ({protocol}): {error}") from None
 
 
-def is_read_for_listener(key: str) -> bool:
-    """Whether a key counts under ``listener.name.<listener>.``, if the listener has what it is about."""
-    return key in _TLS_KEYS or key in _OTHER_KEYS
+def _sasl(keys: ListenerKeys) -> "ListenerSasl":
+    from kafka_zk.security.listener_sasl import listener_sasl
+
+    return listener_sasl(keys)
 
 
-class _ListenerKeys:
-    """The keys as one listener sees them: its own win over those of all listeners."""
-
-    def __init__(self, properties: Mapping[str, str], listener: str) -> None:
-        self._prefix = f"listener.name.{listener.lower()}."
-        self._properties = properties
-        self._own = {
-            key[len(self._prefix) :]: value
-            for key, value in properties.items()
-            if key.lower().startswith(self._prefix)
-        }
-
-    def text(self, key: str, default: str) -> str:
-        return self._own.get(key, self._properties.get(key, default)).strip()
-
-    def is_own(self, key: str) -> bool:
-        return key in self._own
-
-    def tls(self) -> dict[str, str]:
-        return {key: self.text(key, "") for key in _TLS_KEYS if self.is_own(key) or key in self._properties}
-
-    def mechanisms(self) -> tuple[str, ...]:
-        """Raises: InvalidSecurity for a mechanism that a broker cannot enable."""
-        named = [name.strip() for name in self.text("sasl.enabled.mechanisms", "GSSAPI").split(",") if name.strip()]
-        unknown = [name for name in named if name not in BROKER_MECHANISMS]
-        if unknown or not named:
-            raise InvalidSecurity(
-                f"sasl.enabled.mechanisms={','.join(named)}: this broker can enable {', '.join(BROKER_MECHANISMS)}"
-            )
-        return tuple(name for name in BROKER_MECHANISMS if name in named)
-
-    def jaas_text(self, mechanism: str) -> str:
-        """The login module of a mechanism, as it is written. Raises: InvalidSecurity if there is none."""
-        key = f"{mechanism.lower()}.sasl.jaas.config"
-        text = self._own.get(key)
-        if text is None:
-            raise InvalidSecurity(f"{self._prefix}{key} is missing: it says who may log in with {mechanism}")
-        return text
-
-    def options(self, mechanism: str) -> Mapping[str, str]:
-        """Raises: InvalidSecurity, which repeats nothing of the text."""
-        key = f"{self._prefix}{mechanism.lower()}.sasl.jaas.config"
-        try:
-            module = jaas.parse_property(self.jaas_text(mechanism))
-        except jaas.InvalidJaas as error:
-            raise InvalidSecurity(f"{key}: {error}") from None
-        if module.name != LOGIN_MODULES[mechanism]:
-            raise InvalidSecurity(f"{key}: {module.name} is not the login module of {mechanism}: "
-                                  f"{LOGIN_MODULES[mechanism]}")  # fmt: skip
-        return module.options
-
-
-def _tls(keys: _ListenerKeys, *, has_sasl: bool) -> ListenerTls:
+def _tls(keys: ListenerKeys, *, has_sasl: bool) -> ListenerTls:
     from kafka_zk.security.client_keys import client_security
 
     settings = client_security({**keys.tls(), "security.protocol": "SSL"}).tls
@@ -167,17 +100,6 @@ def _tls(keys: _ListenerKeys, *, has_sasl: bool) -> ListenerTls:
     return ListenerTls(settings, client_auth, PrincipalMapper(keys.text("ssl.principal.mapping.rules", "DEFAULT")))
 
 
-def _sasl(keys: _ListenerKeys) -> ListenerSasl:
-    mechanisms = keys.mechanisms()
-    options = {mechanism: keys.options(mechanism) for mechanism in mechanisms}
-    users = {
-        name.removeprefix("user_"): Password(password)
-        for name, password in options.get("PLAIN", {}).items()
-        if name.startswith("user_")
-    }
-    return ListenerSasl(mechanisms, users)
-
-
 def ignored_client_auth(properties: Mapping[str, str], listeners: Mapping[str, str]) -> list[str]:
     """The SASL_SSL listeners to which an ``ssl.client.auth`` without a prefix does not apply."""
     if properties.get("ssl.client.auth", "none").strip().lower() == "none":
@@ -185,5 +107,5 @@ def ignored_client_auth(properties: Mapping[str, str], listeners: Mapping[str, s
     return [
         name
         for name, protocol in listeners.items()
-        if protocol == "SASL_SSL" and not _ListenerKeys(properties, name).is_own("ssl.client.auth")
+        if protocol == "SASL_SSL" and not ListenerKeys(properties, name).is_own("ssl.client.auth")
     ]

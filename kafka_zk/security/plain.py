@@ -16,11 +16,16 @@ def plain_client(username: str, password: str) -> Generator[bytes, bytes, None]:
     yield f"\0{username}\0{password}".encode()
 
 
-def plain_user(message: bytes, password_of: Callable[[str], str | None]) -> str:
+def is_same_password(expected: str | None, password: str) -> bool:
+    """None: there is no such user, which takes as long to find out as a wrong password."""
+    return hmac.compare_digest((expected if expected is not None else password + "x").encode(), password.encode())
+
+
+def plain_user(message: bytes, is_right: Callable[[str, str], bool]) -> str:
     """The user that a client's message proves.
 
     Args:
-        password_of: the password of a user, None if there is no such user.
+        is_right: whether a user has a password.
     Raises: SaslAuthenticationFailed with Kafka's words.
     """
     try:
@@ -38,9 +43,6 @@ def plain_user(message: bytes, password_of: Callable[[str], str | None]) -> str:
         raise SaslAuthenticationFailed(
             "Authentication failed: Client requested an authorization id that is different from username"
         )
-    expected = password_of(username)
-    # An unknown user takes as long as a wrong password.
-    is_same = hmac.compare_digest((expected if expected is not None else password + "x").encode(), password.encode())
-    if not is_same:
+    if not is_right(username, password):
         raise SaslAuthenticationFailed("Authentication failed: Invalid username or password")
     return username

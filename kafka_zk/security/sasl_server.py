@@ -1,22 +1,41 @@
 """How a broker authenticates a client: SaslHandshake, then SaslAuthenticate until the mechanism is done. Pure.
 
 ``SaslServer`` is one client's login. It takes what the client sends and returns what it is sent, or raises: what a
-client gets wrong ends its login. Source: SaslServerAuthenticator.java@3.9, observed with its brokers.
+client gets wrong ends its login. A client that is logged in may do so again before its session ends, with the same
+mechanism and as the same user (KIP-368). Source: SaslServerAuthenticator.java@3.9, observed with its brokers.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple, Protocol
 
 from kafka_zk.security import scram
 from kafka_zk.security.errors import SaslAuthenticationFailed
-from kafka_zk.security.listener_security import ListenerSasl
+from kafka_zk.security.listener_sasl import ListenerSasl
+from kafka_zk.security.oauthbearer_server import MECHANISM as OAUTHBEARER
+from kafka_zk.security.oauthbearer_server import ExplainedFailure, OAuthBearerServer
 from kafka_zk.security.plain import MECHANISM as PLAIN
-from kafka_zk.security.plain import plain_user
+from kafka_zk.security.plain import is_same_password, plain_user
 from kafka_zk.security.scram import ScramCredential, ScramServer
 
-FindCredential = Callable[[str, str], ScramCredential]
-"""(mechanism, user) -> the user's credential, an invented one for a user that does not exist."""
+
+class TokenCredential(NamedTuple):
+    """What a broker knows of a delegation token. ``owner``: whose it is; ``expires_ms``: since the epoch."""
+
+    credential: ScramCredential
+    owner: str = ""
+    expires_ms: int | None = None
+
+
+class Credentials(Protocol):
+    """Who may log in with SCRAM."""
+
+    def find(self, mechanism: str, user: str) -> ScramCredential:
+        """The user's credential, an invented one for a user that does not exist."""
+
+    def find_token(self, mechanism: str, token_id: str) -> TokenCredential:
+        """The credential of a delegation token, an invented one for a token that does not exist."""
 
 
 class SaslState(Enum):
@@ -31,34 +50,77 @@ class UnexpectedRequest(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Login:
+    """Who a client has proved to be. ``expires_ms``: until when that holds, since the epoch; None for ever.
+    ``is_token``: with a delegation token."""
+
+    user: str
+    mechanism: str
+    expires_ms: int | None = None
+    is_token: bool = False
+
+    def lifetime_ms(self, now_ms: int, max_reauth_ms: int) -> int | None:
+        """How long the session lasts, None for ever. ``max_reauth_ms``: connections.max.reauth.ms, 0 for no limit."""
+        limits = [] if self.expires_ms is None else [max(0, self.expires_ms - now_ms)]
+        if max_reauth_ms > 0:
+            limits.append(max_reauth_ms)
+        return min(limits, default=None)
+
+
+@dataclass(frozen=True, slots=True)
 class SaslReply:
-    """``challenge``: what the client is sent. ``failure``: why the login has failed, in words for the client."""
+    """``challenge``: what the client is sent. ``failure``: why the login has failed, in words for the client if
+    ``is_told``; else it gets no answer. ``reason``: the same for the log, where that may say more."""
 
     challenge: bytes = b""
     failure: str | None = None
+    is_told: bool = True
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SaslListener:
+    """What all logins at a listener share. ``nonce`` makes a random, printable text without a comma; ``wall_ms`` is the
+    wall clock, for tokens that expire."""
+
+    sasl: ListenerSasl
+    credentials: Credentials
+    nonce: Callable[[], str]
+    wall_ms: Callable[[], int]
 
 
 class SaslServer:
-    """One client's login.
+    """One client's login; ``before``: who the client is already, if it logs in again."""
 
-    Args:
-        nonce: makes a random, printable text without a comma.
-    """
-
-    def __init__(self, sasl: ListenerSasl, find_credential: FindCredential, nonce: Callable[[], str]) -> None:
-        self._sasl = sasl
-        self._find_credential = find_credential
-        self._nonce = nonce
+    def __init__(self, listener: SaslListener, before: Login | None = None) -> None:
+        self._listener = listener
+        self._sasl = listener.sasl
+        self._before = before
         self._mechanism = ""
         self._scram: ScramServer | None = None
-        self._asked_versions = False
+        self._bearer: OAuthBearerServer | None = None
+        self._asked_versions = before is not None
         self.state = SaslState.STARTED
-        self.user: str | None = None
+        self.login: Login | None = None
         """Who the client is, once DONE."""
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
         return self._sasl.mechanisms
+
+    def again(self) -> "SaslServer":
+        """The next login of a client whose login is DONE."""
+        return SaslServer(self._listener, self.login)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether ``authenticate`` may take long: it must not be called on the reactor's thread then."""
+        return self._mechanism in self._sasl.blocking
+
+    def lifetime_ms(self) -> int | None:
+        """How long a login that is DONE holds from now on; None for ever."""
+        assert self.login is not None, "not logged in"
+        return self.login.lifetime_ms(self._listener.wall_ms(), self._sasl.max_reauth_ms.get(self._mechanism, 0))
 
     def api_versions(self) -> None:
         """The client asks what the broker offers; it may do so once. Raises: UnexpectedRequest."""
@@ -79,40 +141,71 @@ class SaslServer:
         """The next message of the mechanism. Raises: UnexpectedRequest before the handshake."""
         if self.state is not SaslState.AUTHENTICATING:
             raise UnexpectedRequest("SaslAuthenticate without SaslHandshake")
-        try:
-            return SaslReply(self._plain(message) if self._mechanism == PLAIN else self._scram_step(message))
-        except SaslAuthenticationFailed as error:
+        if self._before is not None and self._before.mechanism != self._mechanism:
             self.state = SaslState.FAILED
-            return SaslReply(failure=str(error) if self._mechanism == PLAIN else self._hidden())
+            return SaslReply(
+                failure=f"SASL mechanism '{self._mechanism}' requested by client is not supported for "
+                f"re-authentication of mechanism '{self._before.mechanism}'",
+                is_told=False,
+            )
+        try:
+            challenge = self._step(message)
+        except SaslAuthenticationFailed as error:
+            is_explained = self._mechanism == PLAIN or isinstance(error, ExplainedFailure)
+            return self._failed(str(error) if is_explained else self._hidden())
+        if self.login is not None:
+            if self._before is not None and self.login.user != self._before.user:
+                change = f"from User.{self._before.user}: User.{self.login.user}"
+                return self._failed(f"Cannot change principals during re-authentication {change}")
+            self.state = SaslState.DONE
+        return SaslReply(challenge)
+
+    def _failed(self, failure: str) -> SaslReply:
+        self.state = SaslState.FAILED
+        self.login = None
+        return SaslReply(failure=failure, reason=None if self._bearer is None else self._bearer.reason)
+
+    def _step(self, message: bytes) -> bytes:
+        if self._mechanism == PLAIN:
+            return self._plain(message)
+        return self._bearer_step(message) if self._mechanism == OAUTHBEARER else self._scram_step(message)
 
     def _plain(self, message: bytes) -> bytes:
-        def password_of(user: str) -> str | None:
-            password = self._sasl.plain_users.get(user)
-            return None if password is None else password.value
+        def is_right(user: str, password: str) -> bool:
+            expected = self._sasl.plain_users.get(user)
+            return is_same_password(None if expected is None else expected.value, password)
 
-        self._authenticated(plain_user(message, password_of))
+        self.login = Login(plain_user(message, self._sasl.check_password or is_right), self._mechanism)
         return b""
+
+    def _bearer_step(self, message: bytes) -> bytes:
+        tokens = self._sasl.tokens
+        assert tokens is not None, "OAUTHBEARER is enabled"
+        if self._bearer is None:
+            self._bearer = OAuthBearerServer(lambda token: tokens.validate(token, self._listener.wall_ms()))
+        challenge = self._bearer.answer(message)
+        accepted = self._bearer.accepted
+        if accepted is not None:
+            self.login = Login(accepted.principal_name, self._mechanism, accepted.expires_ms)
+        return challenge
 
     def _scram_step(self, message: bytes) -> bytes:
         if self._scram is None:
             first = scram.client_first(message)
             if first.is_token:
-                raise SaslAuthenticationFailed("delegation tokens are not built")
-            credential = self._find_credential(self._mechanism, first.username)
-            self._scram = ScramServer(self._mechanism, first, credential, self._nonce())
-            self._claimed = first.username
+                found = self._listener.credentials.find_token(self._mechanism, first.username)
+                credential = found.credential
+                self._claimed = Login(found.owner, self._mechanism, found.expires_ms, is_token=True)
+            else:
+                credential = self._listener.credentials.find(self._mechanism, first.username)
+                self._claimed = Login(first.username, self._mechanism)
+            self._scram = ScramServer(self._mechanism, first, credential, self._listener.nonce())
             return self._scram.first_message
         final = self._scram.final_message(message)
-        self._authenticated(self._claimed)
+        self.login = self._claimed
         return final
-
-    def _authenticated(self, user: str) -> None:
-        self.user = user
-        self.state = SaslState.DONE
 
     def _hidden(self) -> str:
         """Kafka's words where the reason would help to guess."""
-        return (
-            "Authentication failed during authentication due to invalid credentials with SASL mechanism "
-            f"{self._mechanism}"
-        )
+        what = "authentication" if self._before is None else "re-authentication"
+        return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._mechanism}"

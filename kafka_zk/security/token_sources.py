@@ -20,25 +20,17 @@ from typing import Any, Protocol
 
 from kafka_zk.base.clock import wall_ms
 from kafka_zk.security.errors import SaslAuthenticationFailed
+from kafka_zk.security.https import fetch
 from kafka_zk.security.oauthbearer import Token, renewal_ms
 from kafka_zk.security.password import NO_PASSWORD, Password
 from kafka_zk.security.tls_settings import TlsSettings
 from kafka_zk.security.unsecured_jws import InvalidToken, claims_of, unsecured_token
 
-TIMEOUT_S = 10.0
-_MAX_RESPONSE_BYTES = 1_000_000
 Extensions = tuple[tuple[str, str], ...]
 
 
 class TokenUnavailable(ConnectionError):
     """The token endpoint did not answer, or not now; trying again later may help."""
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Another address would get the client's secret."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
 
 
 class TokenSource(Hashable, Protocol):
@@ -87,14 +79,8 @@ class ClientCredentials:
         return Token(Password(value), _expires_ms(document, value, now_ms), now_ms, dict(self.extensions))
 
     def _ask(self, request: urllib.request.Request) -> dict[str, Any]:
-        handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
-        if self.url.lower().startswith("https:"):
-            from kafka_zk.security.tls import client_context
-
-            handlers.append(urllib.request.HTTPSHandler(context=client_context(TlsSettings(self.authorities))))
         try:
-            with urllib.request.build_opener(*handlers).open(request, timeout=TIMEOUT_S) as response:
-                document = json.loads(response.read(_MAX_RESPONSE_BYTES))
+            document = json.loads(fetch(request, TlsSettings(self.authorities)))
         except urllib.error.HTTPError as error:
             if error.code >= 500 or error.code == 429:
                 raise TokenUnavailable(f"{self.url} answers {error.code} {error.reason}") from None

@@ -186,6 +186,7 @@ LONG = Kind[int]("LONG")
 DOUBLE = Kind[float]("DOUBLE")
 STRING = Kind[str]("STRING")
 PASSWORD = Kind[str]("PASSWORD")
+CLASS = Kind[str]("CLASS")
 LIST = Kind[tuple[str, ...]]("LIST")
 ITEMS = Kind[tuple[str, ...]]("STRING", items)
 """Lists that Kafka calls STRING."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from kafka_zk.broker.config.broker_key import (
     BOOLEAN,
+    CLASS,
     DOUBLE,
     INT,
     ITEMS,
@@ -32,8 +33,8 @@ from kafka_zk.broker.config.broker_key import (
 READ, ACCEPTED = Use.READ, Use.ACCEPTED
 READ_ONLY, PER_BROKER, PER_LISTENER, CLUSTER_WIDE = Update
 
+_OF_A_MECHANISM = "reads it under listener.name.<listener>.<mechanism>. only"
 _UNBUILT = {
-    "no-reauthentication": "cannot end sessions that do not authenticate again",
     "no-java": "cannot run Java classes",
 }
 
@@ -72,6 +73,10 @@ class BrokerKeys:
         "100", "How long a refused login is held back before its connection ends.",
         low=0, use=READ,
     )
+    connections_max_reauth_ms = LONG(
+        "0", "How long a session of SASL lasts unless its client logs in again; 0 for ever.",
+        use=ACCEPTED, needs="SASL",
+    )
     connections_max_idle_ms = LONG("600000", "A connection without a request for this long is closed.", low=1, use=READ)
     control_plane_listener_name = STRING(
         None, "Listener through which controllers of Apache Kafka come; ours use inter.broker.listener.name.", use=READ
@@ -87,6 +92,19 @@ class BrokerKeys:
     controller_socket_timeout_ms = INT("30000", "How long the controller waits for a broker.", low=1, use=READ)
     default_replication_factor = INT(
         "1", "Replicas of a topic that is created without a number of them.", low=1, use=READ,
+    )
+    delegation_token_expiry_check_interval_ms = LONG(
+        "3600000", "How often the controller deletes delegation tokens that have expired.", low=1, use=READ,
+    )
+    delegation_token_expiry_time_ms = LONG(
+        "86400000", "How long a delegation token lets its owner in before it has to be renewed.", low=1, use=READ,
+    )
+    delegation_token_master_key = PASSWORD(None, "The former name of delegation.token.secret.key.", use=READ)
+    delegation_token_max_lifetime_ms = LONG(
+        "604800000", "How long a delegation token can be renewed.", low=1, use=READ,
+    )
+    delegation_token_secret_key = PASSWORD(
+        None, "Secret that all brokers share and delegation tokens are made of; none without it.", use=READ
     )
     delete_topic_enable = BOOLEAN("true", "Whether topics can be deleted.", use=READ)
     fetch_max_bytes = INT("57671680", "The most bytes that one fetch request is answered with.", low=1024, use=READ)
@@ -291,16 +309,46 @@ class BrokerKeys:
     request_timeout_ms = INT("30000", "How long the broker waits for the answer to its own requests.", low=1, use=READ)
     reserved_broker_max_id = INT("1000", "Largest configured broker.id; generated ones are larger.", low=0, use=READ)
     sasl_enabled_mechanisms = LIST(
-        "GSSAPI", "SASL mechanisms that clients may use; PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are built.",
+        "GSSAPI", "SASL mechanisms that clients may use; GSSAPI is not built.",
         use=ACCEPTED, update=PER_BROKER, needs="SASL",
     )
     sasl_jaas_config = PASSWORD(
         None, "Under listener.name.<listener>.<mechanism>.: the login module that says who may log in.",
         use=ACCEPTED, update=PER_BROKER, needs="SASL",
     )
+    sasl_login_callback_handler_class = CLASS(
+        None, "Under listener.name.<listener>.oauthbearer.: a Python function, as module:function, that gives this "
+        "broker the tokens with which it logs in to others.", use=ACCEPTED, needs="SASL", unbuilt=_OF_A_MECHANISM,
+    )
     sasl_mechanism_inter_broker_protocol = STRING(
         "GSSAPI", "The SASL mechanism with which brokers log in to each other.",
         use=ACCEPTED, update=PER_BROKER,
+    )
+    sasl_oauthbearer_clock_skew_seconds = INT(
+        "30", "How far the clocks of the OAuth provider and the broker may be apart.", use=ACCEPTED,
+    )
+    sasl_oauthbearer_expected_audience = LIST(None, "Audiences of which a token must name one.", use=ACCEPTED)
+    sasl_oauthbearer_expected_issuer = STRING(None, "The issuer that a token must name.", use=ACCEPTED)
+    sasl_oauthbearer_jwks_endpoint_refresh_ms = LONG(
+        "3600000", "How often the keys of the OAuth provider are fetched.", use=ACCEPTED,
+    )
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = LONG(
+        "10000", "The longest wait after a failure to fetch them.", use=ACCEPTED,
+    )
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms = LONG(
+        "100", "The wait after the first failure.", use=ACCEPTED,
+    )
+    sasl_oauthbearer_jwks_endpoint_url = STRING(
+        None, "Where the public keys are with which tokens are verified: https://… or file:///…", use=ACCEPTED,
+    )
+    sasl_oauthbearer_scope_claim_name = STRING("scope", "Not used: no scope is asked for.", use=ACCEPTED)
+    sasl_oauthbearer_sub_claim_name = STRING("sub", "The claim that names the user.", use=ACCEPTED)
+    sasl_oauthbearer_token_endpoint_url = STRING(
+        None, "Where this broker gets the tokens with which it logs in to others.", use=ACCEPTED,
+    )
+    sasl_server_callback_handler_class = CLASS(
+        None, "Under listener.name.<listener>.<mechanism>.: who looks at logins, one of Kafka's classes or a Python "
+        "class, as module:Class.", use=ACCEPTED, needs="SASL", unbuilt=_OF_A_MECHANISM,
     )
     security_inter_broker_protocol = STRING(
         "PLAINTEXT", "The listener through which brokers reach each other, by its name; or inter.broker.listener.name.",

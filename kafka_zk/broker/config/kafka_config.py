@@ -25,7 +25,8 @@ from kafka_zk.registry.client import security_keys as zookeeper_security
 from kafka_zk.registry.client.errors import InvalidConnectString, InvalidSecurity
 from kafka_zk.registry.client.security import Security
 from kafka_zk.security.client_security import PROTOCOLS
-from kafka_zk.security.listener_security import ignored_client_auth, is_read_for_listener
+from kafka_zk.security.listener_keys import is_read_for_listener
+from kafka_zk.security.listener_security import ignored_client_auth
 from kafka_zk.storage.files.errors import InvalidConfig
 from kafka_zk.storage.files.log_config import LogConfig
 
@@ -141,6 +142,11 @@ class KafkaConfig(BrokerKeys):
     def connections_per_ip_overrides(self) -> dict[str, int]:
         """``max.connections.per.ip`` by address."""
         return dict(map(parse_connections_override, self.max_connections_per_ip_overrides))
+
+    @property
+    def delegation_token_secret(self) -> str | None:
+        """None: there are no delegation tokens."""
+        return self.delegation_token_secret_key or self.delegation_token_master_key or None
 
     def _protocols(self) -> dict[str, str]:
         protocols = {protocol: protocol for protocol in PROTOCOLS}

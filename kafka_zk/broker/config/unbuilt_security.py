@@ -12,6 +12,7 @@ from typing import Any
 
 from kafka_zk.broker.config.broker_configs import ALL_KEYS
 from kafka_zk.broker.config.broker_key import BrokerKey
+from kafka_zk.security.listener_keys import is_read_for_listener
 
 LISTENER_PREFIX = "listener.name."
 
@@ -36,7 +37,7 @@ def _sentence(key: str, value: str, listeners: Mapping[str, str]) -> str | None:
     open_sentence = _without_effect(key, value, listeners)
     if open_sentence is not None:
         return open_sentence
-    row = _row(key) if under_listener is None else _row(under_listener) or _row(_without_mechanism(under_listener))
+    row = _row(key) if under_listener is None else _row_of_listener(under_listener)
     if row is None or not value or value.upper() == (row.default or "").upper():
         return None
     shown = key if row.is_sensitive else f"{key}={value}"
@@ -70,6 +71,10 @@ def key_of_listener(key: str, listeners: Collection[str]) -> str | None:
 def _without_mechanism(key: str) -> str:
     """``sasl.jaas.config`` of ``scram-sha-256.sasl.jaas.config``."""
     return key.partition(".")[2]
+
+
+def _row_of_listener(key: str) -> BrokerKey[Any] | None:
+    return None if is_read_for_listener(key) else _row(key) or _row(_without_mechanism(key))
 
 
 def _row(key: str) -> BrokerKey[Any] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafka_zk.base.clock import Clock
 from kafka_zk.base.randomness import SYSTEM_RANDOM
@@ -26,6 +26,9 @@ from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.controller_epoch import ControllerEpochs
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.topics import TopicRegistry
+
+if TYPE_CHECKING:  # imported where there are some
+    from kafka_zk.broker.security.delegation_tokens import DelegationTokens
 
 T = TypeVar("T")
 
@@ -53,7 +56,8 @@ class Services:
 
     ``config`` is replaced when the dynamic configuration changes: read it anew each time. ``broker_epoch`` is the czxid
     of the broker's registration, -1 while it is not registered. ``group_offsets`` gives the offset registry of a group
-    in ZooKeeper. ``unconfirmed_peers``: addresses whose forged controller epoch the log has.
+    in ZooKeeper. ``delegation_tokens``: None without delegation.token.secret.key. ``unconfirmed_peers``: addresses
+    whose forged controller epoch the log has.
     """
 
     broker_id: int
@@ -78,5 +82,6 @@ class Services:
     transactions: TransactionCoordinator
     transaction_state_topic: TransactionStateTopic
     alter_log_dirs: ReplicaAlterLogDirsManager
+    delegation_tokens: "DelegationTokens | None" = None
     random: Random = SYSTEM_RANDOM
     unconfirmed_peers: ForeignPeers = field(default_factory=ForeignPeers)

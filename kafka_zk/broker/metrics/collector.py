@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.metrics.certificates import certificate_metrics
 from kafka_zk.broker.metrics.log_cleaner import log_cleaner_metrics
+from kafka_zk.broker.metrics.logins import login_metrics
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.metrics.watchdog import Watchdog
 from kafka_zk.protocol.api_keys import ApiKey
@@ -37,6 +38,7 @@ class BrokerCollector(Collector):
         self._log_cleaner = parts.log_cleaner
         self._replica_fetchers = parts.replica_fetchers
         self._tls = parts.tls
+        self._logins = parts.logins
         self._watchdog = watchdog
         self._client = client
         self._stats = stats
@@ -51,6 +53,7 @@ class BrokerCollector(Collector):
         yield from self._controller()
         yield from self._transactions()
         yield from self._requests()
+        yield from login_metrics(self._logins)
         yield from self._sizes()
         yield from log_cleaner_metrics(self._log_cleaner, self._services.clock.wall_ms())
         if self._tls is not None:

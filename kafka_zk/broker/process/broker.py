@@ -9,6 +9,7 @@ Source: KafkaServer.startup and shutdown@3.9.
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from twisted.internet.defer import ensureDeferred, gatherResults
 from twisted.logger import Logger
@@ -37,6 +38,7 @@ from kafka_zk.broker.process.opening_logs import (
 )
 from kafka_zk.broker.process.parts import BrokerParts
 from kafka_zk.broker.process.security import BrokerSecurity
+from kafka_zk.broker.process.tokens import fetch_token_keys, start_delegation_tokens
 from kafka_zk.broker.security.scram_credentials import ScramCredentials
 from kafka_zk.network.listener import Listener
 from kafka_zk.network.periodic import Periodic
@@ -53,6 +55,9 @@ from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.storage.manager.hosted_logs import Surroundings
 from kafka_zk.storage.manager.log_manager import LogManager, ManagerSettings
+
+if TYPE_CHECKING:  # imported where there are some
+    from kafka_zk.broker.security.token_keys import TokenKeys
 
 _log = Logger()
 
@@ -91,6 +96,7 @@ class Broker:
         self._listeners: list[Listener] = []
         self._periodic: list[Periodic] = []
         self._config_watcher: ChangeWatcher | None = None
+        self._token_keys: list[TokenKeys] = []
         self._sessions: list[int] = []
         self._unclean_start = False
         self._stopping = False
@@ -132,11 +138,14 @@ class Broker:
         await self._open(logs, configs)
         credentials = await self._read_credentials(security, configs)
         authorizer = await start_authorizer(config, machine, client, events)
+        tokens = await start_delegation_tokens(config, machine, client, events, credentials)
+        self._token_keys = await fetch_token_keys(security, machine)
         parts = self._parts = BrokerParts(
             Foundation(
                 self.broker_id, cluster_id, lambda: self.broker_epoch, config, self._dynamic_config, configs, logs,
                 client, machine, events, self._observe, lambda kraft: self._on_fatal(str(kraft)), security, credentials,
                 authorizer,
+                tokens,
             )
         )  # fmt: skip
         counts = (parts.services.coordinator.partition_count, parts.services.transactions.partition_count)
@@ -304,6 +313,8 @@ class Broker:
     async def _stop_serving(self, parts: BrokerParts) -> None:
         if self._config_watcher is not None:
             self._config_watcher.close()
+        for keys in self._token_keys:
+            keys.close()
         await parts.close()
         for listener in self._listeners:
             await listener.stop()

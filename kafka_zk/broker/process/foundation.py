@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafka_zk.base.events import EventSource, Observe
 from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
@@ -15,6 +16,9 @@ from kafka_zk.registry.client.errors import ControlledByKRaft
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.storage.manager.log_manager import LogManager
 
+if TYPE_CHECKING:  # imported where there are some
+    from kafka_zk.broker.security.delegation_tokens import DelegationTokens
+
 
 @dataclass(frozen=True, slots=True)
 class Foundation:
@@ -23,6 +27,7 @@ class Foundation:
     ``broker_epoch``: see ``Services``. ``config``: at the start. ``logs``: open. ``observe``: called with every event,
     those of ``events`` included. ``on_kraft``: see ``Controller``. ``credentials``: of the users of SCRAM, loaded.
     ``authorizer``: ready to decide.
+    ``delegation_tokens``: loaded, None without a secret for them.
     """
 
     broker_id: int
@@ -40,3 +45,4 @@ class Foundation:
     security: BrokerSecurity
     credentials: ScramCredentials
     authorizer: Authorizer
+    delegation_tokens: "DelegationTokens | None"

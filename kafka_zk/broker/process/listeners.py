@@ -4,6 +4,8 @@ import resource
 from collections.abc import Callable
 from functools import partial
 
+from twisted.internet.defer import DeferredSemaphore
+
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.config.kafka_config import Listener as WantedListener
 from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
@@ -11,15 +13,20 @@ from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.process.authorization import telling_requests
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.parts import BrokerParts
-from kafka_zk.broker.security.sasl_handshake import SaslHandshake
+from kafka_zk.broker.security.login_stats import LoginStats
+from kafka_zk.broker.security.sasl_handshake import SaslHandshake, SaslHandshakes
 from kafka_zk.network.connection_quotas import ConnectionQuotas, descriptors_for_connections
 from kafka_zk.network.connection_settings import ConnectionSettings, Dispatch, Handshake
 from kafka_zk.network.listener import Listener, ListenerSettings, OpenPort
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.security.distinguished_name import subject
-from kafka_zk.security.listener_security import ListenerSasl, ListenerSecurity, ListenerTls
-from kafka_zk.security.sasl_server import SaslServer
+from kafka_zk.security.listener_sasl import ListenerSasl
+from kafka_zk.security.listener_security import ListenerSecurity, ListenerTls
+from kafka_zk.security.sasl_server import SaslListener, SaslServer
 from kafka_zk.security.scram import NONCE_BITS, nonce_text
+
+CALLBACKS_AT_ONCE = 4
+"""Of users' classes that look at logins: they run in the threads that fsync needs, too."""
 
 
 def connection_quotas(parts: BrokerParts) -> ConnectionQuotas:
@@ -49,6 +56,7 @@ def _new_listener(
     machine: Machine, parts: BrokerParts, quotas: ConnectionQuotas, dispatch: Dispatch, wanted: WantedListener
 ) -> Listener:
     config, security = parts.services.config, parts.security.listeners[wanted.name]
+    logins = parts.logins[wanted.name]
     return Listener(
         machine.reactor,
         ListenerSettings(
@@ -67,25 +75,25 @@ def _new_listener(
             security_protocol=wanted.security_protocol,
             versions=OFFERED_VERSIONS,
             max_request_size_bytes=config.socket_request_max_bytes,
-            handshake=None if security.sasl is None else _logins(machine, parts, dispatch, security.sasl),
-            principal_of=_principals(security),
+            handshake=None if security.sasl is None else _logins(machine, parts, dispatch, security.sasl, logins),
+            principal_of=_principals(security, logins),
             read_ahead=ReadAhead(machine.run_in_thread),
             memory=parts.memory,
             between_brokers=_is_between_brokers(config, wanted.name),
         ),
         quotas,
-        machine.open_port if security.tls is None else _tls_port(security.tls),
+        machine.open_port if security.tls is None else _tls_port(security.tls, logins),
     )
 
 
-def _tls_port(tls: ListenerTls) -> OpenPort:
+def _tls_port(tls: ListenerTls, logins: LoginStats) -> OpenPort:
     from kafka_zk.network.tls_port import TlsPort  # only now: it loads OpenSSL
     from kafka_zk.security.tls import server_context
 
-    return partial(TlsPort, server_context(tls.settings, tls.client_auth))
+    return partial(TlsPort, server_context(tls.settings, tls.client_auth), logins.login_failed)
 
 
-def _principals(security: ListenerSecurity) -> Callable[[bytes | None], str | None] | None:
+def _principals(security: ListenerSecurity, logins: LoginStats) -> Callable[[bytes | None], str | None] | None:
     """Who a client is by its certificate; with SASL the login says who it is."""
     tls = security.tls
     if tls is None or security.sasl is not None:
@@ -93,20 +101,36 @@ def _principals(security: ListenerSecurity) -> Callable[[bytes | None], str | No
     mapper = tls.mapper
 
     def principal_of(certificate: bytes | None) -> str | None:
-        user = "ANONYMOUS" if certificate is None else mapper.user(subject(certificate))
-        return None if user is None else f"User:{user}"
+        try:
+            user = "ANONYMOUS" if certificate is None else mapper.user(subject(certificate))
+        except ValueError:
+            logins.login_failed()
+            raise
+        if user is None:
+            logins.login_failed()
+            return None
+        logins.logged_in()
+        return f"User:{user}"
 
     return principal_of
 
 
-def _logins(machine: Machine, parts: BrokerParts, dispatch: Dispatch, sasl: ListenerSasl) -> Callable[[], Handshake]:
+def _logins(
+    machine: Machine, parts: BrokerParts, dispatch: Dispatch, sasl: ListenerSasl, stats: LoginStats
+) -> Callable[[], Handshake]:
     delay_s = parts.services.config.connection_failed_authentication_delay_ms / 1000
+    waiting = DeferredSemaphore(CALLBACKS_AT_ONCE)
+    handshakes = SaslHandshakes(
+        machine.clock, dispatch, delay_s, stats, lambda work: waiting.run(machine.run_in_thread, work)
+    )
 
     def nonce() -> str:
         return nonce_text(machine.random.getrandbits(NONCE_BITS))
 
+    listener = SaslListener(sasl, parts.credentials, nonce, machine.clock.wall_ms)
+
     def handshake() -> SaslHandshake:
-        return SaslHandshake(SaslServer(sasl, parts.credentials.find, nonce), machine.clock, dispatch, delay_s)
+        return SaslHandshake(SaslServer(listener), handshakes)
 
     return handshake
 

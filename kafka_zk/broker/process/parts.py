@@ -39,6 +39,7 @@ from kafka_zk.broker.replica.replica_alter_log_dirs_manager import ReplicaAlterL
 from kafka_zk.broker.replica.replica_fetcher import FollowerHost
 from kafka_zk.broker.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.broker.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS, ZkAlterPartitionManager
+from kafka_zk.broker.security.login_stats import LoginStats
 from kafka_zk.broker.transaction.state_topic import TransactionStateTopic
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol.api_keys import ApiKey
@@ -67,6 +68,7 @@ class BrokerParts:
     Attributes:
         memory: what all requests may hold.
         security, credentials: of listeners and of the users who log in there.
+        logins: how often that succeeded and failed, by listener.
         services: what handlers use.
         peers: connections to other brokers.
         tls: of the listeners, once they are bound; None where none has TLS.
@@ -78,6 +80,7 @@ class BrokerParts:
         clock = machine.clock
         self._base = base
         self.security, self.credentials = base.security, base.credentials
+        self.logins = {name: LoginStats(clock.seconds) for name in base.security.listeners}
         self.memory = MemoryPool(config.queued_max_request_bytes)
         metadata = MetadataCache()
         self.peers = Peers(machine, config, base.broker_id, metadata, base.security.between_brokers)
@@ -208,6 +211,7 @@ class BrokerParts:
             transactions=self._transactions.coordinator,
             transaction_state_topic=TransactionStateTopic(config, metadata, topics, random),
             alter_log_dirs=self._alter_log_dirs,
+            delegation_tokens=base.delegation_tokens,
             random=random,
         )
 
@@ -241,9 +245,15 @@ class BrokerParts:
         ]
         if self.tls is not None:
             work.append((CERTIFICATES_INTERVAL_MS, self.tls.warn))
+        if self._base.delegation_tokens is not None:
+            work.append((config.delegation_token_expiry_check_interval_ms, self._delete_expired_tokens))
         if isinstance(self._alter_partitions, ZkAlterPartitionManager):
             work.append((CHECK_INTERVAL_MS, self._alter_partitions.propagate))
         return work
+
+    async def _delete_expired_tokens(self) -> None:
+        if self._base.delegation_tokens is not None and self.controller.is_active:
+            await self._base.delegation_tokens.delete_expired()
 
     async def _purge_changes(self) -> None:
         """Notes of changes of configurations and ACLs that every broker has seen by now."""
@@ -251,6 +261,8 @@ class BrokerParts:
             now_ms = self._base.machine.clock.wall_ms()
             await self._base.configs.purge_changes(now_ms)
             await self._base.authorizer.purge_changes(now_ms)
+            if self._base.delegation_tokens is not None:
+                await self._base.delegation_tokens.purge_changes()
         except RegistryError as error:
             _log.info("old notes of changes stay for now: {error}", error=error)
 
@@ -294,6 +306,8 @@ class BrokerParts:
     async def close(self) -> None:
         """Nothing of them goes on; the listeners and the logs are closed after them."""
         self._base.authorizer.close()
+        if self._base.delegation_tokens is not None:
+            self._base.delegation_tokens.close()
         self._alter_partitions.close()
         self._controller_channel.close()
         await self.controller.shutdown()

@@ -1,16 +1,21 @@
-"""The login of one connection at a listener with SASL: requests to the pure core (``sasl_server``), and its answers.
+"""The logins of one connection at a listener with SASL: requests to the pure core (``sasl_server``), and its answers.
 
 Kafka holds a refusal back (``connection.failed.authentication.delay.ms``), so that passwords cannot be tried fast, and
-then closes the connection. Source: SaslServerAuthenticator.java, Processor.scala@3.9.
+then closes the connection. A session ends after ``connections.max.reauth.ms``, or with the token that it was opened
+with; until then the client may log in again, and afterwards nothing else is taken (KIP-368).
+Source: SaslServerAuthenticator.java, KafkaChannel.java, Processor.scala@3.9.
 """
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from kafka_zk.base.clock import Timers
+from kafka_zk.base.clock import Clock
+from kafka_zk.base.threads import RunInThread
+from kafka_zk.broker.security.login_stats import LoginStats
 from kafka_zk.network.connection_settings import MOST_BYTES_BEFORE_LOGIN, Dispatch, Handshake, HandshakeStep
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
@@ -23,29 +28,53 @@ from kafka_zk.security.sasl_server import SaslReply, SaslServer, SaslState, Unex
 HandshakeResponse = codec.response(ApiKey.SASL_HANDSHAKE)
 AuthenticateResponse = codec.response(ApiKey.SASL_AUTHENTICATE)
 
+MIN_REAUTHENTICATION_INTERVAL_S = 1.0
+
 _BARE_TOKENS_UNTIL = 0  # SaslHandshake: then messages come without a request around them
+_WITHOUT_LIFETIME_UNTIL = 0  # SaslAuthenticate: the client does not hear when its session ends
 _log = Logger()
 
 T = TypeVar("T")
 
 
-class SaslHandshake(Handshake):
-    """Args:
-    dispatch: answers ApiVersions.
-    failed_delay_s: how long a refusal is held back.
+@dataclass(frozen=True, slots=True)
+class SaslHandshakes:
+    """What the handshakes of one listener share.
+
+    Args:
+        dispatch: answers ApiVersions.
+        failed_delay_s: how long a refusal is held back.
+        run_in_thread: does what may wait for others.
     """
 
-    def __init__(self, server: SaslServer, clock: Timers, dispatch: Dispatch, failed_delay_s: float) -> None:
+    clock: Clock
+    dispatch: Dispatch
+    failed_delay_s: float
+    stats: LoginStats
+    run_in_thread: RunInThread
+
+
+class SaslHandshake(Handshake):
+    """See the module's docstring."""
+
+    def __init__(self, server: SaslServer, listener: SaslHandshakes) -> None:
         self._server = server
-        self._clock = clock
-        self._dispatch = dispatch
-        self._failed_delay_s = failed_delay_s
+        self._clock = listener.clock
+        self._dispatch = listener.dispatch
+        self._failed_delay_s = listener.failed_delay_s
+        self._stats = listener.stats
+        self._run_in_thread = listener.run_in_thread
+        self._begun_s: float | None = None  # when the client began to log in again
+        self._tells_lifetime = False
         self.takes_bare_frames = False
         self.max_frame_size_bytes = MOST_BYTES_BEFORE_LOGIN
 
     def request(
         self, context: RequestContext, header: RequestHeader, body: memoryview
     ) -> Coroutine[Any, Any, HandshakeStep]:
+        if self._server.state is SaslState.DONE and not self.begins_again(header):
+            self._stats.expired += 1
+            raise ProtocolError("its session has ended, and the client does not log in again")
         if header.api_key == ApiKey.API_VERSIONS:
             return self._api_versions(context, header, body)
         if header.api_key == ApiKey.SASL_HANDSHAKE:
@@ -54,12 +83,17 @@ class SaslHandshake(Handshake):
             return self._authenticate(context, header, body)
         raise ProtocolError(f"API {header.api_key} before the login")
 
+    def begins_again(self, header: RequestHeader) -> bool:
+        if header.api_key != ApiKey.SASL_HANDSHAKE:
+            return False
+        return self._begun_s is None or self._clock.seconds() - self._begun_s >= MIN_REAUTHENTICATION_INTERVAL_S
+
     async def bare_frame(self, context: RequestContext, frame: memoryview) -> HandshakeStep:
-        reply = self._reply(context, frame)
+        reply = await self._reply(frame)
         if reply.failure is not None:
-            await self._hold_back(context, reply.failure)
+            await self._hold_back(context, reply.reason or reply.failure)
             return HandshakeStep(None, is_refused=True)  # such a client cannot be told why
-        return self._next(context, [reply.challenge])
+        return self._next(context, [reply.challenge], self._lifetime_ms())
 
     async def _api_versions(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
         self._expected(self._server.api_versions)
@@ -68,6 +102,9 @@ class SaslHandshake(Handshake):
         return HandshakeStep(response)
 
     async def _handshake(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
+        if self._server.state is SaslState.DONE:
+            self._server = self._server.again()
+            self._begun_s = self._clock.seconds()
         wanted = codec.decode_request(header.api_key, header.api_version, body).mechanism
         is_enabled = self._expected(lambda: self._server.handshake(wanted))
         code = ErrorCode.NONE if is_enabled else ErrorCode.UNSUPPORTED_SASL_MECHANISM
@@ -79,23 +116,42 @@ class SaslHandshake(Handshake):
 
     async def _authenticate(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
         message = codec.decode_request(header.api_key, header.api_version, body).auth_bytes
-        reply = self._reply(context, message)
+        self._tells_lifetime |= header.api_version > _WITHOUT_LIFETIME_UNTIL
+        reply = await self._reply(message)
         if reply.failure is not None:
-            await self._hold_back(context, reply.failure)
+            await self._hold_back(context, reply.reason or reply.failure)
+            if not reply.is_told:
+                return HandshakeStep(None, is_refused=True)
             answer = AuthenticateResponse(
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=reply.failure
             )
             return HandshakeStep([_encoded(header, answer)], is_refused=True)
-        answer = AuthenticateResponse(error_message="", auth_bytes=reply.challenge)
-        return self._next(context, [_encoded(header, answer)])
+        lifetime_ms = self._lifetime_ms()
+        answer = AuthenticateResponse(
+            error_message="", auth_bytes=reply.challenge, session_lifetime_ms=lifetime_ms or 0
+        )
+        return self._next(context, [_encoded(header, answer)], lifetime_ms)
 
-    def _reply(self, context: RequestContext, message: Buffer) -> SaslReply:
-        return self._expected(lambda: self._server.authenticate(bytes(message)))
+    async def _reply(self, message: Buffer) -> SaslReply:
+        received = bytes(message)
+        if not self._server.may_wait:
+            return self._expected(lambda: self._server.authenticate(received))
+        return await self._run_in_thread(lambda: self._expected(lambda: self._server.authenticate(received)))
 
-    def _next(self, context: RequestContext, response: list[Part]) -> HandshakeStep:
-        if self._server.state is not SaslState.DONE:
+    def _lifetime_ms(self) -> int | None:
+        return self._server.lifetime_ms() if self._server.state is SaslState.DONE else None
+
+    def _next(self, context: RequestContext, response: list[Part], lifetime_ms: int | None) -> HandshakeStep:
+        login = self._server.login
+        if login is None:
             return HandshakeStep(response)
-        return HandshakeStep(response, context._replace(principal=f"User:{self._server.user}"))
+        self.takes_bare_frames = False
+        if self._begun_s is not None:
+            self._stats.reauthenticated((self._clock.seconds() - self._begun_s) * 1000)
+        else:
+            self._stats.logged_in(can_reauthenticate=self._tells_lifetime)
+        context = context._replace(principal=f"User:{login.user}", token_authenticated=login.is_token)
+        return HandshakeStep(response, context, lifetime_ms=lifetime_ms)
 
     @staticmethod
     def _expected(step: Callable[[], T]) -> T:
@@ -105,6 +161,7 @@ class SaslHandshake(Handshake):
             raise ProtocolError(str(error)) from None
 
     async def _hold_back(self, context: RequestContext, failure: str) -> None:
+        self._stats.login_failed(again=self._begun_s is not None)
         _log.info("Failed authentication with {peer}: {reason}", peer=context.peer_host, reason=failure)
         waited: Deferred[None] = Deferred()
         self._clock.callLater(self._failed_delay_s, waited.callback, None)

@@ -6,7 +6,7 @@ cannot be read or understood has no credential, and nobody has one if the users 
 Source: ScramCredentialUtils.java, UserConfigHandler@3.9.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
@@ -15,23 +15,36 @@ from kafka_zk.registry.client.errors import NoAuth
 from kafka_zk.registry.client.pipeline import READS_AT_ONCE
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize
+from kafka_zk.security.sasl_server import TokenCredential
 from kafka_zk.security.scram import MECHANISMS, ScramCredential, decode_credential, invented_credential
 
 _log = Logger()
 
+FindToken = Callable[[str, str], TokenCredential]
+"""By mechanism and the id of a token; see ``Credentials``."""
+
 
 class ScramCredentials:
-    """``secret``: the cluster's, from which credentials of users that do not exist are invented."""
+    """Attributes: ``find_token``: what finds a delegation token; none until ``DelegationTokens`` do.
+
+    Args:
+        secret: the cluster's, from which credentials of users that do not exist are invented.
+    """
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
         self._by_user: dict[str, dict[str, ScramCredential]] = {}
+        self.find_token: FindToken = lambda mechanism, token_id: TokenCredential(self.invented(mechanism, token_id))
         self._reading = DeferredLock()  # so that what was read first does not replace what was read later
 
     def find(self, mechanism: str, user: str) -> ScramCredential:
         """The user's credential, or an invented one, so that names cannot be probed."""
         found = self._by_user.get(user, {}).get(mechanism)
-        return invented_credential(mechanism, user, self._secret) if found is None else found
+        return self.invented(mechanism, user) if found is None else found
+
+    def invented(self, mechanism: str, name: str) -> ScramCredential:
+        """The credential of a name that does not exist."""
+        return invented_credential(mechanism, name, self._secret)
 
     async def load(self, configs: ConfigRegistry) -> None:
         """Read all users and forget those that are gone.

@@ -1,5 +1,7 @@
 """``kafka-zk broker``: one broker process."""
 
+import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -8,6 +10,18 @@ import click
 from kafka_zk.broker.process.log_file import LOG_FILE_BYTES, LOG_FILE_COUNT, LogFile
 from kafka_zk.cli.terminal.output import note
 from kafka_zk.cli.terminal.properties import KEY_VALUE, read_properties
+
+_LOGIN_FILE = "java.security.auth.login.config"
+
+
+def jvm_login_file(kafka_opts: str) -> dict[str, str]:
+    """The JAAS file that ``KAFKA_OPTS`` names for a JVM, as a key of ``server.properties``."""
+    option = f"-D{_LOGIN_FILE}="
+    try:
+        found = [word.removeprefix(option) for word in shlex.split(kafka_opts) if word.startswith(option)]
+    except ValueError:  # a quotation mark without its other
+        found = []
+    return {_LOGIN_FILE: found[-1]} if found else {}
 
 
 @click.command("broker", short_help="Run one broker from a server.properties file.")
@@ -42,7 +56,8 @@ def command(
     """Run one broker in the foreground until SIGINT, SIGTERM or SIGHUP (a closed terminal, unless under nohup).
 
     The keys are those of Kafka's server.properties. Unknown keys are ignored with a warning. An invalid value is an
-    error, which says what is allowed. Logs go to stderr.
+    error, which says what is allowed. Logs go to stderr. -Djava.security.auth.login.config in KAFKA_OPTS names a JAAS
+    file, as for Kafka.
 
     \b
     Example server.properties:
@@ -56,7 +71,8 @@ def command(
     log = LogFile(log_file) if log_file is not None else None
     from kafka_zk.broker.config.kafka_config import KafkaConfig
 
-    config, warnings = KafkaConfig.from_properties(read_properties(properties_file), dict(overrides))
+    properties = {**jvm_login_file(os.environ.get("KAFKA_OPTS", "")), **read_properties(properties_file)}
+    config, warnings = KafkaConfig.from_properties(properties, dict(overrides))
     for warning in warnings:
         note(f"warning: {warning}")
 

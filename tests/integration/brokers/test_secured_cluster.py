@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
 BROKERS = range(3)
 WAIT_S = 30.0
+SESSION_S = 4.0
 SECRETS = {"broker": "between-brokers-pw", "alice": "alices-pw", "bob": "bobs-pw"}
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -72,6 +73,7 @@ class SecuredCluster:
             "ssl.principal.mapping.rules": "RULE:^CN=(.*)$/$1/U,DEFAULT",
             "ssl.keystore.type": "PEM", "ssl.keystore.location": str(keystore),
             "ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.authority),
+            "listener.name.sasl_ssl.scram-sha-512.connections.max.reauth.ms": str(int(SESSION_S * 1000)),
             "zookeeper.session.timeout.ms": "4000", "offsets.topic.num.partitions": "3",
             "group.initial.rebalance.delay.ms": "0",
         }  # fmt: skip
@@ -167,6 +169,23 @@ def test_records_survive_the_death_of_a_broker_and_foreign_clients_read_them(clu
     eventually(has_all)
     consumer.close()
     assert sorted(values) == list(range(100))
+
+
+def test_clients_and_brokers_log_in_again_and_nothing_is_late(cluster: SecuredCluster) -> None:
+    """For three sessions, through leaders and followers on all brokers."""
+    create_topic(cluster, "renewed")
+    problems: list[str] = []
+    foreign = Producer({**cluster.keys(), "acks": "all", "error_cb": lambda error: problems.append(str(error))})
+    end_s = time.monotonic() + 3 * SESSION_S
+    with BlockingProducer(None, **cluster.keys()) as producer:
+        while time.monotonic() < end_s:
+            producer.send("renewed", b"ours").result(SESSION_S)
+            foreign.produce("renewed", b"foreign")
+            assert foreign.flush(SESSION_S) == 0
+            time.sleep(0.1)
+    assert problems == []
+    for broker in cluster.brokers:
+        assert "does not log in again" not in (broker.folder / "broker.log").read_text()
 
 
 @pytest.mark.parametrize(

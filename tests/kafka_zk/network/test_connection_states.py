@@ -15,12 +15,14 @@ from kafka_zk.network.connection_states import (
     FILL,
     GO_ON,
     GRANT,
+    LIMIT,
     LOSE,
     MUTE,
     PAUSE,
     READ,
     RESUME,
     SEND,
+    SHAKE_AGAIN,
     UNMUTE,
     WAIT,
     Input,
@@ -31,7 +33,7 @@ from kafka_zk.network.connection_states import (
 
 Table = Mapping[Enum, Enum]
 EVENTS: dict[type[Enum], tuple[Table, ...]] = {
-    Phase: (AUTHENTICATED, CLOSE, LOSE),  # type: ignore[dict-item]
+    Phase: (AUTHENTICATED, LIMIT, SHAKE_AGAIN, CLOSE, LOSE),  # type: ignore[dict-item]
     Slot: (BEGIN, WAIT, RESUME, END, READ, SEND),  # type: ignore[dict-item]
     Input: (PAUSE, ASK, GRANT, GO_ON),  # type: ignore[dict-item]
     Output: (FILL, DRAIN, MUTE, UNMUTE),  # type: ignore[dict-item]
@@ -50,7 +52,7 @@ def test_every_state_is_reached_and_only_the_last_phase_is_not_left(states: type
 
 
 def test_a_connection_that_closes_never_opens_again() -> None:
-    for event in (AUTHENTICATED, CLOSE, LOSE):
+    for event in (AUTHENTICATED, LIMIT, SHAKE_AGAIN, CLOSE, LOSE):
         for phase in (Phase.CLOSING, Phase.LOST):
             assert event[phase] in (Phase.CLOSING, Phase.LOST)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.security.jaas import InvalidJaas, LoginModule, parse_file, parse_property
+from kafka_zk.security.jaas import InvalidJaas, LoginModule, parse_file, parse_property, property_text
 
 
 def test_sections_modules_comments_and_quotes() -> None:
@@ -65,3 +65,9 @@ def test_neither_a_message_nor_a_repr_shows_a_value(text: str) -> None:
         parse_property(text)
     assert "s3cret" not in str(refused.value)
     assert "s3cret" not in repr(LoginModule("m", {"password": "s3cret"}))
+
+
+@pytest.mark.parametrize("value", ["pw", 'a"b', "a\\b", "", "a;b = {c}", "//x", "ü\n"])
+def test_a_module_survives_being_written_and_read(value: str) -> None:
+    module = LoginModule("a.B", {"username": value, "password": "x"})
+    assert parse_property(property_text(module)) == module

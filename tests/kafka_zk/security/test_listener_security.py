@@ -6,6 +6,8 @@ import pytest
 
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.listener_security import ignored_client_auth, inter_broker_security, listener_security
+from kafka_zk.security.password import Password
+from kafka_zk.security.token_sources import ClientCredentials, TokenCallback, UnsecuredTokens
 from tests.secure_broker import Files, make_files
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="b" password="p" user_a="secret";'
@@ -64,7 +66,7 @@ def test_client_auth_applies_to_sasl_ssl_under_its_own_name_only(files: Files) -
     ("protocol", "keys", "sentence"),
     [
         ("SASL_PLAINTEXT", {}, "GSSAPI: this broker can enable PLAIN"),
-        ("SASL_PLAINTEXT", {"sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER"}, "can enable PLAIN"),
+        ("SASL_PLAINTEXT", {"sasl.enabled.mechanisms": "PLAIN,DIGEST-MD5"}, "can enable PLAIN"),
         ("SASL_PLAINTEXT", {"sasl.enabled.mechanisms": "PLAIN", "sasl.jaas.config": PLAIN}, "is missing"),
         (
             "SASL_PLAINTEXT",
@@ -108,3 +110,64 @@ def test_brokers_log_in_as_their_login_module_says(files: Files) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidSecurity, match=r"none\.pem"):
         listener_security({"ssl.keystore.location": str(tmp_path / "none.pem")}, "L", "SSL")
+
+
+@pytest.mark.parametrize("text", ["-1", "1h", "1.5", str(2**63)])
+def test_the_lifetime_of_sessions_is_a_number(text: str) -> None:
+    keys = {"sasl.enabled.mechanisms": "PLAIN", "listener.name.a.plain.sasl.jaas.config": PLAIN}
+    with pytest.raises(InvalidSecurity, match=f"connections.max.reauth.ms={text}: it is a number of ms"):
+        listener_security({**keys, "connections.max.reauth.ms": text}, "A", "SASL_PLAINTEXT")
+
+
+def test_the_lifetime_of_sessions_by_listener_and_mechanism() -> None:
+    """The longest prefix wins."""
+    keys = {
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512", "connections.max.reauth.ms": "1",
+        "listener.name.a.plain.sasl.jaas.config": PLAIN, "listener.name.a.scram-sha-256.sasl.jaas.config": SCRAM,
+        "listener.name.a.scram-sha-512.sasl.jaas.config": SCRAM,
+    }  # fmt: skip
+
+    def lifetimes(**more: str) -> list[int]:
+        sasl = listener_security({**keys, **more}, "A", "SASL_PLAINTEXT").sasl
+        assert sasl is not None
+        return [sasl.max_reauth_ms[mechanism] for mechanism in sasl.mechanisms]
+
+    own, of_mechanism = "listener.name.a.connections.max.reauth.ms", "listener.name.a.plain.connections.max.reauth.ms"
+    assert lifetimes() == [1, 1, 1]
+    assert lifetimes(**{own: "2"}) == [2, 2, 2]
+    assert lifetimes(**{own: "2", of_mechanism: "3"}) == [3, 2, 2]
+
+
+def test_brokers_log_in_to_each_other_by_a_jaas_file(tmp_path: Path) -> None:
+    login_file = tmp_path / "jaas.conf"
+    login_file.write_text(f"KafkaServer {{ {SCRAM.rstrip(';')} username='b' password='a\"b'; }};")
+    keys = {
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256", "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+        "java.security.auth.login.config": str(login_file),
+    }  # fmt: skip
+    sasl = inter_broker_security(keys, "A", "SASL_PLAINTEXT").sasl
+    assert sasl is not None and (sasl.username, sasl.password.value) == ("b", 'a"b')
+    assert listener_security(keys, "A", "SASL_PLAINTEXT").sasl is not None
+
+
+def test_brokers_log_in_to_each_other_with_tokens() -> None:
+    """Of their login module, of a token endpoint or of a Python function."""
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+    keys = {
+        "sasl.enabled.mechanisms": "OAUTHBEARER", "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        "listener.name.a.oauthbearer.sasl.jaas.config": f'{module} unsecuredLoginStringClaim_sub="broker";',
+    }  # fmt: skip
+
+    def tokens(**more: str) -> object:
+        sasl = inter_broker_security({**keys, **more}, "A", "SASL_PLAINTEXT").sasl
+        assert sasl is not None
+        return sasl.tokens
+
+    assert tokens() == UnsecuredTokens((("unsecuredLoginStringClaim_sub", "broker"),))
+    callback = {"listener.name.a.oauthbearer.sasl.login.callback.handler.class": "my.login:token"}
+    assert tokens(**callback) == TokenCallback("my.login:token")
+    endpoint = {
+        "sasl.oauthbearer.token.endpoint.url": "https://login.example/token",
+        "listener.name.a.oauthbearer.sasl.jaas.config": f"{module} clientId=b clientSecret=s;",
+    }
+    assert tokens(**endpoint) == ClientCredentials("https://login.example/token", "b", Password("s"))

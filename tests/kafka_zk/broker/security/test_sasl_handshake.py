@@ -2,24 +2,27 @@
 
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
 
-from kafka_zk.broker.security.sasl_handshake import SaslHandshake
+from kafka_zk.base.threads import ReactorThreads
+from kafka_zk.broker.security.login_stats import LoginStats
+from kafka_zk.broker.security.sasl_handshake import SaslHandshake, SaslHandshakes
 from kafka_zk.network.connection_settings import MOST_BYTES_BEFORE_LOGIN
+from kafka_zk.network.connection_states import Phase
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import request_header, response_body_position
 from kafka_zk.security import scram
 from kafka_zk.security.errors import SaslAuthenticationFailed
-from kafka_zk.security.listener_security import ListenerSasl
+from kafka_zk.security.listener_sasl import ListenerSasl
 from kafka_zk.security.password import Password
-from kafka_zk.security.sasl_server import SaslServer
+from kafka_zk.security.sasl_server import SaslListener, SaslServer, TokenCredential
 from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
 from tests.kafka_zk.network.server import Server, frame
 
@@ -28,19 +31,40 @@ DELAY_S = 0.05
 MakeServer = Callable[..., Server]
 
 
-class Login:
-    """A client at a listener with PLAIN and SCRAM-SHA-256."""
+class HandClock:
+    """Timers of the reactor, and a time that a test sets."""
 
-    def __init__(self, reactor: LocalReactor, make_server: MakeServer) -> None:
+    def __init__(self, reactor: LocalReactor) -> None:
+        self.callLater = reactor.callLater
+        self.now_s = 1000.0
+
+    def seconds(self) -> float:
+        return self.now_s
+
+    def wall_ms(self) -> int:
+        return int(self.now_s * 1000)
+
+    def wall_ns(self) -> int:
+        return int(self.now_s * 1e9)
+
+
+class Login:
+    """A client at a listener with PLAIN and SCRAM-SHA-256, whose sessions last ``session_ms``, 0 for ever."""
+
+    def __init__(self, reactor: LocalReactor, make_server: MakeServer, session_ms: int = 0, **options: Any) -> None:
         self.reactor = reactor
-        sasl = ListenerSasl(("PLAIN", "SCRAM-SHA-256"), {"bob": Password("pw")})
-        find = partial(_credential)
+        self.clock = HandClock(reactor)
+        self.stats = LoginStats(self.clock.seconds)
+        users = {"bob": Password("pw"), "eve": Password("pw")}
+        sasl = ListenerSasl(("PLAIN", "SCRAM-SHA-256"), users, {"PLAIN": session_ms}, **options)
 
         async def dispatch(context: Any, header: Any, body: Any) -> list[Any]:
             return [struct.pack(">i", header.correlation_id) + b"versions"]
 
+        listener = SaslListener(sasl, Users(), lambda: "nonce", self.clock.wall_ms)
+        handshakes = SaslHandshakes(self.clock, dispatch, DELAY_S, self.stats, ReactorThreads(reactor))
         self.server = make_server(
-            handshake=lambda: SaslHandshake(SaslServer(sasl, find, lambda: "nonce"), reactor, dispatch, DELAY_S)
+            handshake=lambda: SaslHandshake(SaslServer(listener), handshakes)
         )
         self.peer: socket.socket = self.server.connect()
 
@@ -61,13 +85,27 @@ class Login:
         body = memoryview(data)[response_body_position(memoryview(data), api_key, version) :]
         return codec.decode_response(api_key, version, body)
 
+    def log_in(self, user: str = "bob", mechanism: str = "PLAIN", version: int = 2) -> Any:
+        assert self.ask(HANDSHAKE, 1, mechanism=mechanism).error_code == 0
+        return self.ask(AUTHENTICATE, version, auth_bytes=f"\0{user}\0pw".encode())
+
+    def until_session_ends(self) -> None:
+        (connection,) = self.server.listener.connections
+        self.reactor.until(lambda: connection._phase is Phase.HANDSHAKING)
+
     def is_closed(self) -> None:
         self.reactor.until(lambda: is_closed(self.peer))
 
 
-def _credential(mechanism: str, user: str) -> scram.ScramCredential:
-    password = "right" if user == "alice" else "no password fits"
-    return scram.credential(mechanism, scram.salted_password(mechanism, password, b"salt", 4096), b"salt", 4096)
+class Users:
+    """alice with a password, and with a token ``token`` that is it, too."""
+
+    def find(self, mechanism: str, user: str) -> scram.ScramCredential:
+        password = "right" if user == "alice" else "no password fits"
+        return scram.credential(mechanism, scram.salted_password(mechanism, password, b"salt", 4096), b"salt", 4096)
+
+    def find_token(self, mechanism: str, token_id: str) -> TokenCredential:
+        return TokenCredential(self.find(mechanism, "alice" if token_id == "token" else ""), "alice", 1_060_000)
 
 
 @pytest.fixture
@@ -93,6 +131,18 @@ def test_scram_takes_two_messages(login: Login) -> None:
     last = login.ask(AUTHENTICATE, 2, auth_bytes=client.send(bytes(first.auth_bytes)))
     with pytest.raises(StopIteration):
         client.send(bytes(last.auth_bytes))
+
+
+def test_a_session_by_a_token_ends_with_it_and_is_marked(login: Login) -> None:
+    """The hand clock stands at 1,000 s."""
+    login.ask(HANDSHAKE, 1, mechanism="SCRAM-SHA-256")
+    client = scram.scram_client("SCRAM-SHA-256", "token", "right", "abc", is_token=True)
+    first = login.ask(AUTHENTICATE, 2, auth_bytes=next(client))
+    last = login.ask(AUTHENTICATE, 2, auth_bytes=client.send(bytes(first.auth_bytes)))
+    assert last.session_lifetime_ms == 60_000
+    login.send(ApiKey.LIST_GROUPS, 0)
+    login.frame()
+    assert [(each.principal, each.token_authenticated) for each in login.server.contexts] == [("User:alice", True)]
 
 
 def test_a_wrong_password_is_refused_late_and_the_connection_ends(login: Login) -> None:
@@ -165,3 +215,113 @@ def test_the_largest_scram_message_is_read_in_milliseconds(message: bytes) -> No
         return time.thread_time() - before_s
 
     assert min(cpu_s() for _ in range(5)) < 0.02
+
+
+# --- sessions that end, and clients that log in again (KIP-368) ---
+
+
+@pytest.fixture
+def session(reactor: LocalReactor, make_server: MakeServer) -> Login:
+    return Login(reactor, make_server, session_ms=3_600_000)
+
+
+def test_a_client_is_told_how_long_its_session_lasts_and_logs_in_again(session: Login) -> None:
+    assert session.log_in().session_lifetime_ms == 3_600_000
+    session.clock.now_s += 2
+    for _ in range(2):
+        assert session.log_in().session_lifetime_ms == 3_600_000
+        session.send(ApiKey.LIST_GROUPS, 0)
+        session.frame()
+        session.clock.now_s += 1
+    assert [context.principal for context in session.server.contexts] == ["User:bob"] * 2
+    assert (session.stats.successful, session.stats.reauthentications) == (1, 2)
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_after_the_end_of_a_session_any_request_ends_the_connection(
+    reactor: LocalReactor, make_server: MakeServer, version: int
+) -> None:
+    """Also of clients that cannot log in again (KAFKA-9241)."""
+    login = Login(reactor, make_server, session_ms=20)
+    login.log_in(version=version)
+    login.until_session_ends()
+    login.send(ApiKey.LIST_GROUPS, 0)
+    login.is_closed()
+    assert login.server.contexts == []
+    assert (login.stats.expired, login.stats.without_reauthentication) == (1, version == 0)
+
+
+def test_a_client_may_log_in_after_the_end_of_its_session(reactor: LocalReactor, make_server: MakeServer) -> None:
+    login = Login(reactor, make_server, session_ms=20)
+    login.log_in()
+    login.until_session_ends()
+    assert login.log_in().error_code == 0
+
+
+def test_logging_in_again_is_possible_once_a_second(session: Login) -> None:
+    """A handshake that comes too early is a request as any other: the broker answers ILLEGAL_SASL_STATE."""
+    session.log_in()
+    session.log_in()
+    session.clock.now_s += 0.9
+    session.send(HANDSHAKE, 1, mechanism="PLAIN")
+    session.frame()
+    assert [context.principal for context in session.server.contexts] == ["User:bob"]
+
+
+def test_a_session_without_an_end_cannot_be_renewed(login: Login) -> None:
+    login.log_in()
+    login.send(HANDSHAKE, 1, mechanism="PLAIN")
+    login.frame()
+    assert len(login.server.contexts) == 1
+
+
+def test_another_user_cannot_take_over_a_connection(session: Login) -> None:
+    session.log_in()
+    answer = session.log_in("eve")
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert answer.error_message == "Cannot change principals during re-authentication from User.bob: User.eve"
+    session.is_closed()
+    assert (session.stats.failed, session.stats.failed_reauthentications) == (0, 1)
+
+
+def test_another_mechanism_ends_the_connection_at_the_next_request(session: Login) -> None:
+    session.log_in()
+    assert session.ask(HANDSHAKE, 1, mechanism="SCRAM-SHA-256").error_code == 0
+    session.send(AUTHENTICATE, 2, auth_bytes=b"n,,n=alice,r=abc")
+    session.is_closed()
+    assert session.stats.failed_reauthentications == 1
+
+
+def test_nothing_but_the_login_is_handled_while_a_client_logs_in_again(session: Login) -> None:
+    session.log_in()
+    session.ask(HANDSHAKE, 1, mechanism="PLAIN")
+    session.send(ApiKey.LIST_GROUPS, 0)
+    session.is_closed()
+    assert session.server.contexts == []
+
+
+def test_no_timer_is_left_of_a_connection_that_is_gone(session: Login) -> None:
+    session.log_in()
+    far_s = session.reactor.seconds() + 3_000
+    timers: list[Any] = [call for call in session.reactor.getDelayedCalls() if call.getTime() > far_s]  # type: ignore[misc]
+    assert len(timers) == 1
+    session.peer.close()
+    session.reactor.until(lambda: not session.server.listener.connections)
+    assert not timers[0].active()
+
+
+def test_a_class_of_the_user_is_asked_in_a_thread(reactor: LocalReactor, make_server: MakeServer) -> None:
+    """It may wait for others; the reactor goes on meanwhile."""
+    asked: list[threading.Thread] = []
+
+    def check(user: str, password: str) -> bool:
+        asked.append(threading.current_thread())
+        return password == "pw"
+
+    login = Login(reactor, make_server, check_password=check, blocking=frozenset({"PLAIN"}))
+    reactor.getThreadPool().start()
+    try:
+        assert login.log_in("whoever").error_code == 0
+        assert asked[0] is not threading.current_thread()
+    finally:
+        reactor.getThreadPool().stop()

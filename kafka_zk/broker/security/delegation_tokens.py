@@ -1,0 +1,214 @@
+"""The delegation tokens of the cluster as one broker knows them: all are in memory and follow the announcements.
+
+A token's credentials of SCRAM are derived when it is used first: that takes a millisecond. They have the salt that an
+unknown id has, so that ids cannot be probed. Source: DelegationTokenManagerZk.scala, DelegationTokenCache.java@3.9.
+"""
+
+import base64
+from collections.abc import Callable, Collection, Iterator
+from random import Random
+
+from twisted.internet.defer import DeferredLock, ensureDeferred
+from twisted.logger import Logger
+
+from kafka_zk.base.clock import Clock
+from kafka_zk.broker.security import delegation_token_rules as rules
+from kafka_zk.broker.security.delegation_token_rules import TokenLimits
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.change_watcher import ChangeWatcher
+from kafka_zk.registry.client.client import RegistryClient, SessionState
+from kafka_zk.registry.client.errors import NoAuth, NoNode, RegistryError
+from kafka_zk.registry.client.pipeline import READS_AT_ONCE
+from kafka_zk.registry.delegation_tokens import DelegationTokenRegistry
+from kafka_zk.registry.znodes.delegation_token import Principal, TokenInformation
+from kafka_zk.security import scram
+from kafka_zk.security.sasl_server import TokenCredential
+
+MOST_TOKENS = 20_000
+"""In a cluster. With more than 40,000 the list of them is more than ZooKeeper answers, and no broker could read it."""
+
+_log = Logger()
+
+
+class DelegationTokens:
+    """See the module's docstring.
+
+    Args:
+        secret: delegation.token.secret.key, the same on all brokers.
+        invented: the credential of an id that does not exist, by mechanism and id.
+    """
+
+    def __init__(
+        self,
+        secret: bytes,
+        limits: TokenLimits,
+        registry: DelegationTokenRegistry,
+        client: RegistryClient,
+        clock: Clock,
+        random: Random,
+        invented: Callable[[str, str], scram.ScramCredential],
+    ) -> None:
+        self._secret = secret
+        self._limits = limits
+        self._registry = registry
+        self._client = client
+        self._clock = clock
+        self._random = random
+        self._invented = invented
+        self._tokens: dict[str, TokenInformation] = {}
+        self._ids: dict[bytes, str] = {}  # by the tokens themselves
+        self._credentials: dict[tuple[str, str], scram.ScramCredential] = {}
+        self._reading = DeferredLock()  # so that what was read first does not replace what was read later
+        self._session_id: int | None = None
+        self._watcher: ChangeWatcher | None = None
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Know all tokens from now on. Raises: RegistryError."""
+        await self._registry.ensure_paths()
+        self._session_id = self._client.session_id
+        self._client.add_session_listener(self._session_changed)
+        await self._load()
+        self._watcher = self._registry.watch_changes(self._announced)
+
+    def close(self) -> None:
+        """The broker stops."""
+        if self._watcher is not None:
+            self._watcher.close()
+
+    def _session_changed(self, state: SessionState) -> None:
+        """In a new session announcements may be gone that were never read."""
+        if state is SessionState.CONNECTED and self._client.session_id != self._session_id:
+            self._session_id = self._client.session_id
+            ensureDeferred(self._read_again(None))
+
+    def _announced(self, token_id: str | None) -> None:
+        ensureDeferred(self._read_again(token_id))
+
+    async def _read_again(self, token_id: str | None) -> None:
+        try:
+            await self._load(token_id)
+        except RegistryError as error:  # a new session reads all
+            _log.warn("cannot read the delegation tokens: {error}", error=error)
+
+    async def _load(self, token_id: str | None = None) -> None:
+        """Read all tokens, or one. If they cannot be listed, none lets anybody in."""
+        async with self._reading:
+            try:
+                wanted = [token_id] if token_id is not None else await self._registry.token_ids()
+            except NoAuth:
+                self._forget(self._tokens)
+                raise
+            found: set[str] = set()
+            for start in range(0, len(wanted), READS_AT_ONCE):
+                for token in (await self._registry.read(wanted[start : start + READS_AT_ONCE])).values():
+                    found.add(token.token_id)
+                    self._keep(token)
+            self._forget({token_id} if token_id is not None else self._tokens.keys(), found)
+
+    def _keep(self, token: TokenInformation) -> None:
+        if token.token_id not in self._tokens:
+            self._ids[self.hmac(token.token_id)] = token.token_id
+        self._tokens[token.token_id] = token
+
+    def _forget(self, token_ids: Collection[str], but: Collection[str] = ()) -> None:
+        for token_id in [each for each in token_ids if each not in but and each in self._tokens]:
+            del self._tokens[token_id], self._ids[self.hmac(token_id)]
+            for mechanism in scram.MECHANISMS:
+                self._credentials.pop((mechanism, token_id), None)
+
+    # -- logins -------------------------------------------------------------------------------------------------------
+
+    def find(self, mechanism: str, token_id: str) -> TokenCredential:
+        """The credential of a token, an invented one if it does not exist or has expired."""
+        token = self._tokens.get(token_id)
+        if token is None or rules.is_expired(token, self._clock.wall_ms()):
+            return TokenCredential(self._invented(mechanism, token_id))
+        credential = self._credentials.get((mechanism, token_id))
+        if credential is None:
+            credential = self._credentials[mechanism, token_id] = self._derived(mechanism, token_id)
+        return TokenCredential(credential, token.owner.name, token.expiry_ms)
+
+    def _derived(self, mechanism: str, token_id: str) -> scram.ScramCredential:
+        salt, iterations = self._invented(mechanism, token_id).salt, scram.MIN_ITERATIONS
+        password = base64.b64encode(self.hmac(token_id)).decode()
+        return scram.credential(
+            mechanism, scram.salted_password(mechanism, password, salt, iterations), salt, iterations
+        )
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    def hmac(self, token_id: str) -> bytes:
+        """The token itself."""
+        return rules.hmac_of(self._secret, token_id)
+
+    async def create(
+        self, owner: Principal, requester: Principal, renewers: Collection[Principal], lifetime_ms: int
+    ) -> TokenInformation:
+        """Raises: ApiError; RegistryError."""
+        if len(self._tokens) >= MOST_TOKENS:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"The cluster has {MOST_TOKENS} delegation tokens, the most")
+        token_id = rules.token_id_of(self._random.randbytes(rules.ID_BYTES))
+        now_ms = self._clock.wall_ms()
+        token = rules.new_token(token_id, owner, requester, renewers, lifetime_ms, now_ms, self._limits)
+        await self._registry.create(token)
+        self._keep(token)
+        _log.info("created the delegation token {token_id} of {owner}", token_id=token_id, owner=str(owner))
+        return token
+
+    async def renew(self, principal: Principal, hmac: bytes, period_ms: int) -> int:
+        """Returns when the token expires. Raises: ApiError; RegistryError."""
+        now_ms = self._clock.wall_ms()
+        changed = await self._update(
+            hmac, lambda token: rules.renewed(token, principal, period_ms, now_ms, self._limits)
+        )
+        assert changed is not None, "only renewed"
+        return changed.expiry_ms
+
+    async def expire(self, principal: Principal, hmac: bytes, period_ms: int) -> int:
+        """Returns when the token expires. Raises: ApiError; RegistryError."""
+        now_ms = self._clock.wall_ms()
+        changed = await self._update(hmac, lambda token: rules.ended(token, principal, period_ms, now_ms))
+        return now_ms if changed is None else changed.expiry_ms
+
+    async def _update(
+        self, hmac: bytes, change: Callable[[TokenInformation], TokenInformation | None]
+    ) -> TokenInformation | None:
+        token_id = self._ids.get(hmac)
+        if token_id is None:
+            raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+        try:
+            changed = await self._registry.update(token_id, change)
+        except NoNode:
+            changed = None
+        if changed is None:
+            self._forget({token_id})
+            _log.info("deleted the delegation token {token_id}", token_id=token_id)
+        else:
+            self._keep(changed)
+        return changed
+
+    def all(self) -> Iterator[TokenInformation]:
+        """Every token that is there, also those that have expired."""
+        return iter(list(self._tokens.values()))
+
+    # -- from time to time --------------------------------------------------------------------------------------------
+
+    async def delete_expired(self) -> None:
+        """What the controller does. Another broker may renew a token at the same moment: then it stays."""
+        now_ms = self._clock.wall_ms()
+        for token in self.all():
+            if rules.is_expired(token, now_ms):
+                try:
+                    await self._update(
+                        self.hmac(token.token_id), lambda found: None if rules.is_expired(found, now_ms) else found
+                    )
+                except ApiError:
+                    pass  # it is gone
+                except RegistryError as error:
+                    _log.info("an expired delegation token stays for now: {error}", error=error)
+
+    async def purge_changes(self) -> None:
+        """Remove announcements that every broker has read by now. Raises: RegistryError."""
+        await self._registry.purge_changes(self._clock.wall_ms())

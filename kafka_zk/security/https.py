@@ -1,0 +1,31 @@
+"""One document from a web server, such as those of OAuth providers. Blocks; imported where it is used."""
+
+import urllib.error
+import urllib.request
+from typing import Any
+
+from kafka_zk.security.tls_settings import TlsSettings
+
+TIMEOUT_S = 10.0
+MAX_RESPONSE_BYTES = 1_000_000
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Another address would get the client's secret, or say who is trusted."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def fetch(request: urllib.request.Request, tls: TlsSettings) -> bytes:
+    """The answer's body. Raises: HTTPError; OSError if the server cannot be reached; ValueError for a longer one."""
+    handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
+    if request.full_url.lower().startswith("https:"):
+        from kafka_zk.security.tls import client_context
+
+        handlers.append(urllib.request.HTTPSHandler(context=client_context(tls)))
+    with urllib.request.build_opener(*handlers).open(request, timeout=TIMEOUT_S) as response:
+        body: bytes = response.read(MAX_RESPONSE_BYTES + 1)
+    if len(body) > MAX_RESPONSE_BYTES:
+        raise ValueError(f"the answer has more than {MAX_RESPONSE_BYTES} bytes")
+    return body

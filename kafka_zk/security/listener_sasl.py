@@ -1,0 +1,216 @@
+"""How clients log in at one listener with SASL: what its keys and its login modules make.
+
+Where Kafka has the class of a callback handler, a Python class is taken as ``module:Class``. It is made once, with the
+options of the login module, and asked off the reactor's thread, so that it may wait for others:
+
+    PLAIN         authenticate(username, password) -> whether that is right
+    OAUTHBEARER   validate(token) -> the user's name, and when the token expires in seconds since the epoch;
+                  ValueError refuses it
+
+Source: SaslChannelBuilder.java, PlainServerCallbackHandler.java, VerificationKeyResolverFactory.java@3.9.
+"""
+
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from kafka_zk.base.integers import NATURAL_INT64, decimal_integer
+from kafka_zk.security.client_security import JAVA_PACKAGE
+from kafka_zk.security.errors import InvalidSecurity
+from kafka_zk.security.listener_keys import MAX_REAUTH_MS, SERVER_CALLBACK, ListenerKeys
+from kafka_zk.security.password import Password
+from kafka_zk.security.tls_settings import TlsSettings
+from kafka_zk.security.token_validation import RefusedToken, TokenValidator, UnsecuredTokens, ValidToken
+
+JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
+_OAUTHBEARER = f"{JAVA_PACKAGE}oauthbearer."
+_SIGNED_HANDLERS = (
+    f"{_OAUTHBEARER}OAuthBearerValidatorCallbackHandler",
+    f"{_OAUTHBEARER}secured.OAuthBearerValidatorCallbackHandler",
+)
+_DEFAULT_HANDLERS = {
+    "PLAIN": f"{JAVA_PACKAGE}plain.internals.PlainServerCallbackHandler",
+    "OAUTHBEARER": f"{_OAUTHBEARER}internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler",
+    "SCRAM-SHA-256": f"{JAVA_PACKAGE}scram.internals.ScramServerCallbackHandler",
+    "SCRAM-SHA-512": f"{JAVA_PACKAGE}scram.internals.ScramServerCallbackHandler",
+}
+_PYTHON_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_METHODS = {"PLAIN": "authenticate", "OAUTHBEARER": "validate"}
+
+
+@dataclass(frozen=True, slots=True)
+class JwksEndpoint:
+    """Where the keys of an OAuth provider are, and how often they are fetched again.
+
+    ``tls``: of https; None for the system's authorities.
+    """
+
+    url: str
+    refresh_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    tls: TlsSettings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSasl:
+    """``mechanisms``: those that clients may use. ``plain_users``: the passwords of PLAIN.
+    ``max_reauth_ms``: how long a session lasts, by mechanism; 0 or none for ever.
+    ``check_password``: of PLAIN, instead of ``plain_users``. ``tokens``: of OAUTHBEARER. ``jwks``: where ``tokens``,
+    a ``SignedTokens``, gets its keys from; None if it has them. ``blocking``: the mechanisms that may wait."""
+
+    mechanisms: tuple[str, ...]
+    plain_users: Mapping[str, Password] = field(repr=False)
+    max_reauth_ms: Mapping[str, int] = field(default_factory=dict)
+    check_password: Callable[[str, str], bool] | None = None
+    tokens: TokenValidator | None = None
+    jwks: JwksEndpoint | None = None
+    blocking: frozenset[str] = frozenset()
+
+
+def listener_sasl(keys: ListenerKeys) -> ListenerSasl:
+    """Raises: InvalidSecurity."""
+    mechanisms = keys.mechanisms()
+    options = {mechanism: keys.login_module(mechanism).options for mechanism in mechanisms}
+    callbacks = {
+        mechanism: callback
+        for mechanism in mechanisms
+        if (callback := _callback(keys, mechanism, options[mechanism])) is not None
+    }
+    users = {
+        name.removeprefix("user_"): Password(password)
+        for name, password in options.get("PLAIN", {}).items()
+        if name.startswith("user_")
+    }
+    tokens, jwks = None, None
+    if "OAUTHBEARER" in mechanisms:
+        tokens, jwks = _tokens(keys, options["OAUTHBEARER"], callbacks.get("OAUTHBEARER"))
+    return ListenerSasl(
+        mechanisms,
+        users,
+        {mechanism: _max_reauth_ms(keys, mechanism) for mechanism in mechanisms},
+        _password_check(callbacks["PLAIN"]) if "PLAIN" in callbacks else None,
+        tokens,
+        jwks,
+        frozenset(callbacks),
+    )
+
+
+def _max_reauth_ms(keys: ListenerKeys, mechanism: str) -> int:
+    return _number(keys, mechanism, MAX_REAUTH_MS, 0, "a number of ms, 0 for sessions without an end")
+
+
+def _number(keys: ListenerKeys, mechanism: str, key: str, default: int, what: str) -> int:
+    text = keys.of_mechanism(mechanism, key, str(default))
+    number = decimal_integer(text, NATURAL_INT64)
+    if number is None:
+        raise InvalidSecurity(f"{key}={text}: it is {what}")
+    return number
+
+
+def _callback(keys: ListenerKeys, mechanism: str, options: Mapping[str, str]) -> Any:
+    """The object of a Python class; None where Kafka's own handler does it."""
+    key, name = keys.name_of(mechanism, SERVER_CALLBACK), keys.own_of_mechanism(mechanism, SERVER_CALLBACK)
+    if name in ("", _DEFAULT_HANDLERS[mechanism]) or (mechanism == "OAUTHBEARER" and name in _SIGNED_HANDLERS):
+        return None
+    if mechanism not in _METHODS or not _PYTHON_NAME.fullmatch(name):
+        raise InvalidSecurity(
+            f"{key}={name}: a Java class cannot be loaded; allowed is a Python class as module:Class, for PLAIN and "
+            "OAUTHBEARER"
+        )
+    module, _, attribute = name.partition(":")
+    try:
+        made = getattr(importlib.import_module(module), attribute)(dict(options))
+    except Exception as error:  # it is another's code; what it says may have the options
+        raise InvalidSecurity(f"{key}={name}: the class cannot be imported and made: {type(error).__name__}") from None
+    if not callable(getattr(made, _METHODS[mechanism], None)):
+        raise InvalidSecurity(f"{key}={name}: the class has no method {_METHODS[mechanism]}")
+    return made
+
+
+def _password_check(callback: Any) -> Callable[[str, str], bool]:
+    def check(username: str, password: str) -> bool:
+        return callback.authenticate(username, password) is True
+
+    return check
+
+
+class _CallbackTokens(TokenValidator):
+    def __init__(self, callback: Any) -> None:
+        self._callback = callback
+
+    def validate(self, token: str, now_ms: int) -> ValidToken:
+        try:
+            name, expires_s = self._callback.validate(token)
+            valid = ValidToken(name, int(float(expires_s) * 1000))
+        except Exception as error:  # it is another's code
+            raise RefusedToken(f"the callback raises {type(error).__name__}") from None
+        if not isinstance(name, str) or not name or valid.expires_ms <= now_ms:
+            raise RefusedToken("the callback names nobody, or the token has expired")
+        return valid
+
+
+def _tokens(
+    keys: ListenerKeys, options: Mapping[str, str], callback: Any
+) -> tuple[TokenValidator, JwksEndpoint | None]:
+    handler = keys.own_of_mechanism("OAUTHBEARER", SERVER_CALLBACK)
+    url = keys.of_mechanism("OAUTHBEARER", JWKS_URL)
+    if callback is not None:
+        return _CallbackTokens(callback), None
+    if handler not in _SIGNED_HANDLERS:
+        if url:  # whoever set it believes that tokens are verified
+            wanted = keys.name_of("OAUTHBEARER", SERVER_CALLBACK)
+            raise InvalidSecurity(f"{JWKS_URL}={url}: without effect unless {wanted}={_SIGNED_HANDLERS[0]}")
+        return UnsecuredTokens(options), None
+    try:
+        from kafka_zk.security.signed_tokens import ExpectedClaims, InvalidKeys, SignedTokens, read_keys
+    except ImportError:
+        raise InvalidSecurity(f"{JWKS_URL}: install cryptography: pip install 'kafka-zk[security]'") from None
+    audience = keys.of_mechanism("OAUTHBEARER", "sasl.oauthbearer.expected.audience")
+    expected = ExpectedClaims(
+        frozenset(each.strip() for each in audience.split(",") if each.strip()),
+        keys.of_mechanism("OAUTHBEARER", "sasl.oauthbearer.expected.issuer") or None,
+        keys.of_mechanism("OAUTHBEARER", "sasl.oauthbearer.sub.claim.name") or "sub",
+        1000 * _number(keys, "OAUTHBEARER", "sasl.oauthbearer.clock.skew.seconds", 30, "a number of seconds"),
+    )
+    tokens, parts = SignedTokens(expected), urlsplit(url)
+    if parts.scheme == "file":
+        try:
+            tokens.keys = read_keys(Path(unquote(parts.path)).read_bytes())
+        except OSError as error:
+            raise InvalidSecurity(f"{JWKS_URL}={url}: {error.strerror}") from None
+        except InvalidKeys as error:
+            raise InvalidSecurity(f"{JWKS_URL}={url}: {error}") from None
+        return tokens, None
+    return tokens, _endpoint(keys, url, options)
+
+
+def _endpoint(keys: ListenerKeys, url: str, options: Mapping[str, str]) -> JwksEndpoint:
+    parts = urlsplit(url)
+    is_local = parts.hostname in ("127.0.0.1", "localhost", "::1")
+    if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and is_local)):
+        raise InvalidSecurity(
+            f"{JWKS_URL}={url}: it is file:///… or https://…; over http anybody on the way could add a key"
+        )
+
+    def ms(name: str, default: int) -> int:
+        return _number(keys, "OAUTHBEARER", f"sasl.oauthbearer.jwks.endpoint.{name}", default, "a number of ms")
+
+    refresh_ms, backoff_ms = ms("refresh.ms", 3_600_000), ms("retry.backoff.ms", 100)
+    return JwksEndpoint(
+        url, max(1, refresh_ms), max(1, backoff_ms), ms("retry.backoff.max.ms", 10_000), _tls(options)
+    )
+
+
+def _tls(options: Mapping[str, str]) -> TlsSettings | None:
+    """The login module's own keys of TLS are those of the endpoint."""
+    own = {key: value for key, value in options.items() if key.startswith("ssl.")}
+    if not own:
+        return None
+    from kafka_zk.security.client_keys import client_security
+
+    return client_security({**own, "security.protocol": "SSL"}).tls

@@ -1,0 +1,87 @@
+"""SASL OAUTHBEARER, a broker's side. Pure.
+
+A token that is refused gets a JSON document; the client then sends one byte, and is told the document again as the
+reason of the failure. Whatever else it sends ends its login, too: Kafka would take another token.
+
+Source: RFC 7628; KIP-255; OAuthBearerClientInitialResponse.java, OAuthBearerSaslServer.java@3.9.
+Tests: tests/kafka_zk/security/test_oauthbearer_server.py.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kafka_zk.security.errors import SaslAuthenticationFailed
+from kafka_zk.security.password import Password
+from kafka_zk.security.token_validation import RefusedToken, ValidToken
+
+MECHANISM = "OAUTHBEARER"
+_PLAIN = r"[\x01-\x2b\x2d-\x3c\x3e-\x7f\u0080-\U0010ffff]"  # in a name; its commas and equals signs are escaped
+_NAME = rf"(?:{_PLAIN}|=2C|=3D){_PLAIN}*(?:=(?:2C|3D){_PLAIN}*)*"  # without a choice for each letter, which is slow
+_FIRST = re.compile(rf"n,(?:a=(?P<authzid>{_NAME}))?,\x01(?P<pairs>(?:[^\x01]*\x01)*)\x01", re.DOTALL)
+_PAIR = re.compile(r"(?P<key>[A-Za-z]+)=(?P<value>[\x21-\x7e \t\r\n]+)")
+_BEARER = re.compile(r"bearer +(?P<token>[-_~+/.a-zA-Z0-9]+=*)", re.IGNORECASE)
+
+
+class ClientFirst(NamedTuple):
+    """What a client says first; ``authorization_id`` is empty if it asks for none."""
+
+    token: Password
+    authorization_id: str
+
+
+class ExplainedFailure(SaslAuthenticationFailed):
+    """Its message is for the client, unlike those of the mechanism's other failures."""
+
+
+def client_first(message: bytes) -> ClientFirst:
+    """Raises: SaslAuthenticationFailed, without the token in its message."""
+    try:
+        found = _FIRST.fullmatch(message.decode())
+    except UnicodeDecodeError:
+        found = None
+    if found is None:
+        raise SaslAuthenticationFailed("Invalid OAUTHBEARER client first message")
+    pairs = [_PAIR.fullmatch(pair) for pair in found["pairs"].split("\x01")[:-1]]
+    bearer = [_BEARER.fullmatch(pair["value"]) for pair in pairs if pair is not None and pair["key"] == "auth"]
+    if None in pairs or len(bearer) != 1 or bearer[0] is None:
+        raise SaslAuthenticationFailed("Invalid OAUTHBEARER client first message: no bearer token, or a wrong pair")
+    authorization_id = (found["authzid"] or "").replace("=2C", ",").replace("=3D", "=")
+    return ClientFirst(Password(bearer[0]["token"]), authorization_id)
+
+
+class OAuthBearerServer:
+    """One client's login. ``validate`` raises RefusedToken. ``accepted``: the token, once it is."""
+
+    def __init__(self, validate: Callable[[str], ValidToken]) -> None:
+        self._validate = validate
+        self._refusal: str | None = None
+        self.accepted: ValidToken | None = None
+        self.reason: str | None = None
+        """Why the token was refused, for the log."""
+
+    def answer(self, message: bytes) -> bytes:
+        """Raises: SaslAuthenticationFailed; ExplainedFailure."""
+        if self._refusal is not None:
+            raise ExplainedFailure(self._refusal)
+        first = client_first(message)
+        try:
+            valid = self._validate(first.token.value)
+        except RefusedToken as error:
+            self.reason = str(error)
+            self._refusal = _document(error)
+            return self._refusal.encode()
+        if first.authorization_id not in ("", valid.principal_name):
+            raise ExplainedFailure(
+                f"Authentication failed: Client requested an authorization id ({first.authorization_id}) that is "
+                f"different from the token's principal name ({valid.principal_name})"
+            )
+        self.accepted = valid
+        return b""
+
+
+def _document(error: RefusedToken) -> str:
+    """With the spaces that Kafka sends."""
+    status = f'{{"status":{json.dumps(error.status)}'
+    return f"{status}}}" if error.scope is None else f'{status}, "scope":{json.dumps(error.scope)}}}'

@@ -1,0 +1,214 @@
+"""The tokens of a cluster as its brokers know them."""
+
+import base64
+from random import Random
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from kafka_zk.base.turns import after
+from kafka_zk.broker.security import delegation_tokens
+from kafka_zk.broker.security.delegation_token_rules import TokenLimits
+from kafka_zk.broker.security.delegation_tokens import DelegationTokens
+from kafka_zk.broker.security.scram_credentials import ScramCredentials
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.client.errors import NoAuth
+from kafka_zk.registry.delegation_tokens import DelegationTokenRegistry
+from kafka_zk.registry.znodes.delegation_token import Principal, TokenInformation, token_path
+from kafka_zk.security import scram
+from kafka_zk.security.errors import SaslAuthenticationFailed
+from tests.registry.world import World
+
+ALICE, BOB, EVE = (Principal("User", name) for name in ("alice", "bob", "eve"))
+MECHANISM = "SCRAM-SHA-256"
+SECOND_MS = 1000
+
+
+class Cluster:
+    """Two brokers; tokens last ten seconds, and expire after five."""
+
+    def __init__(self) -> None:
+        self.world = World(2)
+        self.registries = [DelegationTokenRegistry(client) for client in self.world.clients]
+        limits = TokenLimits(10 * SECOND_MS, 5 * SECOND_MS)
+        self.users = ScramCredentials(b"cluster")
+        self.one, self.other = (
+            DelegationTokens(
+                b"secret", limits, registry, client, self.world.scheduler.clock, Random(number), self.users.invented
+            )
+            for number, (registry, client) in enumerate(zip(self.registries, self.world.clients, strict=True))
+        )
+
+    def run(self, story: Any) -> None:
+        async def whole() -> None:
+            await self.one.start()
+            await self.other.start()
+            await story()
+
+        self.world.scheduler.run(whole())
+
+    async def pause(self, seconds: float = 1) -> None:
+        await after(self.world.clock, seconds)
+
+    def lets_in(self, tokens: DelegationTokens, token: TokenInformation) -> str | None:
+        """Who a client with the token is at the broker."""
+        found = tokens.find(MECHANISM, token.token_id)
+        password = base64.b64encode(self.one.hmac(token.token_id)).decode()
+        client = scram.scram_client(MECHANISM, token.token_id, password, "abc", is_token=True)
+        first = scram.client_first(next(client))
+        server = scram.ScramServer(MECHANISM, first, found.credential, "def")
+        try:
+            server.final_message(client.send(server.first_message))
+        except SaslAuthenticationFailed:
+            return None
+        return found.owner
+
+
+def test_a_token_of_one_broker_lets_its_owner_in_at_the_other() -> None:
+    cluster = Cluster()
+
+    async def story() -> None:
+        token = await cluster.one.create(ALICE, BOB, [BOB], -1)
+        assert cluster.lets_in(cluster.one, token) == "alice"
+        await cluster.pause()
+        assert cluster.lets_in(cluster.other, token) == "alice"
+        assert list(cluster.other.all()) == [token]
+        await cluster.other.expire(BOB, cluster.one.hmac(token.token_id), -1)
+        assert cluster.lets_in(cluster.other, token) is None
+        await cluster.pause()
+        assert cluster.lets_in(cluster.one, token) is None
+        assert list(cluster.one.all()) == []
+
+    cluster.run(story)
+
+
+def test_an_expired_token_lets_nobody_in_and_looks_like_none() -> None:
+    """It lets them in again when it was renewed before."""
+    cluster = Cluster()
+
+    async def story() -> None:
+        token = await cluster.one.create(ALICE, ALICE, [], -1)
+        await cluster.pause(4)
+        expected_ms = cluster.world.scheduler.clock.wall_ms() + 5 * SECOND_MS
+        expiry_ms = await cluster.one.renew(ALICE, cluster.one.hmac(token.token_id), -1)
+        assert expiry_ms == expected_ms
+        await cluster.pause(4)
+        assert cluster.one.find(MECHANISM, token.token_id).expires_ms == expiry_ms
+        assert cluster.lets_in(cluster.other, token) == "alice"
+        known = cluster.one.find(MECHANISM, token.token_id).credential.salt
+        await cluster.pause(2)
+        assert cluster.lets_in(cluster.one, token) is None
+        assert cluster.one.find(MECHANISM, token.token_id).credential.salt == known
+
+    cluster.run(story)
+
+
+def test_errors_of_renewing() -> None:
+    cluster = Cluster()
+
+    async def code(token_hmac: bytes, principal: Principal) -> ErrorCode:
+        with pytest.raises(ApiError) as refused:
+            await cluster.one.renew(principal, token_hmac, -1)
+        return refused.value.code
+
+    async def story() -> None:
+        token = await cluster.one.create(ALICE, ALICE, [], -1)
+        token_hmac = cluster.one.hmac(token.token_id)
+        assert await code(b"unknown", ALICE) == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+        assert await code(token_hmac, EVE) == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+        await cluster.pause(6)
+        assert await code(token_hmac, ALICE) == ErrorCode.DELEGATION_TOKEN_EXPIRED
+
+    cluster.run(story)
+
+
+def test_the_controller_deletes_what_has_expired_but_nothing_that_was_renewed() -> None:
+    cluster = Cluster()
+
+    async def story() -> None:
+        gone = await cluster.one.create(ALICE, ALICE, [], -1)
+        kept = await cluster.one.create(ALICE, ALICE, [], -1)
+        await cluster.pause(4)
+        await cluster.one.renew(ALICE, cluster.one.hmac(kept.token_id), -1)
+        await cluster.pause(2)
+        await cluster.one.delete_expired()
+        assert [token.token_id for token in cluster.one.all()] == [kept.token_id]
+        assert await cluster.registries[0].token_ids() == [kept.token_id]
+        assert gone.token_id != kept.token_id
+
+    cluster.run(story)
+
+
+def test_another_broker_may_renew_a_token_while_it_is_deleted() -> None:
+    """What the controller knows is old: it reads before it deletes."""
+    cluster = Cluster()
+
+    async def story() -> None:
+        token = await cluster.one.create(ALICE, ALICE, [], -1)
+        await cluster.pause(6)
+        later = cluster.world.scheduler.clock.wall_ms() + SECOND_MS
+        await cluster.registries[1].update(token.token_id, lambda found: found._replace(expiry_ms=later))
+        await cluster.one.delete_expired()
+        assert [each.expiry_ms for each in cluster.one.all()] == [later]
+
+    cluster.run(story)
+
+
+def test_a_new_session_reads_what_was_announced_meanwhile() -> None:
+    """The announcements may be gone, and a deleted token must not let anybody in."""
+    cluster = Cluster()
+
+    async def story() -> None:
+        token = await cluster.one.create(ALICE, ALICE, [], -1)
+        await cluster.pause()
+        cluster.other._watcher.close()  # type: ignore[union-attr]  # as if announcements had been purged
+        await cluster.one.expire(ALICE, cluster.one.hmac(token.token_id), -1)
+        added = await cluster.one.create(BOB, BOB, [], -1)
+        await cluster.pause()
+        assert cluster.lets_in(cluster.other, token) == "alice"
+        cluster.world.zookeeper.expire(cluster.world.clients[1])
+        await cluster.pause(3)
+        assert [each.token_id for each in cluster.other.all()] == [added.token_id]
+
+    cluster.run(story)
+
+
+def test_tokens_that_cannot_be_listed_let_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+
+    async def hidden() -> list[str]:
+        raise NoAuth("/delegation_token/tokens")
+
+    async def story() -> None:
+        token = await cluster.one.create(ALICE, ALICE, [], -1)
+        monkeypatch.setattr(cluster.registries[0], "token_ids", hidden)
+        await ensureDeferred(cluster.one._read_again(None))
+        assert cluster.lets_in(cluster.one, token) is None
+
+    cluster.run(story)
+
+
+def test_a_znode_that_becomes_unreadable_is_no_token_any_more() -> None:
+    cluster = Cluster()
+
+    async def story() -> None:
+        token = await cluster.one.create(ALICE, ALICE, [], -1)
+        await cluster.world.clients[0].set(token_path(token.token_id), b"{}")
+        await cluster.one._read_again(token.token_id)
+        assert cluster.lets_in(cluster.one, token) is None
+
+    cluster.run(story)
+
+
+def test_the_number_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delegation_tokens, "MOST_TOKENS", 1)
+    cluster = Cluster()
+
+    async def story() -> None:
+        await cluster.one.create(ALICE, ALICE, [], -1)
+        with pytest.raises(ApiError) as refused:
+            await cluster.one.create(ALICE, ALICE, [], -1)
+        assert refused.value.code == ErrorCode.POLICY_VIOLATION
+
+    cluster.run(story)

@@ -1,0 +1,231 @@
+"""Logins, sessions and tokens, row by row, at Apache Kafka 3.9.1 and at our broker in one cluster with it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from joserfc import jwt
+
+from kafka_zk.security import scram
+from kafka_zk.security.unsecured_jws import encode
+from tests.peers import java
+from tests.peers.processes import wait_until
+from tests.peers.sasl_pair import KAFKA, OURS, SESSION_MS, USERS, SaslPair, sasl_pair
+from tests.peers.sasl_probe import CLOSED, SaslProbe
+
+pytestmark = pytest.mark.peers
+
+_TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
+_TOPICS = "org.apache.kafka.tools.TopicCommand"
+_KNOWN_WITHIN_S = 20
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslPair]:
+    with sasl_pair(tmp_path_factory.mktemp("pair")) as running:
+        yield running
+
+
+def plain(user: str = "alice", password: str | None = None) -> bytes:
+    return f"\0{user}\0{USERS[user] if password is None else password}".encode()
+
+
+def log_in(probe: SaslProbe, user: str = "alice", version: int = 2) -> list[Any]:
+    return [probe.handshake("PLAIN"), probe.authenticate(plain(user), version)]
+
+
+def after_session(probe: SaslProbe, version: int, then: Callable[[SaslProbe], Any]) -> list[Any]:
+    logged_in = log_in(probe, version=version)
+    time.sleep(SESSION_MS / 1000 + 0.5)
+    return [*logged_in, then(probe)]
+
+
+def again(probe: SaslProbe, *, after_s: float = 0) -> list[Any]:
+    first = log_in(probe)
+    second = log_in(probe)
+    time.sleep(after_s)
+    return [*first, *second, probe.handshake("PLAIN"), probe.groups()]
+
+
+def scram_login(user: str, password: str, mechanism: str = "SCRAM-SHA-256") -> Callable[[SaslProbe], Any]:
+    return lambda probe: probe.exchange(mechanism, scram.scram_client(mechanism, user, password, "abcdef"))
+
+
+def bearer(token: str, authzid: str = "") -> bytes:
+    return f"n,{authzid},\x01auth=Bearer {token}\x01\x01".encode()
+
+
+def unsecured(**claims: object) -> str:
+    now_s = int(time.time())
+    wanted = {"sub": "alice", "iat": now_s, "exp": now_s + 3600, "scope": ["kafka"], **claims}
+    return encode({"alg": "none"}, {name: value for name, value in wanted.items() if value is not None})
+
+
+def with_token(token: Callable[[], str], authzid: str = "") -> Callable[[SaslProbe], Any]:
+    def row(probe: SaslProbe) -> list[Any]:
+        answers = [probe.handshake("OAUTHBEARER"), probe.authenticate(bearer(token(), authzid))]
+        if answers[1] != CLOSED and answers[1][2]:
+            answers.append(probe.authenticate(b"\x01"))
+        return [*answers[1:], probe.groups()]
+
+    return row
+
+
+ROWS: Mapping[str, Callable[[SaslProbe], Any]] = {
+    "versions, then a login": lambda probe: [probe.versions(3), *log_in(probe), probe.groups()],
+    "versions twice": lambda probe: [probe.versions(), probe.versions()],
+    "unknown versions": lambda probe: [probe.versions(), probe.handshake("PLAIN", 0)],
+    "mechanism that is not enabled": lambda probe: [probe.handshake("GSSAPI"), probe.groups()],
+    "mechanism in other letters": lambda probe: [probe.handshake("plain"), probe.groups()],
+    "another request first": lambda probe: probe.groups(),
+    "authenticate first": lambda probe: probe.authenticate(plain()),
+    "handshake twice": lambda probe: [probe.handshake("PLAIN"), probe.authenticate(b""), probe.groups()],
+    "bare token": lambda probe: [probe.handshake("PLAIN", 0), probe.frame(plain()), probe.groups()],
+    "wrong bare token": lambda probe: [probe.handshake("PLAIN", 0), probe.frame(plain(password="x"))],
+    "wrong password": lambda probe: [probe.handshake("PLAIN"), probe.authenticate(plain(password="x")), probe.groups()],
+    "unknown user": lambda probe: [probe.handshake("PLAIN"), probe.authenticate(b"\0nobody\0x")],
+    "own authorization id": lambda probe: [probe.handshake("PLAIN"), probe.authenticate(b"alice" + plain())],
+    "another authorization id": lambda probe: [probe.handshake("PLAIN"), probe.authenticate(b"bob" + plain())],
+    "two parts": lambda probe: [probe.handshake("PLAIN"), probe.authenticate(b"alice\0x")],
+    "no user": lambda probe: [probe.handshake("PLAIN"), probe.authenticate(b"\0\0x")],
+    "no password": lambda probe: [probe.handshake("PLAIN"), probe.authenticate(b"\0alice\0")],
+    "authenticate v0": lambda probe: [*log_in(probe, version=0), probe.groups()],
+    "SCRAM-SHA-256": scram_login("alice", USERS["alice"]),
+    "SCRAM-SHA-512": scram_login("alice", USERS["alice"], "SCRAM-SHA-512"),
+    "SCRAM with a wrong password": scram_login("alice", "x"),
+    "authenticate after the login": lambda probe: [*log_in(probe), probe.authenticate(plain()), probe.groups()],
+    "again, twice in a second": again,
+    "again, a second later": lambda probe: again(probe, after_s=1.2)[:-1],
+    "again as another user": lambda probe: [*log_in(probe), *log_in(probe, "bob"), probe.groups()],
+    "again with a wrong password": lambda probe: [
+        *log_in(probe), probe.handshake("PLAIN"), probe.authenticate(plain(password="x"))
+    ],
+    "again with another mechanism": lambda probe: [
+        *log_in(probe), probe.handshake("SCRAM-SHA-256"), probe.authenticate(b"n,,n=alice,r=x"), probe.groups()
+    ],
+    "after the session": lambda probe: after_session(probe, 2, SaslProbe.groups),
+    "after the session of an old client": lambda probe: after_session(probe, 0, SaslProbe.groups),
+    "login after the session": lambda probe: after_session(probe, 2, log_in),
+    "unsecured token": with_token(unsecured),
+    "own id with a token": with_token(unsecured, "a=alice"),
+    "another id with a token": with_token(unsecured, "a=bob"),
+    "expired token": with_token(lambda: unsecured(exp=1)),
+    "token without an end": with_token(lambda: unsecured(exp=None)),
+    "token of nobody": with_token(lambda: unsecured(sub=None)),
+    "token of tomorrow": with_token(lambda: unsecured(iat=int(time.time()) + 999)),
+    "token without the scope": with_token(lambda: unsecured(scope=["other"])),
+    "token that is none": with_token(lambda: "abc"),
+    "message that is none": lambda probe: [probe.handshake("OAUTHBEARER"), probe.authenticate(b"n,,")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_login_goes_as_at_apache_kafka(pair: SaslPair, name: str) -> None:
+    seen = {}
+    for broker in (KAFKA, OURS):
+        with SaslProbe(pair.ports[broker]["SASL"]) as probe:
+            seen[broker] = ROWS[name](probe)
+    assert seen[OURS] == seen[KAFKA]
+
+
+def test_an_unknown_user_of_scram_fails_at_the_last_step_only_here(pair: SaslPair) -> None:
+    """With the same words; Kafka tells at the first step which users there are."""
+    ends = []
+    for broker in (KAFKA, OURS):
+        with SaslProbe(pair.ports[broker]["SASL"]) as probe:
+            ends.append(scram_login("nobody", "x")(probe))
+    assert ends[0] == ends[1] and ends[0][0] == 58
+
+
+def test_a_mechanism_that_is_not_enabled_is_told_again_only_here(pair: SaslPair) -> None:
+    """Kafka hangs up without a word when a client logs in again with one."""
+    ends = []
+    for broker in (KAFKA, OURS):
+        with SaslProbe(pair.ports[broker]["SASL"]) as probe:
+            log_in(probe)
+            ends.append(probe.handshake("GSSAPI"))
+    assert ends[0] == CLOSED and ends[1][0] == 33
+
+
+SIGNED: Mapping[str, dict[str, Any]] = {
+    "good": {},
+    "several audiences": {"aud": ["x", "kafka"]},
+    "a fraction of a second": {"exp": time.time() + 3599.7},
+    "expired": {"exp": 1},
+    "another audience": {"aud": "other"},
+    "no audience": {"aud": None},
+    "another issuer": {"iss": "https://login.example/"},
+    "no subject": {"sub": None},
+    "no time of issue": {"iat": None},
+    "not before": {"nbf": time.time() + 999},
+    "no scope": {"scope": None},
+}
+
+
+@pytest.mark.parametrize("name", SIGNED)
+def test_a_signed_token_is_judged_as_at_apache_kafka(pair: SaslPair, name: str) -> None:
+    now_s = int(time.time())
+    claims = {"sub": "svc", "iat": now_s, "exp": now_s + 3600, "aud": "kafka", "iss": "https://login.example",
+              "scope": ["kafka"], **SIGNED[name]}  # fmt: skip
+    token = jwt.encode(
+        {"alg": "RS256", "kid": "k1"}, {key: value for key, value in claims.items() if value is not None}, pair.signer
+    )
+    forged = token[:-8] + "AAAAAAAA"
+    seen = {}
+    for broker in (KAFKA, OURS):
+        answers = []
+        for each in (token, forged):
+            with SaslProbe(pair.ports[broker]["SIGNED"]) as probe:
+                answers.append(with_token(lambda each=each: each)(probe))  # type: ignore[misc]
+        seen[broker] = answers
+    assert seen[OURS] == seen[KAFKA]
+    assert (seen[OURS][0][0][2] == b"") == (name in ("good", "several audiences", "a fraction of a second", "no scope"))
+
+
+def tokens(pair: SaslPair, broker: int, *arguments: str, file: Path | None = None) -> str:
+    """What kafka-delegation-tokens says."""
+    config = str(file or pair.client_file("alice"))
+    return java.run_tool(
+        "3.9.1", _TOKENS, ["--bootstrap-server", pair.bootstrap(broker), "--command-config", config, *arguments]
+    ).text
+
+
+def made(said: str) -> tuple[str, str]:
+    """Id and HMAC of the first token."""
+    found = re.search(r"^(?P<id>[\w-]{22})\s+(?P<hmac>[\w+/]{80,}=*)", said, re.MULTILINE)
+    assert found is not None, said
+    return found["id"], found["hmac"]
+
+
+def lets_in(pair: SaslPair, broker: int, token_id: str, hmac: str) -> Any:
+    mechanism = "SCRAM-SHA-512"
+    with SaslProbe(pair.ports[broker]["SASL"]) as probe:
+        return probe.exchange(mechanism, scram.scram_client(mechanism, token_id, hmac, "abc", is_token=True))[0] == 0
+
+
+@pytest.mark.parametrize("maker", [KAFKA, OURS], ids=["made by Kafka", "made by ours"])
+def test_a_delegation_token_of_one_broker_is_good_at_the_other(pair: SaslPair, maker: int) -> None:
+    """Made, shown, renewed, used and ended with Kafka's tools."""
+    other = OURS if maker == KAFKA else KAFKA
+    create = ("--create", "--max-life-time-period", "-1")
+    describe = ("--describe", "--owner-principal", "User:alice")
+    token_id, hmac = made(tokens(pair, maker, *create, "--renewer-principal", "User:bob"))
+    for broker in (maker, other):
+        wait_until(lambda broker=broker: lets_in(pair, broker, token_id, hmac), _KNOWN_WITHIN_S, "a token")  # type: ignore[misc]
+        assert token_id in tokens(pair, broker, *describe, file=pair.client_file("bob"))
+        by_token = str(pair.token_file(token_id, hmac))
+        java.run_tool(
+            "3.9.1", _TOPICS, ["--bootstrap-server", pair.bootstrap(broker), "--list", "--command-config", by_token]
+        )
+    assert "Completed renew operation" in tokens(pair, other, "--renew", "--renew-time-period", "-1", "--hmac", hmac)
+    refused = pytest.raises(java.JavaFailed, match="Delegation Token requests are not allowed")
+    with refused:
+        tokens(pair, OURS, *create, file=pair.token_file(token_id, hmac))
+    assert "Completed expire operation" in tokens(pair, other, "--expire", "--expiry-time-period", "-1", "--hmac", hmac)
+    for broker in (maker, other):
+        wait_until(lambda broker=broker: not lets_in(pair, broker, token_id, hmac), _KNOWN_WITHIN_S, "its end")  # type: ignore[misc]
