@@ -49,8 +49,10 @@ def targets(name: str) -> list[Target]:
     """
     path, _, line = name.partition(":")
     whole = (ROOT / path).resolve()
-    modules = [whole] if whole.is_file() else sorted(whole.rglob("*.py"))
-    if not modules or not whole.is_relative_to(ROOT):
+    modules: list[Path] = []
+    if whole.is_relative_to(ROOT):
+        modules = [whole] if whole.is_file() else sorted(whole.rglob("*.py"))
+    if not modules:
         raise UntestedError(f"{path} has no modules; name a file or folder from the root, as storage/log/log.py")
     return [Target(module.relative_to(ROOT), int(line) if line else None) for module in modules]
 

@@ -541,7 +541,9 @@ def test_metrics_show_what_followers_lack_and_what_became_of_the_isr(make: Make)
 def metrics(leader: Leader) -> dict[tuple[str, str], float]:
     """By name and replica."""
     fetchers = SimpleNamespace(max_lag=0, failed_count=0)
-    broker = SimpleNamespace(services=leader.broker.services, log_cleaner=None, replica_fetchers=fetchers)
+    broker = SimpleNamespace(
+        services=leader.broker.services, log_cleaner=None, replica_fetchers=fetchers, tls=None, logins={}
+    )
     client = SimpleNamespace(add_session_listener=lambda listener: None)
     collector = BrokerCollector(broker, client, RequestStats())
     samples = [sample for family in collector._replicas() for sample in family.samples]

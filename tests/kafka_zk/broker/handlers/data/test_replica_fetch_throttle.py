@@ -1,11 +1,13 @@
 """A leader over its quota sends throttled followers out of sync nothing, and everybody else everything."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import pytest
 
 from kafka_zk.broker.metrics.collector import BrokerCollector
 from kafka_zk.broker.metrics.request_stats import RequestStats
+from kafka_zk.broker.security.login_stats import LoginStats
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch import FetchResponse
@@ -110,6 +112,8 @@ def test_metrics_show_rates_and_replication_apart_from_clients(leader: Throttled
     class Running:
         services = broker.services
         log_cleaner = None
+        tls = None
+        logins: Mapping[str, LoginStats] = MappingProxyType({})
 
         class replica_fetchers:
             bytes_in = 7
