@@ -52,8 +52,12 @@ class RequestContext(NamedTuple):
     peer_port: int
     connection_id: str  # local address-remote address-number, as in Kafka's logs
     memory: Memory = UNLIMITED
-    api_key: int = -1
     token_authenticated: bool = False
+    api_key: int = -1  # the last, which ``for_request`` exchanges
+
+    def for_request(self, api_key: int) -> "RequestContext":
+        """The same with the API of one request."""
+        return new_tuple(RequestContext, (*self[:-1], api_key))
 
 
 def parse_request_header(frame: memoryview) -> tuple[RequestHeader, int]:

@@ -4,7 +4,6 @@ from collections.abc import Coroutine
 from typing import Any
 
 from kafka_zk.base.events import EventSource
-from kafka_zk.base.types import new_tuple
 from kafka_zk.broker.config.authorizer_class import ACL_AUTHORIZER, super_users
 from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
 from kafka_zk.broker.process.machine import Machine
@@ -50,6 +49,6 @@ def telling_requests(authorizer: Authorizer, dispatch: Dispatch) -> Dispatch:
     def dispatched(
         context: RequestContext, header: RequestHeader, body: memoryview
     ) -> Coroutine[Any, Any, list[Part] | None]:
-        return dispatch(new_tuple(RequestContext, (*context[:-1], header.api_key)), header, body)
+        return dispatch(context.for_request(header.api_key), header, body)
 
     return dispatched

@@ -74,7 +74,8 @@ class AuthorizedCluster:
 
     @property
     def logs(self) -> str:
-        return "".join(path.read_text() for path in self.folder.rglob("*.log"))
+        names = ("broker.log", "kafka-authorizer.log")
+        return "".join(path.read_text() for name in names for path in self.folder.rglob(name))
 
 
 @pytest.fixture(scope="module")

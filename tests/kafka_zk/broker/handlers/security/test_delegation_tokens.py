@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.broker.security.authorizer import NoAuthorizer, Operation, Resource
+from kafka_zk.broker.security.authorizer import Authorizer, NoAuthorizer, Operation, Resource
 from kafka_zk.broker.security.delegation_token_rules import TokenLimits
 from kafka_zk.broker.security.delegation_tokens import DelegationTokens
 from kafka_zk.broker.security.scram_credentials import ScramCredentials
@@ -24,11 +24,10 @@ CREATE, RENEW, EXPIRE, DESCRIBE = (
 )  # fmt: skip
 
 
-class Rights(NoAuthorizer):
+class Rights(Authorizer):
     """Nobody may do anything but what is listed."""
 
     def __init__(self, *allowed: tuple[Operation, Resource]) -> None:
-        super().__init__({"PLAINTEXT"})
         self.allowed = allowed
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:

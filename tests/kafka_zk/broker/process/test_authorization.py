@@ -1,0 +1,30 @@
+"""What a broker's authorizer hears of a request."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from kafka_zk.broker.process.authorization import telling_requests
+from kafka_zk.broker.security.authorizer import Authorizer, NoAuthorizer
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+
+
+@pytest.mark.parametrize("by_token", [False, True])
+def test_an_authorizer_hears_of_the_api_and_everything_else_stays(by_token: bool) -> None:
+    """Whether the client has logged in by a token, above all. Without an authorizer nothing is in between."""
+    seen: list[RequestContext] = []
+
+    async def answer() -> None:
+        return None
+
+    def dispatch(context: RequestContext, header: RequestHeader, body: memoryview) -> Coroutine[Any, Any, None]:
+        seen.append(context)
+        return answer()
+
+    context = RequestContext("SASL", "SASL_SSL", "User:a", "127.0.0.1", 1, "id", token_authenticated=by_token)
+    header = RequestHeader(int(ApiKey.METADATA), 12, 7, "client")
+    telling_requests(Authorizer(), dispatch)(context, header, memoryview(b"")).close()
+    assert seen == [context._replace(api_key=int(ApiKey.METADATA))]
+    assert telling_requests(NoAuthorizer([]), dispatch) is dispatch
