@@ -12,14 +12,22 @@ A later start with the same directory continues where it stopped.
 import fcntl
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Self
 
 from kafka_zk.base.clock import monotonic_s
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.embedded.broker import BrokerProcess
-from kafka_zk.embedded.cluster_security import FOLDER, PROTOCOL, ClusterSecurity, check_still_open, is_secured
+from kafka_zk.embedded.cluster_security import (
+    ADMIN,
+    FOLDER,
+    HOSTS,
+    PROTOCOL,
+    ClusterSecurity,
+    check_still_open,
+    is_secured,
+)
 from kafka_zk.embedded.errors import DataDirInUse, EmbeddedError, ProcessFailed
 from kafka_zk.embedded.leadership import LeadershipCheck
 from kafka_zk.embedded.ports import LOCALHOST, can_listen, free_ports
@@ -190,7 +198,17 @@ class EmbeddedCluster:
         if self.security is None:
             return {}
         listeners = ",".join(f"{name}://{LOCALHOST}:{port}" for name, port in ports.items())
-        return {"listeners": listeners, **self.security.broker_properties(broker_id, ports)}
+        return {"listeners": listeners, **self._security_properties(broker_id, ports)}
+
+    def _security_properties(
+        self, broker_id: int, listeners: Iterable[str], hosts: Sequence[str] = HOSTS
+    ) -> dict[str, str]:
+        """As ``ClusterSecurity.broker_properties``; none if the cluster is not secured. An authorizer has to let
+        brokers do what brokers do."""
+        if self.security is None:
+            return {}
+        brokers = {"super.users": f"User:{ADMIN}"} if "authorizer.class.name" in self._properties else {}
+        return {**self.security.broker_properties(broker_id, listeners, hosts), **brokers}
 
     @property
     def login(self) -> ClientSecurity:

@@ -100,10 +100,9 @@ class ProxiedCluster(EmbeddedCluster):
         self._proxies[broker_id] = {Link.ZOOKEEPER: zookeeper, Link.BROKERS: others}
         name = "PLAINTEXT" if self.security is None else PROTOCOL
         client_listener = f"{name}://{LOCALHOST}:{port}"
-        secured = {} if self.security is None else self.security.broker_properties(broker_id, (LISTENER, PROTOCOL))
         properties = {
             "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{LISTENER}:PLAINTEXT",
-            **secured,
+            **self._security_properties(broker_id, (LISTENER, PROTOCOL)),
             **self._properties,
             "listeners": f"{client_listener},{LISTENER}://{LOCALHOST}:{inner_port}",
             "advertised.listeners": f"{client_listener},{LISTENER}://{others.address}",

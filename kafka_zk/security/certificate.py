@@ -42,12 +42,13 @@ def certificates(pem: str) -> list[Certificate]:
 
 def certificate(data: bytes) -> Certificate:
     """Of a DER certificate. Raises: ValueError."""
-    fields = list(der.elements(next(der.elements(der.element(data).content)).content))
+    signed = list(der.elements(der.element(data).content))
+    fields = list(der.elements(signed[0].content)) if signed else []
     if fields and fields[0].tag == _VERSION_TAG:
         del fields[0]
     if len(fields) < 6:  # serial number, signature, issuer, validity, subject, key
         raise ValueError("a certificate that is cut off")
-    _, not_after = der.elements(fields[3].content)
+    _, not_after = der.elements(fields[3].content)  # another number of them is a ValueError, too
     return Certificate(name_text(fields[4].encoded), _alternative_names(fields[6:]), _time_ms(not_after))
 
 

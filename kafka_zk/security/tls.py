@@ -39,10 +39,7 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
     context.verify_mode = ssl.CERT_REQUIRED if settings.verify else ssl.CERT_NONE
     _set_versions(context, settings)
     if settings.authorities is not None:
-        try:
-            context.load_verify_locations(cadata=settings.authorities)
-        except ssl.SSLError as error:
-            raise InvalidSecurity(f"the trust store's certificates cannot be used: {reason(error)}") from None
+        _load_authorities(context, settings.authorities)
     elif settings.verify:
         context.load_default_certs()
     if settings.identity is not None:
@@ -68,8 +65,15 @@ def server_context(settings: TlsSettings, client_auth: str) -> ssl.SSLContext:
         if settings.authorities is None:
             context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
         else:
-            context.load_verify_locations(cadata=settings.authorities)
+            _load_authorities(context, settings.authorities)
     return context
+
+
+def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
+    try:
+        context.load_verify_locations(cadata=authorities)
+    except ssl.SSLError as error:
+        raise InvalidSecurity(f"the trust store's certificates cannot be used: {reason(error)}") from None
 
 
 def can_connect(client: TlsSettings, server: TlsSettings, client_auth: str) -> str | None:

@@ -322,7 +322,7 @@ class ContainerCluster(EmbeddedCluster):
         if self.security is None:
             return {}
         return {
-            **self.security.broker_properties(broker_id, (INTERNAL, PROTOCOL), (*HOSTS, alias)),
+            **self._security_properties(broker_id, (INTERNAL, PROTOCOL), (*HOSTS, alias)),
             "listeners": f"{PROTOCOL}://0.0.0.0:{PUBLISHED_PORT},{INTERNAL}://0.0.0.0:{INTERNAL_PORT}",
             "advertised.listeners": f"{PROTOCOL}://{LOCALHOST}:{port},{INTERNAL}://{alias}:{INTERNAL_PORT}",
         }

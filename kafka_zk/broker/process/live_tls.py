@@ -24,7 +24,7 @@ from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.expiry import ExpiryWarnings
 from kafka_zk.security.listener_security import ListenerTls, inter_broker_security, listener_security
 from kafka_zk.security.tls import can_connect, server_context
-from kafka_zk.security.tls_settings import Identity, TlsSettings
+from kafka_zk.security.tls_settings import TlsSettings
 
 _log = Logger()
 
@@ -69,8 +69,8 @@ class LiveTls:
             self.warn()
 
     def certificates(self) -> dict[str, list[Certificate]]:
-        """The certificates that each listener shows its clients, its own first."""
-        return {name: certificates(_identity(tls.settings).certificate_chain) for name, tls in self._tls.items()}
+        """The certificates that each listener shows its clients, its own first; none where they cannot be read."""
+        return {name: _shown(tls.settings) for name, tls in self._tls.items()}
 
     def days_left(self) -> dict[str, list[tuple[str, float]]]:
         """By listener: the subject of each of its certificates, and the days until it expires."""
@@ -93,22 +93,28 @@ class LiveTls:
             assert new is not None, "its protocol does not change"
             if new.settings == old.settings:
                 continue
-            _check_successor(properties, old.settings, new.settings)
             server_context(new.settings, old.client_auth)
+            _check_successor(properties, old.settings, new.settings)
             if name == self._between_brokers:
                 _check_between_brokers(old, new)
             changed[name] = ListenerTls(new.settings, old.client_auth, old.mapper)
         return changed
 
 
-def _identity(settings: TlsSettings) -> Identity:
+def _shown(settings: TlsSettings) -> list[Certificate]:
+    """OpenSSL has understood them; what it takes and we do not is not watched."""
     assert settings.identity is not None, "a listener has a key"
-    return settings.identity
+    try:
+        return certificates(settings.identity.certificate_chain)
+    except ValueError:
+        return []
 
 
 def _check_successor(properties: Mapping[str, str], old: TlsSettings, new: TlsSettings) -> None:
     """As Kafka: clients may know a broker by its subject and hosts. Raises: InvalidSecurity."""
-    before, after = (certificates(_identity(each).certificate_chain)[0] for each in (old, new))
+    if not _shown(old) or not _shown(new):
+        raise InvalidSecurity("the certificate of the listener cannot be understood: restart the broker to change it")
+    before, after = _shown(old)[0], _shown(new)[0]
     if before.subject != after.subject and not _is_true(properties, "ssl.allow.dn.changes"):
         raise InvalidSecurity(
             f"Keystore DistinguishedName does not match:  existing={{DN={before.subject}}}, new={{DN={after.subject}}}"

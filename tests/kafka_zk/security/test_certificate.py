@@ -44,6 +44,12 @@ def test_a_certificate_that_is_cut_off_is_refused(cut: int) -> None:
         certificate(whole[:cut])
 
 
+@pytest.mark.parametrize("whole", [b"", b"\x30\x00", b"\x31\x00", b"\x30\x02\x30\x00", b"\x30\x80", b"\xff"])
+def test_what_is_no_certificate_is_refused(whole: bytes) -> None:
+    with pytest.raises(ValueError):
+        certificate(whole)
+
+
 def test_what_is_not_in_base64_is_refused() -> None:
     with pytest.raises(ValueError, match="base64"):
         certificates("-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n")

@@ -35,6 +35,17 @@ def test_a_secured_cluster_lets_its_users_in() -> None:
     assert not folder.exists()
 
 
+def test_an_authorizer_lets_brokers_and_the_admin_do_everything_and_the_client_nothing() -> None:
+    properties = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+    with Cluster(2, security=True, properties=properties) as cluster:
+        cluster.create_topic("orders")
+        assert cluster.security is not None
+        with BlockingAdmin(bootstrap_servers=cluster.bootstrap, security=cluster.security.properties()) as client:
+            assert client.list_topics() == []
+        with BlockingAdmin(bootstrap_servers=cluster.bootstrap, security=cluster.login) as admin:
+            assert list(admin.list_topics()) == ["orders"]
+
+
 def test_what_is_in_a_given_folder_is_there_for_the_next_cluster(tmp_path: Path) -> None:
     for _ in range(2):
         with Cluster(data=tmp_path / "kept") as cluster, BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:

@@ -36,7 +36,7 @@ class FakePeers:
 class Running:
     """A broker with one listener, whose files are in ``folder``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **changed: str | None) -> None:
         self.folder = folder
         self.authority = CertificateAuthority("authority")
         self.truststore = self.authority.write_truststore(folder / "ca.pem")
@@ -47,6 +47,11 @@ class Running:
             "ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.truststore),
             "password.encoder.secret": "encoder-secret",
         }  # fmt: skip
+        for key, value in changed.items():
+            name = key.replace("_", ".")
+            self.static = {other: text for other, text in self.static.items() if other != name}
+            if value is not None:
+                self.static[name] = value
         config, _ = KafkaConfig.from_properties(self.static)
         self.listener, self.peers = FakeListener(), FakePeers()
         listener, peers, clock = self.listener, self.peers, Clock()
@@ -143,6 +148,37 @@ def test_brokers_must_reach_each_other_with_the_old_store_and_the_new(broker: Ru
     foreign = CertificateAuthority("foreign").write_keystore(broker.folder / "foreign.pem", "broker", HOSTS)
     with pytest.raises(ApiError, match="A client SSLEngine created with the provided settings can't connect"):
         broker.alter({LOCATION: str(foreign)})
+
+
+CLIENTS_ONLY = {"listeners": "PLAINTEXT://127.0.0.1:9091,SSL://127.0.0.1:9092"}
+
+
+def test_a_key_must_fit_its_certificate(tmp_path: Path) -> None:
+    """Also where no broker connects."""
+    broker = Running(tmp_path, **CLIENTS_ONLY)
+    other = broker.authority.write_keystore(tmp_path / "other.pem", "broker", HOSTS)
+    key = other.read_text().partition("-----BEGIN CERTIFICATE-----")[0]
+    other.write_text(key + broker.keystore.read_text().partition("-----END PRIVATE KEY-----\n")[2])
+    with pytest.raises(ApiError, match="the private key does not fit its certificate"):
+        broker.alter({LOCATION: str(other)})
+    foreign = CertificateAuthority("foreign").write_keystore(tmp_path / "foreign.pem", "broker", HOSTS)
+    broker.alter({LOCATION: str(foreign)})
+    assert broker.renewals == 1 and broker.peers.security is None
+
+
+def test_a_trust_store_changes_but_is_not_added(tmp_path: Path) -> None:
+    trust = {"listener.name.ssl.ssl.truststore.location": str(tmp_path / "ca.pem"),
+             "listener.name.ssl.ssl.truststore.type": "PEM"}  # fmt: skip
+    broker = Running(tmp_path, **CLIENTS_ONLY, ssl_truststore_location=None, ssl_truststore_type=None)
+    with pytest.raises(ApiError, match="Cannot add SSL truststore to an existing listener"):
+        broker.alter(trust)
+    broker = Running(tmp_path, **CLIENTS_ONLY, ssl_client_auth="required")
+    broker.truststore.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    with pytest.raises(ApiError, match="the trust store's certificates cannot be used"):
+        broker.alter(trust)
+    CertificateAuthority("another").write_truststore(broker.truststore)
+    broker.alter(trust)
+    assert [each["subject"] for each in broker.listener.contexts[0].get_ca_certs()] == [((("commonName", "another"),),)]
 
 
 def test_a_password_is_encoded_in_zookeeper_and_plain_in_the_broker(broker: Running) -> None:
