@@ -52,8 +52,8 @@ class RequestContext(NamedTuple):
     peer_port: int
     connection_id: str  # local address-remote address-number, as in Kafka's logs
     memory: Memory = UNLIMITED
-    api_key: int = -1
     token_authenticated: bool = False
+    api_key: int = -1  # the last: ``telling_requests`` replaces it
 
 
 def parse_request_header(frame: memoryview) -> tuple[RequestHeader, int]:

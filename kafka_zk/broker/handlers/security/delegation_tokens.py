@@ -130,7 +130,7 @@ async def describe(services: Services, context: RequestContext, header: RequestH
 def _may_see(services: Services, context: RequestContext, token: TokenInformation) -> bool:
     if rules.is_owner_or_renewer(token, _principal(context)):
         return True
-    may = services.authorizer.authorize
+    may = services.authorizer.may
     return may(context, Operation.DESCRIBE, Resource("DelegationToken", token.token_id)) or may(
         context, Operation.DESCRIBE_TOKENS, Resource(_USER, str(token.owner))
     )
