@@ -8,7 +8,7 @@ mechanism and as the same user (KIP-368). Source: SaslServerAuthenticator.java@3
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kafka_zk.security import scram
 from kafka_zk.security.errors import SaslAuthenticationFailed
@@ -17,15 +17,7 @@ from kafka_zk.security.oauthbearer_server import MECHANISM as OAUTHBEARER
 from kafka_zk.security.oauthbearer_server import ExplainedFailure, OAuthBearerServer
 from kafka_zk.security.plain import MECHANISM as PLAIN
 from kafka_zk.security.plain import is_same_password, plain_user
-from kafka_zk.security.scram import ScramCredential, ScramServer
-
-
-class TokenCredential(NamedTuple):
-    """What a broker knows of a delegation token. ``owner``: whose it is; ``expires_ms``: since the epoch."""
-
-    credential: ScramCredential
-    owner: str = ""
-    expires_ms: int | None = None
+from kafka_zk.security.scram import ScramCredential, ScramServer, TokenCredential
 
 
 class Credentials(Protocol):

@@ -60,6 +60,14 @@ class ScramCredential:
     iterations: int
 
 
+class TokenCredential(NamedTuple):
+    """What a broker knows of a delegation token. ``owner``: whose it is; ``expires_ms``: since the epoch."""
+
+    credential: ScramCredential
+    owner: str = ""
+    expires_ms: int | None = None
+
+
 class ClientFirst(NamedTuple):
     """What a client says first. ``is_token``: the user name is the id of a delegation token."""
 

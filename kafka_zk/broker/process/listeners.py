@@ -3,8 +3,7 @@
 import resource
 from collections.abc import Callable
 from functools import partial
-
-from twisted.internet.defer import DeferredSemaphore
+from typing import TYPE_CHECKING
 
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.config.kafka_config import Listener as WantedListener
@@ -14,19 +13,15 @@ from kafka_zk.broker.process.authorization import telling_requests
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.parts import BrokerParts
 from kafka_zk.broker.security.login_stats import LoginStats
-from kafka_zk.broker.security.sasl_handshake import SaslHandshake, SaslHandshakes
 from kafka_zk.network.connection_quotas import ConnectionQuotas, descriptors_for_connections
 from kafka_zk.network.connection_settings import ConnectionSettings, Dispatch, Handshake
 from kafka_zk.network.listener import Listener, ListenerSettings, OpenPort
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.security.distinguished_name import subject
-from kafka_zk.security.listener_sasl import ListenerSasl
 from kafka_zk.security.listener_security import ListenerSecurity, ListenerTls
-from kafka_zk.security.sasl_server import SaslListener, SaslServer
-from kafka_zk.security.scram import NONCE_BITS, nonce_text
 
-CALLBACKS_AT_ONCE = 4
-"""Of users' classes that look at logins: they run in the threads that fsync needs, too."""
+if TYPE_CHECKING:
+    from kafka_zk.security.listener_sasl import ListenerSasl
 
 
 def connection_quotas(parts: BrokerParts) -> ConnectionQuotas:
@@ -116,23 +111,11 @@ def _principals(security: ListenerSecurity, logins: LoginStats) -> Callable[[byt
 
 
 def _logins(
-    machine: Machine, parts: BrokerParts, dispatch: Dispatch, sasl: ListenerSasl, stats: LoginStats
+    machine: Machine, parts: BrokerParts, dispatch: Dispatch, sasl: "ListenerSasl", stats: LoginStats
 ) -> Callable[[], Handshake]:
-    delay_s = parts.services.config.connection_failed_authentication_delay_ms / 1000
-    waiting = DeferredSemaphore(CALLBACKS_AT_ONCE)
-    handshakes = SaslHandshakes(
-        machine.clock, dispatch, delay_s, stats, lambda work: waiting.run(machine.run_in_thread, work)
-    )
+    from kafka_zk.broker.process.logins import logins  # only now: other listeners need nothing of SASL
 
-    def nonce() -> str:
-        return nonce_text(machine.random.getrandbits(NONCE_BITS))
-
-    listener = SaslListener(sasl, parts.credentials, nonce, machine.clock.wall_ms)
-
-    def handshake() -> SaslHandshake:
-        return SaslHandshake(SaslServer(listener), handshakes)
-
-    return handshake
+    return logins(machine, parts, dispatch, sasl, stats)
 
 
 def _is_between_brokers(config: KafkaConfig, listener: str) -> bool:

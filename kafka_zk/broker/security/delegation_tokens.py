@@ -22,7 +22,7 @@ from kafka_zk.registry.client.pipeline import READS_AT_ONCE
 from kafka_zk.registry.delegation_tokens import DelegationTokenRegistry
 from kafka_zk.registry.znodes.delegation_token import Principal, TokenInformation
 from kafka_zk.security import scram
-from kafka_zk.security.sasl_server import TokenCredential
+from kafka_zk.security.scram import TokenCredential
 
 MOST_TOKENS = 20_000
 """In a cluster. With more than 40,000 the list of them is more than ZooKeeper answers, and no broker could read it."""

@@ -15,8 +15,7 @@ from kafka_zk.registry.client.errors import NoAuth
 from kafka_zk.registry.client.pipeline import READS_AT_ONCE
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize
-from kafka_zk.security.sasl_server import TokenCredential
-from kafka_zk.security.scram import MECHANISMS, ScramCredential, decode_credential, invented_credential
+from kafka_zk.security.scram import MECHANISMS, ScramCredential, TokenCredential, decode_credential, invented_credential
 
 _log = Logger()
 

@@ -6,8 +6,8 @@ from kafka_zk.security import scram
 from kafka_zk.security.listener_sasl import ListenerSasl
 from kafka_zk.security.password import Password
 from kafka_zk.security.plain import plain_client
-from kafka_zk.security.sasl_server import Login, SaslListener, SaslServer, SaslState, TokenCredential, UnexpectedRequest
-from kafka_zk.security.scram import ScramCredential
+from kafka_zk.security.sasl_server import Login, SaslListener, SaslServer, SaslState, UnexpectedRequest
+from kafka_zk.security.scram import ScramCredential, TokenCredential
 from kafka_zk.security.token_validation import UnsecuredTokens
 from kafka_zk.security.unsecured_jws import encode
 

@@ -22,7 +22,8 @@ from kafka_zk.security import scram
 from kafka_zk.security.errors import SaslAuthenticationFailed
 from kafka_zk.security.listener_sasl import ListenerSasl
 from kafka_zk.security.password import Password
-from kafka_zk.security.sasl_server import SaslListener, SaslServer, TokenCredential
+from kafka_zk.security.sasl_server import SaslListener, SaslServer
+from kafka_zk.security.scram import TokenCredential
 from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
 from tests.kafka_zk.network.server import Server, frame
 

@@ -33,6 +33,8 @@ class Rights(Authorizer):
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         return (operation, resource) in self.allowed
 
+    may = authorize
+
 
 class Broker:
     def __init__(self, harness: Harness) -> None:
