@@ -1,0 +1,189 @@
+"""What one owner of a quota has used of it: rates of bytes and of time, and a bucket of tokens.
+
+A bound of 0 is no division by zero: each request is answered, and then its client is held back for one sample's time.
+(Kafka's brokers answer at once, as if there were no quota.)
+
+Pure: times are ms on a clock that is never set. Source: Sensor.java, TokenBucket.java, QuotaUtils.scala,
+ClientRequestQuotaManager.scala@3.9. Tests: tests/kafka_zk/broker/quota/test_buckets.py.
+"""
+
+from math import floor
+from typing import Generic, TypeVar
+
+from kafka_zk.base.rate import MOST_THROTTLE_MS, QuotaWindow, Rate
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+PACE = 1.1
+"""Who was throttled sends at most so much of the bound within one sample, until a whole window passed without a
+throttle. Else a burst comes back whenever the window forgets it, and the throughput of a minute is off by a tenth."""
+
+_AVERAGED_MS = 30_000
+_NEVER_MS = -(2**62)
+
+
+class ThrottleTimes:
+    """The average of the throttle times of the last 30 to 60 s, as Kafka's metric has it."""
+
+    __slots__ = ("_before", "_count", "_start_ms", "_sum_ms")
+
+    def __init__(self) -> None:
+        self._start_ms = _NEVER_MS
+        self._sum_ms = self._count = 0
+        self._before = (0, 0)
+
+    def add(self, throttle_ms: int, now_ms: int) -> None:
+        """A client is throttled now."""
+        self._turn(now_ms)
+        self._sum_ms += throttle_ms
+        self._count += 1
+
+    def average_ms(self, now_ms: int) -> float:
+        """0 if nobody was throttled."""
+        self._turn(now_ms)
+        count = self._count + self._before[1]
+        return (self._sum_ms + self._before[0]) / count if count else 0.0
+
+    def _turn(self, now_ms: int) -> None:
+        age_ms = now_ms - self._start_ms
+        if age_ms >= _AVERAGED_MS:
+            self._before = (self._sum_ms, self._count) if age_ms < 2 * _AVERAGED_MS else (0, 0)
+            self._sum_ms = self._count = 0
+            self._start_ms = now_ms
+
+
+class RateBucket(Rate):
+    """A rate, its bound, and how long whoever exceeds it is held back.
+
+    Args:
+        most_throttle_ms: the longest throttle.
+    """
+
+    __slots__ = ("_exceeded_ms", "_most_throttle_ms", "bound", "throttles")
+
+    def __init__(self, window: QuotaWindow, bound: float, most_throttle_ms: int = MOST_THROTTLE_MS) -> None:
+        super().__init__(window)
+        self.bound = bound
+        self.throttles = ThrottleTimes()
+        self._most_throttle_ms = most_throttle_ms
+        self._exceeded_ms = _NEVER_MS  # when the rate was above the bound last
+
+    @property
+    def most_in_window(self) -> float:
+        """What an idle client may use at once without a throttle."""
+        return self.bound * (self.window.sample_count - 1) * self.window.sample_ms / 1000
+
+    def excess_ms(self, now_ms: int, added: float = 0) -> int:
+        """How long the rate is above its bound if nothing more comes, with ``added`` now; 0 if it is not."""
+        if not self.bound:
+            return self.window.sample_ms
+        throttle_ms = min(self.throttle_ms(self.bound, now_ms, added), self._most_throttle_ms)
+        if throttle_ms <= 0:
+            return 0
+        self._exceeded_ms = now_ms
+        return throttle_ms
+
+    def hold_back_ms(self, now_ms: int) -> int:
+        """How long the client that has used what was recorded is throttled; 0 for not at all."""
+        throttle_ms = self.excess_ms(now_ms)
+        if throttle_ms or now_ms - self._exceeded_ms >= self.window.sample_count * self.window.sample_ms:
+            return throttle_ms
+        paced_ms = floor(self._value * 1000 / (self.bound * PACE)) - (now_ms - self._start_ms)
+        return min(max(0, paced_ms), self._most_throttle_ms)
+
+    def admit(self, value: float, now_ms: int) -> int:
+        """Count ``value`` if it fits in, and return 0; else how long to wait before it is tried again.
+
+        What would not fit into an idle client's window either is let in as soon as the rate is not above its bound;
+        ``hold_back_ms`` pays for it afterwards.
+        """
+        is_hopeless = value > self.most_in_window
+        wait_ms = self.excess_ms(now_ms, 0 if is_hopeless else value) if self.bound else 0
+        if not wait_ms:
+            self.record(value, now_ms)
+        return wait_ms
+
+
+class TokenBucket:
+    """Tokens that grow at ``bound`` a second, up to what a whole window brings; it is full at first.
+
+    Who takes more than there are makes a debt, and nobody takes any before it is paid.
+    """
+
+    __slots__ = ("_tokens", "_updated_ms", "bound", "rate", "throttles", "window")
+
+    def __init__(self, window: QuotaWindow, bound: float, now_ms: int) -> None:
+        self.window = window
+        self.bound = bound
+        self.rate = Rate(window)  # shown only
+        self.throttles = ThrottleTimes()
+        self._tokens = self._burst
+        self._updated_ms = now_ms
+
+    @property
+    def _burst(self) -> float:
+        return self.bound * self.window.sample_count * self.window.sample_ms / 1000
+
+    def tokens(self, now_ms: int) -> float:
+        """How many there are; negative: the debt."""
+        grown = self._tokens + self.bound * (now_ms - self._updated_ms) / 1000
+        self._tokens = min(self._burst, grown)
+        self._updated_ms = now_ms
+        return self._tokens
+
+    def take(self, count: float, now_ms: int) -> None:
+        """Take so many, whether they are there or not."""
+        self._tokens = self.tokens(now_ms) - count
+        self.rate.record(count, now_ms)
+
+    def debt_ms(self, now_ms: int) -> int:
+        """How long it takes until the debt is paid; 0 if there is none, or nothing would ever pay it."""
+        if not self.bound:
+            return 0
+        return min(MOST_THROTTLE_MS, floor(max(0.0, -self.tokens(now_ms)) * 1000 / self.bound + 0.5))
+
+
+class Recent(Generic[K, V]):
+    """A mapping that keeps what was asked for in the last ``keep_ms``, or twice that, and no more than ``2 * most``.
+
+    Two generations: what is used moves to the younger one; when that is full or old, it becomes the older one.
+    """
+
+    def __init__(self, most: int, keep_ms: int) -> None:
+        self.young: dict[K, V] = {}
+        """For a quick look; what is not here is asked of ``find``."""
+        self._old: dict[K, V] = {}
+        self._most = most
+        self._keep_ms = keep_ms
+        self._since_ms = _NEVER_MS
+
+    def __len__(self) -> int:
+        return len(self.young) + len(self._old)
+
+    def find(self, key: K, now_ms: int) -> V | None:
+        """The value, which counts as used now; None if there is none."""
+        self.turn(now_ms)
+        value = self.young.get(key)
+        if value is None:
+            value = self._old.pop(key, None)
+            if value is not None:
+                self.young[key] = value
+        return value
+
+    def put(self, key: K, value: V, now_ms: int) -> None:
+        """``key`` has no value yet."""
+        self.turn(now_ms)
+        self.young[key] = value
+
+    def turn(self, now_ms: int) -> None:
+        """Drop what is too old; to be called now and then if nobody looks for anything."""
+        if len(self.young) >= self._most or now_ms - self._since_ms >= self._keep_ms:
+            self._old, self.young, self._since_ms = self.young, {}, now_ms
+
+    def clear(self) -> None:
+        self.young, self._old = {}, {}
+
+    def items(self) -> list[tuple[K, V]]:
+        """All of it, the last used first."""
+        return [*self.young.items(), *self._old.items()]
