@@ -504,6 +504,7 @@ class BrokerConnection(TwistedProtocol):
         Frames are freed here, not when the collector finds this connection."""
         self._phase = LOSE[self._phase]
         self._input.forget()
+        self._output.lost()
         for awaited in [request.awaited for request in self._in_flight]:
             _abandon(awaited)
         _abandon(self._awaited)

@@ -62,7 +62,7 @@ from kafka_zk.broker.handlers.transactions import (
     list_transactions,
     write_txn_markers,
 )
-from kafka_zk.broker.quota.enforcement import FetchQuota
+from kafka_zk.broker.quota.enforcement import FindBucket
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
@@ -144,10 +144,7 @@ OFFERED_VERSIONS: dict[ApiKey, tuple[int, int]] = {
 MESSAGE_HANDLERS[ApiKey.API_VERSIONS] = ApiVersionsHandler(OFFERED_VERSIONS).handle
 
 
-FindFetchQuota = Callable[[RequestContext, RequestHeader], FetchQuota | None]
-
-
-def _limited_fetch(find: FindFetchQuota) -> RawHandler:
+def _limited_fetch(find: FindBucket) -> RawHandler:
     def handle(
         services: Services, context: RequestContext, header: RequestHeader, body: memoryview
     ) -> Coroutine[Any, Any, Response]:
@@ -164,7 +161,7 @@ class Dispatcher:
         self._raw_handlers = dict(RAW_HANDLERS)
         self._raw_handler = self._raw_handlers.get
 
-    def limit_fetches(self, find: FindFetchQuota | None) -> None:
+    def limit_fetches(self, find: FindBucket | None) -> None:
         """Consumers fetch no more than the quota that ``find`` gives for a request; None: there are no such quotas."""
         self._raw_handlers[ApiKey.FETCH] = fetch.handle if find is None else _limited_fetch(find)
 

@@ -8,12 +8,8 @@ ClientRequestQuotaManager.scala@3.9. Tests: tests/kafka_zk/broker/quota/test_buc
 """
 
 from math import floor
-from typing import Generic, TypeVar
 
 from kafka_zk.base.rate import MOST_THROTTLE_MS, QuotaWindow, Rate
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 PACE = 1.1
 """Who was throttled sends at most so much of the bound within one sample, until a whole window passed without a
@@ -29,23 +25,23 @@ class ThrottleTimes:
     __slots__ = ("_before", "_count", "_start_ms", "_sum_ms")
 
     def __init__(self) -> None:
-        self._start_ms = _NEVER_MS
+        self._start_ms: float = _NEVER_MS
         self._sum_ms = self._count = 0
         self._before = (0, 0)
 
-    def add(self, throttle_ms: int, now_ms: int) -> None:
+    def add(self, throttle_ms: int, now_ms: float) -> None:
         """A client is throttled now."""
         self._turn(now_ms)
         self._sum_ms += throttle_ms
         self._count += 1
 
-    def average_ms(self, now_ms: int) -> float:
+    def average_ms(self, now_ms: float) -> float:
         """0 if nobody was throttled."""
         self._turn(now_ms)
         count = self._count + self._before[1]
         return (self._sum_ms + self._before[0]) / count if count else 0.0
 
-    def _turn(self, now_ms: int) -> None:
+    def _turn(self, now_ms: float) -> None:
         age_ms = now_ms - self._start_ms
         if age_ms >= _AVERAGED_MS:
             self._before = (self._sum_ms, self._count) if age_ms < 2 * _AVERAGED_MS else (0, 0)
@@ -58,51 +54,82 @@ class RateBucket(Rate):
 
     Args:
         most_throttle_ms: the longest throttle.
+
+    Attributes:
+        most_in_window: what an idle client may use at once without a throttle.
     """
 
-    __slots__ = ("_exceeded_ms", "_most_throttle_ms", "bound", "throttles")
+    __slots__ = ("_bound", "_exceeded_ms", "_free", "_most_throttle_ms", "most_in_window", "throttles")
 
     def __init__(self, window: QuotaWindow, bound: float, most_throttle_ms: int = MOST_THROTTLE_MS) -> None:
         super().__init__(window)
-        self.bound = bound
         self.throttles = ThrottleTimes()
         self._most_throttle_ms = most_throttle_ms
-        self._exceeded_ms = _NEVER_MS  # when the rate was above the bound last
+        self._exceeded_ms: float = _NEVER_MS  # when the rate was above the bound last
+        self._free: float = -1  # while the sum is not above this, nobody is held back and nothing need be computed
+        self.set_bound(bound)
 
     @property
-    def most_in_window(self) -> float:
-        """What an idle client may use at once without a throttle."""
-        return self.bound * (self.window.sample_count - 1) * self.window.sample_ms / 1000
+    def bound(self) -> float:
+        return self._bound
 
-    def excess_ms(self, now_ms: int, added: float = 0) -> int:
+    def set_bound(self, bound: float) -> None:
+        """From now on; what was recorded counts."""
+        self._bound = bound
+        self.most_in_window = bound * (self.window.sample_count - 1) * self.window.sample_ms / 1000
+        self._free = self.most_in_window if bound else -1
+
+    def add(self, value: float, now_ms: float) -> int:
+        """Count ``value``; returns how long its client is held back, 0 for not at all."""
+        if now_ms >= self._ends_ms:
+            self._begin(now_ms)
+        self.total += value
+        self._last_ms = now_ms
+        if self.total <= self._free:
+            return 0
+        return self.hold_back_ms(now_ms)
+
+    def admit(self, value: float, now_ms: float) -> int:
+        """Count ``value`` if it fits in, and return 0; else how long to wait before it is tried again.
+
+        What would not fit into an idle client's window either is let in as soon as the rate is not above its bound.
+        Then the negative of how long its client is held back for it is returned.
+        """
+        if now_ms >= self._ends_ms:
+            self._begin(now_ms)
+        total = self.total + value
+        if total <= self._free:
+            self.total = total
+            self._last_ms = now_ms
+            return 0
+        is_hopeless = value > self.most_in_window
+        wait_ms = self._excess_ms(now_ms, 0 if is_hopeless else value) if self._bound else 0
+        return wait_ms or -self.add(value, now_ms)
+
+    def _excess_ms(self, now_ms: float, added: float = 0) -> int:
         """How long the rate is above its bound if nothing more comes, with ``added`` now; 0 if it is not."""
-        if not self.bound:
-            return self.window.sample_ms
-        throttle_ms = min(self.throttle_ms(self.bound, now_ms, added), self._most_throttle_ms)
+        throttle_ms = min(self.throttle_ms(self._bound, now_ms, added), self._most_throttle_ms)
         if throttle_ms <= 0:
             return 0
         self._exceeded_ms = now_ms
+        self._free = -1
         return throttle_ms
 
-    def hold_back_ms(self, now_ms: int) -> int:
+    def hold_back_ms(self, now_ms: float) -> int:
         """How long the client that has used what was recorded is throttled; 0 for not at all."""
-        throttle_ms = self.excess_ms(now_ms)
-        if throttle_ms or now_ms - self._exceeded_ms >= self.window.sample_count * self.window.sample_ms:
+        if self.total <= self._free:
+            return 0
+        if not self._bound:
+            return self.window.sample_ms
+        throttle_ms = self._excess_ms(now_ms)
+        if throttle_ms:
             return throttle_ms
-        paced_ms = floor(self._value * 1000 / (self.bound * PACE)) - (now_ms - self._start_ms)
+        if now_ms - self._exceeded_ms >= self.window.sample_count * self.window.sample_ms:
+            self._free = self.most_in_window
+            return 0
+        present = self.total - self._older_total
+        paced_ms = floor(present * 1000 / (self._bound * PACE) - (now_ms - self._start_ms))
         return min(max(0, paced_ms), self._most_throttle_ms)
-
-    def admit(self, value: float, now_ms: int) -> int:
-        """Count ``value`` if it fits in, and return 0; else how long to wait before it is tried again.
-
-        What would not fit into an idle client's window either is let in as soon as the rate is not above its bound;
-        ``hold_back_ms`` pays for it afterwards.
-        """
-        is_hopeless = value > self.most_in_window
-        wait_ms = self.excess_ms(now_ms, 0 if is_hopeless else value) if self.bound else 0
-        if not wait_ms:
-            self.record(value, now_ms)
-        return wait_ms
 
 
 class TokenBucket:
@@ -113,7 +140,9 @@ class TokenBucket:
 
     __slots__ = ("_tokens", "_updated_ms", "bound", "rate", "throttles", "window")
 
-    def __init__(self, window: QuotaWindow, bound: float, now_ms: int) -> None:
+    bound: float
+
+    def __init__(self, window: QuotaWindow, bound: float, now_ms: float) -> None:
         self.window = window
         self.bound = bound
         self.rate = Rate(window)  # shown only
@@ -125,65 +154,24 @@ class TokenBucket:
     def _burst(self) -> float:
         return self.bound * self.window.sample_count * self.window.sample_ms / 1000
 
-    def tokens(self, now_ms: int) -> float:
+    def set_bound(self, bound: float) -> None:
+        """From now on; tokens and debts stay."""
+        self.bound = bound
+
+    def tokens(self, now_ms: float) -> float:
         """How many there are; negative: the debt."""
         grown = self._tokens + self.bound * (now_ms - self._updated_ms) / 1000
         self._tokens = min(self._burst, grown)
         self._updated_ms = now_ms
         return self._tokens
 
-    def take(self, count: float, now_ms: int) -> None:
+    def take(self, count: float, now_ms: float) -> None:
         """Take so many, whether they are there or not."""
         self._tokens = self.tokens(now_ms) - count
         self.rate.record(count, now_ms)
 
-    def debt_ms(self, now_ms: int) -> int:
+    def debt_ms(self, now_ms: float) -> int:
         """How long it takes until the debt is paid; 0 if there is none, or nothing would ever pay it."""
         if not self.bound:
             return 0
         return min(MOST_THROTTLE_MS, floor(max(0.0, -self.tokens(now_ms)) * 1000 / self.bound + 0.5))
-
-
-class Recent(Generic[K, V]):
-    """A mapping that keeps what was asked for in the last ``keep_ms``, or twice that, and no more than ``2 * most``.
-
-    Two generations: what is used moves to the younger one; when that is full or old, it becomes the older one.
-    """
-
-    def __init__(self, most: int, keep_ms: int) -> None:
-        self.young: dict[K, V] = {}
-        """For a quick look; what is not here is asked of ``find``."""
-        self._old: dict[K, V] = {}
-        self._most = most
-        self._keep_ms = keep_ms
-        self._since_ms = _NEVER_MS
-
-    def __len__(self) -> int:
-        return len(self.young) + len(self._old)
-
-    def find(self, key: K, now_ms: int) -> V | None:
-        """The value, which counts as used now; None if there is none."""
-        self.turn(now_ms)
-        value = self.young.get(key)
-        if value is None:
-            value = self._old.pop(key, None)
-            if value is not None:
-                self.young[key] = value
-        return value
-
-    def put(self, key: K, value: V, now_ms: int) -> None:
-        """``key`` has no value yet."""
-        self.turn(now_ms)
-        self.young[key] = value
-
-    def turn(self, now_ms: int) -> None:
-        """Drop what is too old; to be called now and then if nobody looks for anything."""
-        if len(self.young) >= self._most or now_ms - self._since_ms >= self._keep_ms:
-            self._old, self.young, self._since_ms = self.young, {}, now_ms
-
-    def clear(self) -> None:
-        self.young, self._old = {}, {}
-
-    def items(self) -> list[tuple[K, V]]:
-        """All of it, the last used first."""
-        return [*self.young.items(), *self._old.items()]

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafka_zk.base.rate import MOST_THROTTLE_MS, QuotaWindow
-from kafka_zk.broker.quota.buckets import RateBucket, Recent, TokenBucket
+from kafka_zk.base.recent import Recent
+from kafka_zk.broker.quota.buckets import RateBucket, TokenBucket
 from kafka_zk.broker.quota.quota_table import Match, Owner, QuotaKey, QuotaTable
 
 KEEP_MS = 3_600_000
@@ -54,37 +55,37 @@ class ClientQuotas:
         self.table = QuotaTable()
         self._window = window
         self._mutation_window = mutation_window
-        self._clients: Recent[ClientKey, ClientBuckets] = Recent(most_clients, KEEP_MS)
+        self.clients: Recent[ClientKey, ClientBuckets] = Recent(most_clients, KEEP_MS)
         self._buckets: dict[QuotaKey, Recent[Owner, Bucket]] = {key: Recent(most_clients, KEEP_MS) for key in QuotaKey}
 
     def set(self, entity_type: str, entity_name: str, properties: Mapping[str, str]) -> list[str]:
         """As ``QuotaTable.set``; it holds from the next request on, and what was used before counts on."""
         faults = self.table.set(entity_type, entity_name, properties)
-        self._clients.clear()
+        self.clients.clear()
         for key, buckets in self._buckets.items():
             if not self.table.has(key):
                 buckets.clear()
         return faults
 
-    def of(self, principal: str, client_id: str | None, now_ms: int) -> ClientBuckets:
+    def of(self, principal: str, client_id: str | None, now_ms: float) -> ClientBuckets:
         """What limits a client. ``principal``: as Kafka writes it, ``User:alice``."""
-        buckets = self._clients.young.get((principal, client_id))
+        buckets = self.clients.young.get((principal, client_id))
         if buckets is not None:
             return buckets
         key = _client_key(principal, client_id)
-        buckets = self._clients.find(key, now_ms)
+        buckets = self.clients.find(key, now_ms)
         if buckets is None:
             buckets = self._new(principal.partition(":")[2], client_id or "", now_ms)
-            self._clients.put(key, buckets, now_ms)
+            self.clients.put(key, buckets, now_ms)
         return buckets
 
-    def _new(self, user: str, client_id: str, now_ms: int) -> ClientBuckets:
+    def _new(self, user: str, client_id: str, now_ms: float) -> ClientBuckets:
         produce, fetch, request, mutation = (self._bucket(key, user, client_id, now_ms) for key in QuotaKey)
         assert not isinstance(produce, TokenBucket) and not isinstance(fetch, TokenBucket)
         assert not isinstance(request, TokenBucket) and not isinstance(mutation, RateBucket)
         return ClientBuckets(produce, fetch, request, mutation, 10 + len(client_id.encode()))
 
-    def _bucket(self, key: QuotaKey, user: str, client_id: str, now_ms: int) -> Bucket | None:
+    def _bucket(self, key: QuotaKey, user: str, client_id: str, now_ms: float) -> Bucket | None:
         match = self.table.find(key, user, client_id)
         if match is None:
             return None
@@ -96,16 +97,16 @@ class ClientQuotas:
         if bucket is None:
             bucket = self._new_bucket(key, match, now_ms)
             buckets.put(owner, bucket, now_ms)
-        bucket.bound = match.bound
+        bucket.set_bound(match.bound)
         return bucket
 
-    def _new_bucket(self, key: QuotaKey, match: Match, now_ms: int) -> Bucket:
+    def _new_bucket(self, key: QuotaKey, match: Match, now_ms: float) -> Bucket:
         if key is QuotaKey.MUTATION:
             return TokenBucket(self._mutation_window, match.bound, now_ms)
         most_throttle_ms = self._window.sample_ms if key is QuotaKey.REQUEST else MOST_THROTTLE_MS
         return RateBucket(self._window, match.bound, most_throttle_ms)
 
-    def usage(self, now_ms: int, most: int) -> list[Usage]:
+    def usage(self, now_ms: float, most: int) -> list[Usage]:
         """Of at most ``most`` owners of each kind of quota, those that were busy last."""
         return [
             _usage(key, owner, bucket, now_ms)
@@ -113,16 +114,16 @@ class ClientQuotas:
             for owner, bucket in buckets.items()[:most]
         ]
 
-    def forget_idle(self, now_ms: int) -> None:
+    def forget_idle(self, now_ms: float) -> None:
         """To be called now and then, or idle clients are kept until others come."""
-        self._clients.turn(now_ms)
+        self.clients.turn(now_ms)
         for buckets in self._buckets.values():
             buckets.turn(now_ms)
 
     @property
     def client_count(self) -> int:
         """Of clients that are kept."""
-        return len(self._clients)
+        return len(self.clients)
 
 
 def _client_key(principal: str, client_id: str | None) -> ClientKey:
@@ -130,7 +131,7 @@ def _client_key(principal: str, client_id: str | None) -> ClientKey:
     return principal, hash(client_id) if is_long else client_id
 
 
-def _usage(key: QuotaKey, owner: Owner, bucket: Bucket, now_ms: int) -> Usage:
+def _usage(key: QuotaKey, owner: Owner, bucket: Bucket, now_ms: float) -> Usage:
     if isinstance(bucket, TokenBucket):
         value, mutation_rate = bucket.tokens(now_ms), bucket.rate.per_second(now_ms)
     else:

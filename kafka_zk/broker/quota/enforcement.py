@@ -5,8 +5,8 @@ the connection (KIP-219). Without quotas, neither the dispatcher nor the connect
 the first quota appears and when the last one goes.
 
 A Produce request counts when it comes, whatever becomes of it. A Fetch answer counts before it changes the client's
-fetch session (``FetchQuota``), a request's time as long as its handler has the reactor. What brokers ask each other is
-exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
+fetch session (``handlers/data/fetch.py``), a request's time as long as its handler has the reactor. What brokers ask
+each other is exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
 """
 
 from collections.abc import Callable, Coroutine, Generator
@@ -16,9 +16,9 @@ from kafka_zk.base.clock import Timers
 from kafka_zk.base.rate import QuotaWindow, Rate
 from kafka_zk.broker.quota.buckets import RateBucket, TokenBucket
 from kafka_zk.broker.quota.client_quotas import ClientQuotas
-from kafka_zk.broker.quota.mutation_quota import STRICT_SINCE, MutationQuota
+from kafka_zk.broker.quota.mutation_quota import STRICT_SINCE, UNLIMITED, MutationQuota
 from kafka_zk.broker.quota.quota_table import QuotaKey
-from kafka_zk.network.connection_settings import ANONYMOUS, ConnectionSettings, Dispatch
+from kafka_zk.network.connection_settings import ANONYMOUS, ConnectionSettings, Dispatch, ResponseHook
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
@@ -46,39 +46,21 @@ class ExemptFetch(list[Part]):
     """An answer to a follower: its time is nobody's."""
 
 
-class ThrottledFetch(list[Part]):
-    """An answer to Fetch whose client is muted for ``mute_ms`` after it."""
+class ThrottledAnswer(list[Part]):
+    """An answer after which the peer is muted for ``mute_ms``."""
 
-    mute_ms: int
+    def __init__(self, parts: list[Part], mute_ms: int) -> None:
+        super().__init__(parts)
+        self.mute_ms = mute_ms
 
 
-class FetchQuota:
-    """What a client may fetch. Of one request."""
+async def _throttled(answering: Coroutine[Any, Any, Response], mute_ms: int) -> Response:
+    parts = await answering
+    return None if parts is None else ThrottledAnswer(parts, mute_ms)
 
-    def __init__(self, bucket: RateBucket, now_ms: Callable[[], int]) -> None:
-        self._bucket = bucket
-        self._now_ms = now_ms
 
-    @property
-    def most_bytes(self) -> int:
-        """More would be refused at any time, so no more is asked for; a single batch may be larger."""
-        return min(int(self._bucket.most_in_window), 2**31 - 1) if self._bucket.bound else 2**31 - 1
-
-    def admit(self, size_bytes: int) -> int:
-        """0 if the answer may leave, which counts it; else how long to wait: the client gets an empty one."""
-        return self._bucket.admit(size_bytes, self._now_ms())
-
-    def answered(self, parts: list[Part]) -> list[Part]:
-        """The answer with what was let through; it may be more than the client has left."""
-        mute_ms = self._bucket.hold_back_ms(self._now_ms())
-        return self.throttled(parts, mute_ms) if mute_ms else parts
-
-    def throttled(self, parts: list[Part], mute_ms: int) -> list[Part]:
-        """The answer, after which the client is muted."""
-        throttled = ThrottledFetch(parts)
-        throttled.mute_ms = mute_ms
-        self._bucket.throttles.add(mute_ms, self._now_ms())
-        return throttled
+FindBucket = Callable[[RequestContext, RequestHeader], RateBucket | None]
+LimitFetches = Callable[[FindBucket | None], None]
 
 
 class Enforcement:
@@ -88,100 +70,127 @@ class Enforcement:
         self.quotas = quotas
         self.exempt_time = Rate(QuotaWindow())
         """Percent of a thread that exempt requests use."""
+        self.seconds = clock.seconds
         self._clock = clock
         self._settings: list[tuple[ConnectionSettings, Dispatch]] = []
-        self._limit_fetches: Callable[[Callable[[RequestContext, RequestHeader], FetchQuota | None] | None], None]
-        self._limit_fetches = lambda find: None
+        self._limit_fetches: LimitFetches = lambda find: None
 
     def attach(self, settings: ConnectionSettings) -> None:
         """From now on for the connections of a listener, too."""
         self._settings.append((settings, settings.dispatch))
         self._apply(settings, settings.dispatch)
 
-    def limit_fetches_by(
-        self, limit: Callable[[Callable[[RequestContext, RequestHeader], FetchQuota | None] | None], None]
-    ) -> None:
-        """``limit`` tells the dispatcher how to find a client's ``FetchQuota``, or None that there are none."""
+    def limit_fetches_by(self, limit: LimitFetches) -> None:
+        """``limit`` tells the dispatcher how to find what a client may fetch, or None that nobody is limited."""
         self._limit_fetches = limit
         self.changed()
 
     def changed(self) -> None:
         """There are other quotas than before."""
-        self._limit_fetches(self._fetch_quota if self.quotas.table.has(QuotaKey.FETCH) else None)
+        self._limit_fetches(self._fetch_bucket if self.quotas.table.has(QuotaKey.FETCH) else None)
         for settings, dispatch in self._settings:
             self._apply(settings, dispatch)
 
     def _apply(self, settings: ConnectionSettings, dispatch: Dispatch) -> None:
         table = self.quotas.table
-        settings.on_response = None if table.is_empty else self.mute_ms
-        counts = table.has(QuotaKey.PRODUCE) or table.has(QuotaKey.REQUEST)
-        settings.dispatch = self._counting(dispatch) if counts else dispatch
+        sees_all = table.has(QuotaKey.REQUEST) or table.has(QuotaKey.MUTATION)
+        settings.on_response = None if table.is_empty else self._hook(sees_all=sees_all)
+        if table.has(QuotaKey.PRODUCE):
+            dispatch = self._counting(dispatch)
+        settings.dispatch = self._timing(dispatch) if table.has(QuotaKey.REQUEST) else dispatch
 
-    def now_ms(self) -> int:
+    def now_ms(self) -> float:
         """On the clock that is never set."""
-        return int(self._clock.seconds() * 1000)
+        return self._clock.seconds() * 1000
+
+    def forget_idle(self) -> None:
+        """To be called now and then."""
+        self.quotas.forget_idle(self.now_ms())
 
     # -- when a request comes -----------------------------------------------------------------------------------------
 
     def _counting(self, dispatch: Dispatch) -> Dispatch:
-        """``dispatch``, which counts the bytes of Produce requests and the time of those whose client has a quota."""
-        seconds, find = self._clock.seconds, self.quotas.of
+        """``dispatch``, which counts the bytes of Produce requests."""
+        seconds, quotas = self._clock.seconds, self.quotas
+        find, get = quotas.of, quotas.clients.young.get
 
         def counted(
             context: RequestContext, header: RequestHeader, body: memoryview
         ) -> Coroutine[Any, Any, Response]:
-            now_ms = int(seconds() * 1000)
-            buckets = find(context.principal, header.client_id, now_ms)
-            if header.api_key == _PRODUCE and buckets.produce is not None:
-                buckets.produce.record(len(body) + buckets.header_bytes, now_ms)
-            coroutine = dispatch(context, header, body)
-            return coroutine if buckets.request is None else _TimedRequest(coroutine, header, buckets.request, self)
+            if header.api_key != _PRODUCE:
+                return dispatch(context, header, body)
+            now_ms = seconds() * 1000
+            buckets = get((context.principal, header.client_id))
+            if buckets is None:
+                buckets = find(context.principal, header.client_id, now_ms)
+            bucket = buckets.produce
+            if bucket is None:
+                return dispatch(context, header, body)
+            mute_ms = bucket.add(len(body) + buckets.header_bytes, now_ms)
+            if not mute_ms:
+                return dispatch(context, header, body)
+            bucket.throttles.add(mute_ms, now_ms)
+            return _throttled(dispatch(context, header, body), mute_ms)
 
         return counted
 
-    def _fetch_quota(self, context: RequestContext, header: RequestHeader) -> FetchQuota | None:
-        bucket = self.quotas.of(context.principal, header.client_id, self.now_ms()).fetch
-        return None if bucket is None else FetchQuota(bucket, self.now_ms)
+    def _timing(self, dispatch: Dispatch) -> Dispatch:
+        """``dispatch``, which counts how long the requests of a client with such a quota have the reactor."""
 
-    def count_time(self, header: RequestHeader, bucket: RateBucket, spent_s: float, is_exempt: bool) -> None:
-        """A request is done, which had the reactor for so long."""
-        is_exempt = is_exempt or header.api_key in EXEMPT
-        (self.exempt_time if is_exempt else bucket).record(spent_s * 100, self.now_ms())
+        def timed(context: RequestContext, header: RequestHeader, body: memoryview) -> Coroutine[Any, Any, Response]:
+            bucket = self.quotas.of(context.principal, header.client_id, self.now_ms()).request
+            coroutine = dispatch(context, header, body)
+            if bucket is None:
+                return coroutine
+            return _TimedRequest(coroutine, self.exempt_time if header.api_key in EXEMPT else bucket, self)
 
-    def mutation_quota(self, context: RequestContext, header: RequestHeader) -> MutationQuota | None:
-        """What a request may create or delete; None for any number."""
+        return timed
+
+    def _fetch_bucket(self, context: RequestContext, header: RequestHeader) -> RateBucket | None:
+        return self.quotas.of(context.principal, header.client_id, self.seconds() * 1000).fetch
+
+    def mutation_quota(self, context: RequestContext, header: RequestHeader) -> MutationQuota:
+        """How many partitions a request may create or delete."""
+        if not self.quotas.table.has(QuotaKey.MUTATION):
+            return UNLIMITED
         bucket = self.quotas.of(context.principal, header.client_id, self.now_ms()).mutation
-        if bucket is None:
-            return None
         strict_since = _STRICT_SINCE.get(header.api_key)
         is_strict = strict_since is not None and header.api_version >= strict_since
         return MutationQuota(bucket, self.now_ms, is_strict=is_strict)
 
     # -- when its answer leaves ---------------------------------------------------------------------------------------
 
+    def _hook(self, *, sees_all: bool) -> ResponseHook:
+        """``sees_all``: whether any answer may be one to a client that is held back."""
+        if sees_all:
+            return self.mute_ms
+
+        def of_throttled(context: RequestContext, header: RequestHeader, parts: Response) -> int:
+            return 0 if parts.__class__ is list else self.mute_ms(context, header, parts)
+
+        return of_throttled
+
     def mute_ms(self, context: RequestContext, header: RequestHeader, parts: Response) -> int:
         """A ``ResponseHook``: how long the peer is muted; the answer says so."""
         api_key = header.api_key
-        now_ms = int(self._clock.seconds() * 1000)
+        now_ms = self.now_ms()
         produce, _, request, mutation, _ = self.quotas.of(context.principal, header.client_id, now_ms)
         mute_ms = 0
-        limited: RateBucket | TokenBucket | None = None
-        if api_key == _PRODUCE:
-            if produce is not None:
-                mute_ms, limited = produce.hold_back_ms(now_ms), produce
-        elif type(parts) is ThrottledFetch:
+        if parts is None:
+            mute_ms = produce.hold_back_ms(now_ms) if api_key == _PRODUCE and produce is not None else 0
+        elif isinstance(parts, ThrottledAnswer):
             mute_ms = parts.mute_ms
-        elif mutation is not None and parts is not None and api_key in _STRICT_SINCE:
-            mute_ms, limited = _mutation_ms(header, parts, mutation, now_ms), mutation
+        elif mutation is not None and api_key in _STRICT_SINCE:
+            mute_ms = _mutation_ms(header, parts, mutation, now_ms)
+            if mute_ms:
+                mutation.throttles.add(mute_ms, now_ms)
         if request is not None and not _is_exempt(context, api_key, parts):
             request_ms = request.hold_back_ms(now_ms)
-            if request_ms >= mute_ms:
-                mute_ms, limited = request_ms, request
-        if mute_ms > 0:
-            if limited is not None:
-                limited.throttles.add(mute_ms, now_ms)
-            if parts is not None:
-                set_throttle_time(api_key, header.api_version, header.correlation_id, parts, mute_ms)
+            if request_ms > mute_ms:
+                mute_ms = request_ms
+                request.throttles.add(mute_ms, now_ms)
+        if mute_ms and parts is not None:
+            set_throttle_time(api_key, header.api_version, header.correlation_id, parts, mute_ms)
         return mute_ms
 
 
@@ -191,7 +200,7 @@ def _is_exempt(context: RequestContext, api_key: int, parts: Response) -> bool:
     return parts is None or api_key in EXEMPT or type(parts) is ExemptFetch or is_handshake
 
 
-def _mutation_ms(header: RequestHeader, parts: list[Part], bucket: TokenBucket, now_ms: int) -> int:
+def _mutation_ms(header: RequestHeader, parts: list[Part], bucket: TokenBucket, now_ms: float) -> int:
     """A strict request that was refused says it in its answer; what else makes a debt waits until it is paid."""
     if not bucket.bound:
         return bucket.window.sample_ms
@@ -201,47 +210,45 @@ def _mutation_ms(header: RequestHeader, parts: list[Part], bucket: TokenBucket, 
 
 
 class _TimedRequest(Coroutine[Any, Any, Response]):
-    """A request's coroutine, whose time on the reactor is counted when it is done."""
+    """A request's coroutine, whose time on the reactor is counted when it is done: percent of a thread, in a second."""
 
-    def __init__(
-        self,
-        coroutine: Coroutine[Any, Any, Response],
-        header: RequestHeader,
-        bucket: RateBucket,
-        enforcement: Enforcement,
-    ) -> None:
+    __slots__ = ("_coroutine", "_enforcement", "_rate", "_seconds", "_spent_s")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Response], rate: Rate, enforcement: Enforcement) -> None:
         self._coroutine = coroutine
-        self._header = header
-        self._bucket = bucket
+        self._rate = rate
         self._enforcement = enforcement
+        self._seconds = enforcement.seconds
         self._spent_s = 0.0
 
     def send(self, value: Any) -> Any:
-        return self._step(self._coroutine.send, value)
+        began_s = self._seconds()
+        try:
+            awaited = self._coroutine.send(value)
+        except BaseException as end:
+            self._done(began_s, end)
+            raise
+        self._spent_s += self._seconds() - began_s
+        return awaited
 
     def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
-        return self._step(self._coroutine.throw, typ)
+        began_s = self._seconds()
+        try:
+            awaited = self._coroutine.throw(typ)
+        except BaseException as end:
+            self._done(began_s, end)
+            raise
+        self._spent_s += self._seconds() - began_s
+        return awaited
+
+    def _done(self, began_s: float, end: BaseException) -> None:
+        now_s = self._seconds()
+        parts = end.value if isinstance(end, StopIteration) else end
+        rate = self._enforcement.exempt_time if parts is None or type(parts) is ExemptFetch else self._rate
+        rate.record((self._spent_s + now_s - began_s) * 100, now_s * 1000)
 
     def close(self) -> None:
         self._coroutine.close()
 
     def __await__(self) -> Generator[Any, Any, Response]:
         return self._coroutine.__await__()
-
-    def _step(self, step: Callable[[Any], Any], value: Any) -> Any:
-        seconds = self._enforcement._clock.seconds
-        began_s = seconds()
-        try:
-            awaited = step(value)
-        except StopIteration as end:
-            is_exempt = end.value is None or type(end.value) is ExemptFetch
-            self._done(self._spent_s + seconds() - began_s, is_exempt=is_exempt)
-            raise
-        except BaseException:
-            self._done(self._spent_s + seconds() - began_s, is_exempt=False)
-            raise
-        self._spent_s += seconds() - began_s
-        return awaited
-
-    def _done(self, spent_s: float, *, is_exempt: bool) -> None:
-        self._enforcement.count_time(self._header, self._bucket, spent_s, is_exempt)

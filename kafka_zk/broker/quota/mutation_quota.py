@@ -19,7 +19,7 @@ STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_
 class MutationQuota:
     """Of one request. ``bucket``: None if nothing limits its client."""
 
-    def __init__(self, bucket: TokenBucket | None, now_ms: Callable[[], int], *, is_strict: bool) -> None:
+    def __init__(self, bucket: TokenBucket | None, now_ms: Callable[[], float], *, is_strict: bool) -> None:
         self._bucket = bucket
         self._now_ms = now_ms
         self._is_strict = is_strict
