@@ -43,6 +43,8 @@ _APPLIED_S = 3.0
 _STEP_MS = 1_500
 """The throttle times of two brokers differ by the age of a sample, and by how long they take."""
 
+_TIMED_OUT = 7  # a busy machine may take longer than the request waits, and the topic is made all the same
+
 Entity = Mapping[str, str | None]
 
 
@@ -231,7 +233,8 @@ def mutations(broker: Broker) -> Any:
     old = broker.client("mutations").create("mutations-c", 2, 5)
     deleted = broker.client("mutations").delete("mutations-c", 6)
     old_deleted = broker.client("mutations").delete("mutations-c", 4)
-    return [(throttle_ms > 0, code) for throttle_ms, code in (first, refused, old, deleted, old_deleted)]
+    answers = (first, refused, old, deleted, old_deleted)
+    return [(throttle_ms > 0, 0 if code == _TIMED_OUT else code) for throttle_ms, code in answers]
 
 
 def request_time(broker: Broker) -> Any:
@@ -338,7 +341,10 @@ def test_quotas_are_those_of_apache_kafka(brokers: list[Broker], case: Callable[
 def test_a_batch_larger_than_the_window_arrives_here(brokers: list[Broker]) -> None:
     """KAFKA-9677. At Apache Kafka the consumer gets empty answers for ever."""
     for broker in brokers:
-        broker.limit({"client_id": "starved"}, consumer_byte_rate=10_000)
+        broker.limit({"client_id": "starved"}, consumer_byte_rate=10_000, producer_byte_rate=1)
+        deadline_s = time.monotonic() + 30
+        while not broker.client("starved").produce(10):  # until the broker knows of both
+            assert time.monotonic() < deadline_s
         assert broker.client("starved").fetch()[1] == broker.is_ours
 
 

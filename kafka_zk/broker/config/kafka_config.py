@@ -323,8 +323,8 @@ def _check_whole(config: KafkaConfig) -> None:
             f"queued.max.request.bytes={config.queued_max_request_bytes}: allowed is -1 or at least "
             f"socket.request.max.bytes ({config.socket_request_max_bytes})"
         )
-    for key in ("max.connections", "max.connection.creation.rate"):
-        config.of_listeners(key)
+    config.of_listeners("max.connections")
+    config.of_listeners("max.connection.creation.rate")
     for entry in config.max_connections_per_ip_overrides:
         parse_connections_override(entry)
     if not config.log_directories:

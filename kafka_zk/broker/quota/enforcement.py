@@ -71,6 +71,7 @@ class Enforcement:
         self.exempt_time = Rate(QuotaWindow())
         """Percent of a thread that exempt requests use."""
         self.seconds = clock.seconds
+        self._young = quotas.clients.young
         self._clock = clock
         self._settings: list[tuple[ConnectionSettings, Dispatch]] = []
         self._limit_fetches: LimitFetches = lambda find: None
@@ -112,7 +113,7 @@ class Enforcement:
     def _counting(self, dispatch: Dispatch) -> Dispatch:
         """``dispatch``, which counts the bytes of Produce requests."""
         seconds, quotas = self._clock.seconds, self.quotas
-        find, get = quotas.of, quotas.clients.young.get
+        find, get = quotas.of, self._young.get
 
         def counted(
             context: RequestContext, header: RequestHeader, body: memoryview
@@ -147,7 +148,10 @@ class Enforcement:
         return timed
 
     def _fetch_bucket(self, context: RequestContext, header: RequestHeader) -> RateBucket | None:
-        return self.quotas.of(context.principal, header.client_id, self.seconds() * 1000).fetch
+        buckets = self._young.get((context.principal, header.client_id))
+        if buckets is None:
+            buckets = self.quotas.of(context.principal, header.client_id, self.now_ms())
+        return buckets.fetch
 
     def mutation_quota(self, context: RequestContext, header: RequestHeader) -> MutationQuota:
         """How many partitions a request may create or delete."""
