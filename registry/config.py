@@ -7,6 +7,7 @@ Source: ConfigHandler, ZkNodeChangeNotificationListener and AdminZkClient in Kaf
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from twisted.logger import Logger
 
@@ -14,8 +15,8 @@ from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.registry import change_watcher
 from kafka_zk.registry.change_watcher import CHANGE_EXPIRATION_MS, ChangeWatcher
 from kafka_zk.registry.client.client import Create, RegistryClient
-from kafka_zk.registry.client.errors import BadVersion, InvalidZnode, NoAuth, NodeExists, NoNode
-from kafka_zk.registry.client.pipeline import create_with_parents, outcomes, read_all
+from kafka_zk.registry.client.errors import BadVersion, InvalidZnode, NoAuth, NodeExists, NoNode, NotEmpty
+from kafka_zk.registry.client.pipeline import READS_AT_ONCE, create_with_parents, outcomes, read_all, readable
 from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.faults import ZnodeFaults
 from kafka_zk.registry.znodes import config as znodes
@@ -96,6 +97,25 @@ class ConfigRegistry:
         except NoNode:
             return []
 
+    async def names_of_clients_of_users(self) -> list[str]:
+        """All ``<user>/clients/<client>`` that have a znode below ``users``, read over connection losses. Users whose
+        clients an ACL hides are left out. Raises SessionLost."""
+        names: list[str] = []
+        users = await self.entity_names("users")
+        for start in range(0, len(users), READS_AT_ONCE):
+            window = users[start : start + READS_AT_ONCE]
+            found = await until_answered(self._client, partial(self._clients_of, window))
+            for user, clients in zip(window, found, strict=True):
+                names += [f"{user}/clients/{client}" for client in clients]
+        return names
+
+    async def _clients_of(self, users: list[str]) -> list[list[str]]:
+        paths = [znodes.entity_path("users", f"{user}/clients") for user in users]
+        answers = await readable(self._client.children(path) for path in paths)
+        for path, answer in zip(paths, answers, strict=True):
+            self._faults.found(path, [str(answer)] if isinstance(answer, NoAuth) else ())
+        return [[] if answer is None or isinstance(answer, NoAuth) else answer[0] for answer in answers]
+
     async def set_entity(self, entity_type: str, entity_name: str, config_values: Mapping[str, str]) -> None:
         """Replace the entity's config without telling anyone (see ``change_entity``)."""
         path, data = znodes.entity_path(entity_type, entity_name), znodes.encode(config_values)
@@ -116,18 +136,31 @@ class ConfigRegistry:
         await until_answered(self._client, lambda: self.notify(entity_type, entity_name))
 
     async def update_entity(
-        self, entity_type: str, entity_name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+        self,
+        entity_type: str,
+        entity_name: str,
+        change: Callable[[Mapping[str, str]], Mapping[str, str]],
+        *,
+        removes_empty: bool = False,
     ) -> None:
         """Replace the entity's config by what ``change`` makes of it, and notify all brokers, over connection losses.
 
         The write is conditional, and ``change`` is called again if another writer was faster: no change is lost.
+        ``removes_empty``: an entity that has no config afterwards has no znode either, as AdminZkClient@3.9 does it.
         Raises: SessionLost, NoAuth, InvalidZnode if the present config cannot be understood, what ``change`` raises.
         """
-        await until_answered(self._client, lambda: self._update(entity_type, entity_name, change))
+        await until_answered(
+            self._client, lambda: self._update(entity_type, entity_name, change, removes_empty=removes_empty)
+        )
         await until_answered(self._client, lambda: self.notify(entity_type, entity_name))
 
     async def _update(
-        self, entity_type: str, entity_name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+        self,
+        entity_type: str,
+        entity_name: str,
+        change: Callable[[Mapping[str, str]], Mapping[str, str]],
+        *,
+        removes_empty: bool,
     ) -> None:
         path = znodes.entity_path(entity_type, entity_name)
         while True:
@@ -138,7 +171,18 @@ class ConfigRegistry:
             present = znodes.decode(path, data)
             if present.faults:
                 raise InvalidZnode(f"{path}: it cannot be understood, so it is not changed: {present.faults[0]}")
-            changed = znodes.encode(change(present.values))
+            values = change(present.values)
+            changed = znodes.encode(values)
+            try:
+                if removes_empty and not values:
+                    if stat is not None:
+                        await self._client.delete(path, stat.version)
+                    await self._remove_empty_parents(entity_type, entity_name)
+                    return
+            except NotEmpty:
+                pass  # a user whose clients have configs of their own
+            except (NoNode, BadVersion):
+                continue
             try:
                 if stat is None:
                     await create_with_parents(self._client, Create(path, changed))
@@ -147,6 +191,20 @@ class ConfigRegistry:
                 return
             except (NodeExists, NoNode, BadVersion):
                 continue  # another writer was faster
+
+    async def _remove_empty_parents(self, entity_type: str, entity_name: str) -> None:
+        """Of the last client of a user: ``clients``, and the user that has no config either."""
+        user, separator, _ = entity_name.partition("/clients/")
+        if not separator:
+            return
+        path = znodes.entity_path(entity_type, user)
+        try:
+            await self._client.delete(f"{path}/clients")
+            data, stat = await self._client.get(path)
+            if znodes.decode(path, data) == znodes.EntityConfig({}):
+                await self._client.delete(path, stat.version)
+        except (NoNode, NotEmpty, BadVersion):
+            return
 
     async def delete_entity(self, entity_type: str, entity_name: str) -> None:
         """Remove the entity's znode; it is no error if there is none."""

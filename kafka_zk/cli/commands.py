@@ -42,6 +42,7 @@ COMMANDS = {
     "groups": _Entry(
         "groups.groups", "Consumer groups, at brokers and in ZooKeeper: show, reset, migrate, remove.", is_client=True
     ),
+    "quotas": _Entry("quotas", "How much users and clients may use: list, set, remove, explain.", is_client=True),
     "dump-log": _Entry("dump_log", "Show what lies in segment and index files."),
     "znodes": _Entry("znodes", "Show the znode tree with data and owners.", is_client=True),
     "extract": _Entry("spark.extract", "What is new of a topic into a folder by Spark, exactly once."),

@@ -74,7 +74,6 @@ class BrokerConnection(TwistedProtocol):
 
     def __init__(self, settings: ConnectionSettings, number: int, on_lost: Callable[["BrokerConnection"], None]):
         self._settings = settings
-        self._dispatch = settings.dispatch
         self._versions: Any = settings.versions  # looked up by plain numbers, which equal the members of ApiKey
         self._on_lost = on_lost
         self._number = number
@@ -276,7 +275,7 @@ class BrokerConnection(TwistedProtocol):
                     handshake = self._handshake.request(self.context, header, frame[position:])
                     coroutine = self._shake_hands(handshake)
                 else:
-                    coroutine = self._dispatch(self.context, header, frame[position:])
+                    coroutine = self._settings.dispatch(self.context, header, frame[position:])
             elif header.api_key == _API_VERSIONS:
                 response = unsupported_version_response(header.correlation_id, (lowest, highest))
                 self._output.send([response], self._drained)
@@ -529,6 +528,7 @@ class BrokerConnection(TwistedProtocol):
         self._phase = LOSE[self._phase]
         self._forget_session_end()
         self._input.forget()
+        self._output.lost()
         for awaited in [request.awaited for request in self._in_flight]:
             _abandon(awaited)
         _abandon(self._awaited)

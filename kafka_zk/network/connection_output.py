@@ -5,7 +5,7 @@ Tests: tests/kafka_zk/network/{test_connection,test_copying_writer,test_slices}.
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from kafka_zk.base.clock import Timers
 from kafka_zk.network.connection_states import DRAIN, FILL, MUTE, UNMUTE, Output
@@ -49,7 +49,7 @@ class ConnectionOutput:
         seen_queued_bytes: what the queue held when ``made_progress`` was called last.
     """
 
-    __slots__ = ("_clock", "_seen_taken_bytes", "_throttle_count", "seen_queued_bytes", "state", "writer")
+    __slots__ = ("_clock", "_mutes", "_seen_taken_bytes", "_throttle_count", "seen_queued_bytes", "state", "writer")
 
     def __init__(self, clock: Timers) -> None:
         self.state = Output.READY
@@ -58,6 +58,7 @@ class ConnectionOutput:
         self._seen_taken_bytes = 0
         self._clock = clock
         self._throttle_count = 0
+        self._mutes: list[Any] = []  # their timers, since the first one that is not over
 
     def send(self, parts: Sequence[Part], drained: Callable[[], None]) -> None:
         """Queue a response; if the queue is full, call ``drained`` as soon as half of it has left."""
@@ -79,13 +80,21 @@ class ConnectionOutput:
         """Throttle the peer for a time, then call ``unmuted``; another throttle may still last."""
         self._throttle_count += 1
         self.state = MUTE[self.state]
-        self._clock.callLater(mute_ms / 1000, self._unmute, unmuted)
+        self._mutes.append(self._clock.callLater(mute_ms / 1000, self._unmute, unmuted))
 
     def _unmute(self, unmuted: Callable[[], None]) -> None:
         self._throttle_count -= 1
         if not self._throttle_count:
+            self._mutes.clear()
             self.state = UNMUTE[self.state]
         unmuted()
+
+    def lost(self) -> None:
+        """The transport is gone: an hour's throttle would keep this connection in memory."""
+        for mute in self._mutes:
+            if mute.active():
+                mute.cancel()
+        self._mutes.clear()
 
     @property
     def queued_memory_bytes(self) -> int:

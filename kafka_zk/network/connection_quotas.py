@@ -13,6 +13,8 @@ import resource
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from kafka_zk.network.connection_rates import ConnectionRates
+
 UNLIMITED = 2147483647
 
 OTHER_DESCRIPTORS = 100
@@ -36,11 +38,14 @@ class ConnectionQuotas:
         max_connections_per_ip: int = UNLIMITED,
         max_connections_per_ip_overrides: Mapping[str, int] | None = None,
         descriptors: int = UNLIMITED,
+        rates: ConnectionRates | None = None,
     ) -> None:
         self.max_connections = max_connections
         self.max_connections_per_ip = max_connections_per_ip
         self.max_connections_per_ip_overrides = dict(max_connections_per_ip_overrides or {})
+        self.rates = rates or ConnectionRates()
         self.count = 0
+        self.held_count = 0  # of those that only wait to be closed
         self._descriptors = descriptors
         self._told = False
         self._per_ip: Counter[str] = Counter()
@@ -55,7 +60,7 @@ class ConnectionQuotas:
 
     def available(self) -> int:
         """How many connections may be accepted before the broker is full."""
-        return max(0, min(self.max_connections, self._descriptors) - self.count)
+        return max(0, min(self.max_connections - self.count, self._descriptors - self.count - self.held_count))
 
     def lacks_descriptors(self) -> bool:
         """Whether it is for want of descriptors that nobody is accepted, and that was not said yet: once, until a tenth

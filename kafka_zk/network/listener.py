@@ -11,10 +11,12 @@ from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.protocol import Factory
+from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 
 from kafka_zk.network.connection import BrokerConnection
-from kafka_zk.network.connection_quotas import ConnectionQuotas
+from kafka_zk.network.connection_quotas import UNLIMITED, ConnectionQuotas
+from kafka_zk.network.connection_rates import MOST_HELD
 from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.transport import FramePort
 
@@ -44,6 +46,7 @@ class ListenerSettings:
     receive_buffer_size_bytes: int = -1
     max_idle_ms: int = 600000
     inter_broker: bool = False  # not held back by max.connections
+    max_connections: int = UNLIMITED  # of this listener
 
 
 class Port(Protocol):
@@ -70,10 +73,10 @@ OpenPort = Callable[[int, Any, int, str, Any], Port]
 class _ConnectionFactory(Factory):
     noisy = False
 
-    def __init__(self, build: Callable[[Any], BrokerConnection | None]) -> None:
+    def __init__(self, build: "Callable[[Any], BrokerConnection | _HeldConnection | None]") -> None:
         self._build = build
 
-    def buildProtocol(self, addr: Any) -> BrokerConnection | None:
+    def buildProtocol(self, addr: Any) -> "BrokerConnection | _HeldConnection | None":
         return self._build(addr)
 
 
@@ -104,6 +107,7 @@ class Listener:
         self._stalled_checks = math.ceil(STALLED_S / self._check_interval_s)
         self._quiet_checks: dict[BrokerConnection, int] = {}
         self._all_closed: Deferred[None] | None = None
+        self._pause: Any = None  # its timer, while nobody is accepted because of a rate
 
     @property
     def name(self) -> str:
@@ -126,8 +130,7 @@ class Listener:
         factory: Any = _ConnectionFactory(self._build)
         settings = self._settings
         port = self._open_port(settings.port, factory, settings.backlog, settings.host, self._reactor)
-        if not settings.inter_broker:
-            port.accept_limit = self._accept_limit
+        port.accept_limit = self._accept_limit
         port.startListening()
         self._port = port
         return self.port
@@ -144,6 +147,16 @@ class Listener:
         self._schedule_check()
 
     def _accept_limit(self) -> int:
+        """How many connections may be accepted now: one after the other where there is a rate."""
+        settings = self._settings
+        own = settings.max_connections - len(self._quiet_checks)
+        if self._pause is not None or own <= 0:
+            return 0  # until the pause, or one of its connections, is over
+        available = own if settings.inter_broker else min(own, self._available())
+        is_limited = self._quotas.rates.is_limited(self.name, is_protected=settings.inter_broker)
+        return min(available, 1) if is_limited else available
+
+    def _available(self) -> int:
         available = self._quotas.available()
         if available == 0 and self._quotas.lacks_descriptors():
             _log.warn(
@@ -156,8 +169,15 @@ class Listener:
             self._quotas.when_available(self._port.start_accepting)
         return available
 
-    def _build(self, addr: Any) -> BrokerConnection | None:
+    def _build(self, addr: Any) -> "BrokerConnection | _HeldConnection | None":
         host: str = addr.host
+        rates, now_ms = self._quotas.rates, int(self._reactor.seconds() * 1000)
+        held_ms = rates.refused_ms(self.name, host, now_ms)
+        if held_ms:
+            return self._hold(held_ms)
+        pause_ms = rates.accepted(self.name, now_ms, is_protected=self._settings.inter_broker)
+        if pause_ms and self._pause is None:
+            self._pause = self._reactor.callLater(pause_ms / 1000, self._accept_again)
         if not self._quotas.opened(host):
             _log.warn(
                 "{listener}: {host} has too many connections, one is refused", listener=self.name, host=host
@@ -170,9 +190,29 @@ class Listener:
         self._quiet_checks[connection] = 0
         return connection
 
+    def _accept_again(self) -> None:
+        self._pause = None
+        if self._port is not None:
+            self._port.start_accepting()
+
+    def _hold(self, held_ms: int) -> "_HeldConnection | None":
+        """A connection from an address above its rate: nothing is read of it, and then it is closed."""
+        quotas = self._quotas
+        if quotas.held_count >= MOST_HELD:
+            return None
+        quotas.held_count += 1
+
+        def over() -> None:
+            quotas.held_count -= 1
+
+        return _HeldConnection(self._reactor, held_ms, over)
+
     def _lost(self, connection: BrokerConnection) -> None:
         assert isinstance(connection, _ListenerConnection)
+        was_full = len(self._quiet_checks) >= self._settings.max_connections
         del self._quiet_checks[connection]
+        if was_full and self._pause is None:
+            self._accept_again()
         self._quotas.closed(connection.host)
         if not self._quiet_checks and self._all_closed is not None:
             closed, self._all_closed = self._all_closed, None
@@ -208,8 +248,9 @@ class Listener:
 
     def stop_accepting(self) -> "Deferred[None]":
         """Close the port; connections stay. The Deferred fires when it is closed."""
-        if self._check is not None and self._check.active():
-            self._check.cancel()
+        for timer in (self._check, self._pause):
+            if timer is not None and timer.active():
+                timer.cancel()
         if self._port is None:
             return succeed(None)
         port, self._port = self._port, None
@@ -233,6 +274,26 @@ class Listener:
     def _abort_all(self) -> None:
         for connection in self.connections:
             connection.abort()
+
+
+class _HeldConnection(TwistedProtocol):
+    """Is not read, and closed after a time. ``over`` is called once, when it is gone."""
+
+    def __init__(self, clock: Any, held_ms: int, over: Callable[[], None]) -> None:
+        self._clock = clock
+        self._held_ms = held_ms
+        self._over = over
+        self._end: Any = None
+
+    def connectionMade(self) -> None:
+        transport: Any = self.transport
+        transport.pauseProducing()
+        self._end = self._clock.callLater(self._held_ms / 1000, transport.abortConnection)
+
+    def connectionLost(self, reason: Any = None) -> None:
+        if self._end is not None and self._end.active():
+            self._end.cancel()
+        self._over()
 
 
 class _ListenerConnection(BrokerConnection):

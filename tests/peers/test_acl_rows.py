@@ -21,7 +21,6 @@ pytestmark = pytest.mark.peers
 _BUSY = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 _TIMEOUT_S = 60
 _DIFFERENT_BY_DESIGN = {
-    "AlterClientQuotas",  # ours has no quotas yet
     "ControlledShutdown",  # of a broker that there is not: ours says so
     "AlterConfigs of a broker",  # ours cannot change this key while it runs
     "IncrementalAlterConfigs of a broker",

@@ -1,7 +1,7 @@
 """The APIs of security and quotas against a broker without an authorizer: ours responds as Apache Kafka 3.9.1 does, in
 every version, and so Kafka's tools say the same.
 
-Changes of quotas and SCRAM credentials are the exception: ours refuses them, since it has neither.
+Changes of quotas: test_quotas.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import pytest
 
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
-from kafka_zk.protocol.errors import ErrorCode
 from tests.message_dicts import as_dict
 from tests.peers import jars, targets, wire_probe
 from tests.peers.tool_script import CONFIGS, Said, Step, ToolRunner, said_to_each
@@ -87,18 +86,6 @@ _CASES = [
     for name, (api_key, _) in REQUESTS.items()
     for version in range(BROKER_VERSIONS[api_key][0], BROKER_VERSIONS[api_key][1] + 1)
 ]
-
-_ALTERATIONS: Mapping[ApiKey, dict[str, Any]] = {
-    ApiKey.ALTER_CLIENT_QUOTAS: {
-        "entries": [
-            {
-                "entity": [{"entity_type": "user", "entity_name": "a"}],
-                "ops": [{"key": "producer_byte_rate", "value": 1000.0, "remove": False}],
-            }
-        ],
-        "validate_only": False,
-    },
-}
 
 _OPERATIONS: Mapping[str, tuple[ApiKey, int, dict[str, Any]]] = {
     **{
@@ -250,18 +237,6 @@ def test_authorized_operations_are_those_of_apache_kafka(ports: dict[str, int], 
     """All that a resource has, if the request asks for them."""
     ours, theirs = (_ask(ports[target], *_OPERATIONS[name]) for target in targets.NAMES)
     assert ours == theirs
-
-
-@pytest.mark.parametrize("api_key", _ALTERATIONS)
-def test_what_is_not_built_is_not_altered(ports: dict[str, int], api_key: ApiKey) -> None:
-    """INVALID_REQUEST and a sentence, in every version."""
-    lowest, highest = BROKER_VERSIONS[api_key]
-    for version in range(lowest, highest + 1):
-        message = _message(codec.request(api_key), _ALTERATIONS[api_key])
-        answer = wire_probe.ask(ports[targets.KAFKA_ZK], api_key, version, message)
-        (result,) = answer.entries if api_key is ApiKey.ALTER_CLIENT_QUOTAS else answer.results
-        assert result.error_code == ErrorCode.INVALID_REQUEST
-        assert "does not support" in result.error_message
 
 
 @pytest.fixture(scope="module")

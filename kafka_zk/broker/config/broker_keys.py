@@ -89,6 +89,10 @@ class BrokerKeys:
         "5000", "Wait between two tries of handing over; all tries together take as many of them at most.", low=0,
         use=READ,
     )
+    controller_quota_window_num = INT(
+        "11", "Windows of controller_mutation_rate whose tokens may be saved up.", low=1, use=READ
+    )
+    controller_quota_window_size_seconds = INT("1", "How long each of these windows is.", low=1, use=READ)
     controller_socket_timeout_ms = INT("30000", "How long the controller waits for a broker.", low=1, use=READ)
     default_replication_factor = INT(
         "1", "Replicas of a topic that is created without a number of them.", low=1, use=READ,
@@ -204,6 +208,10 @@ class BrokerKeys:
     log_roll_ms = topic_default("segment.ms", is_set=False)
     log_segment_bytes = topic_default("segment.bytes")
     log_segment_delete_delay_ms = topic_default("file.delete.delay.ms")
+    max_connection_creation_rate = INT(
+        "2147483647", "Connections accepted a second; also of one listener, under listener.name.<listener>.",
+        low=0, use=READ, update=CLUSTER_WIDE,
+    )
     max_connections = INT(
         "2147483647", "Connections that the broker has at most; when it is full it does not accept.", low=0, use=READ,
         update=CLUSTER_WIDE,
@@ -282,6 +290,8 @@ class BrokerKeys:
         low=-1, use=READ,
     )
     queued_max_requests = INT("500", use=ACCEPTED)
+    quota_window_num = INT("11", "Windows that the rates of client quotas are measured over.", low=1, use=READ)
+    quota_window_size_seconds = INT("1", "How long each of these windows is.", low=1, use=READ)
     replica_fetch_backoff_ms = INT(
         "1000", "How long a follower leaves a partition alone that its leader did not answer for.", low=0, use=READ
     )

@@ -18,7 +18,12 @@ from kafka_zk.broker.config.broker_configs import ALL_KEYS, TOPIC_DEFAULTS, UNIT
 from kafka_zk.broker.config.broker_key import BrokerKey, Use, items
 from kafka_zk.broker.config.broker_keys import BrokerKeys
 from kafka_zk.broker.config.inter_broker_protocol import follower_versions
-from kafka_zk.broker.config.unbuilt_security import is_of_unused_listener, key_of_listener, unbuilt_security
+from kafka_zk.broker.config.unbuilt_security import (
+    LISTENER_PREFIX,
+    is_of_unused_listener,
+    key_of_listener,
+    unbuilt_security,
+)
 from kafka_zk.broker.config.values import BadValue
 from kafka_zk.registry.client import connect_string
 from kafka_zk.registry.client import security_keys as zookeeper_security
@@ -148,6 +153,21 @@ class KafkaConfig(BrokerKeys):
         """None: there are no delegation tokens."""
         return self.delegation_token_secret_key or self.delegation_token_master_key or None
 
+    @property
+    def listener_max_connections(self) -> dict[str, int]:
+        """``listener.name.<listener>.max.connections`` by listener, where it is set."""
+        return self.of_listeners("max.connections")
+
+    @property
+    def listener_creation_rates(self) -> dict[str, int]:
+        """``listener.name.<listener>.max.connection.creation.rate`` by listener, where it is set."""
+        return self.of_listeners("max.connection.creation.rate")
+
+    def of_listeners(self, key: str) -> dict[str, int]:
+        """A number that listeners may have of their own, by listener. Raises: InvalidBrokerConfig."""
+        names = {f"{LISTENER_PREFIX}{name.lower()}.{key}": name for name in self.listener_names}
+        return {names[each]: _positive(each, text) for each, text in self.properties.items() if each in names}
+
     def _protocols(self) -> dict[str, str]:
         protocols = {protocol: protocol for protocol in PROTOCOLS}
         for entry in self.listener_security_protocol_map:
@@ -184,6 +204,13 @@ def _is_known(under_listener: str) -> bool:
     """Whether it is a key of Kafka, perhaps with a mechanism in front."""
     _, _, of_mechanism = under_listener.partition(".")
     return under_listener in ALL_KEYS or (of_mechanism.startswith("sasl.") and of_mechanism in ALL_KEYS)
+
+
+def _positive(key: str, text: str) -> int:
+    number = decimal_integer(text.strip(), NATURAL_INT32)
+    if not number:
+        raise InvalidBrokerConfig(f"{key}={text}: allowed is a number of at least 1")
+    return number
 
 
 def parse_connections_override(entry: str) -> tuple[str, int]:
@@ -302,6 +329,8 @@ def _check_whole(config: KafkaConfig) -> None:
             f"queued.max.request.bytes={config.queued_max_request_bytes}: allowed is -1 or at least "
             f"socket.request.max.bytes ({config.socket_request_max_bytes})"
         )
+    config.of_listeners("max.connections")
+    config.of_listeners("max.connection.creation.rate")
     for entry in config.max_connections_per_ip_overrides:
         parse_connections_override(entry)
     if not config.log_directories:

@@ -14,6 +14,7 @@ from kafka_zk.broker.controller.operations import ControllerOperation
 from kafka_zk.broker.group.coordinator import GroupCoordinator
 from kafka_zk.broker.group.offsets_topic import OffsetsTopic
 from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.quota.enforcement import Enforcement
 from kafka_zk.broker.replica.fetch_session import FetchSessions
 from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.broker.replica.purgatory import Purgatory
@@ -82,6 +83,7 @@ class Services:
     transactions: TransactionCoordinator
     transaction_state_topic: TransactionStateTopic
     alter_log_dirs: ReplicaAlterLogDirsManager
+    client_quotas: Enforcement
     delegation_tokens: "DelegationTokens | None" = None
     random: Random = SYSTEM_RANDOM
     unconfirmed_peers: ForeignPeers = field(default_factory=ForeignPeers)

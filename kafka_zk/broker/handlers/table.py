@@ -62,6 +62,7 @@ from kafka_zk.broker.handlers.transactions import (
     list_transactions,
     write_txn_markers,
 )
+from kafka_zk.broker.quota.enforcement import FindBucket
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
@@ -143,17 +144,32 @@ OFFERED_VERSIONS: dict[ApiKey, tuple[int, int]] = {
 MESSAGE_HANDLERS[ApiKey.API_VERSIONS] = ApiVersionsHandler(OFFERED_VERSIONS).handle
 
 
+def _limited_fetch(find: FindBucket) -> RawHandler:
+    def handle(
+        services: Services, context: RequestContext, header: RequestHeader, body: memoryview
+    ) -> Coroutine[Any, Any, Response]:
+        return fetch.handle(services, context, header, body, find(context, header))
+
+    return handle
+
+
 class Dispatcher:
     """Answers requests of all connections; the network passes only APIs and versions that are offered."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._raw_handlers = dict(RAW_HANDLERS)
+        self._raw_handler = self._raw_handlers.get
+
+    def limit_fetches(self, find: FindBucket | None) -> None:
+        """Consumers fetch no more than the quota that ``find`` gives for a request; None: there are no such quotas."""
+        self._raw_handlers[ApiKey.FETCH] = fetch.handle if find is None else _limited_fetch(find)
 
     def dispatch(
         self, context: RequestContext, header: RequestHeader, body: memoryview
     ) -> Coroutine[Any, Any, Response]:
         """The parts of the answer, None for no answer. Raises ProtocolError to close the connection."""
-        raw = RAW_HANDLERS.get(header.api_key)
+        raw = self._raw_handler(header.api_key)
         if raw is not None:
             return raw(self._services, context, header, body)
         return answer(self._services, context, header, body, MESSAGE_HANDLERS[header.api_key])

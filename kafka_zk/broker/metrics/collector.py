@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.metrics.certificates import certificate_metrics
+from kafka_zk.broker.metrics.client_quotas import client_quota_metrics, connection_rate_metrics
 from kafka_zk.broker.metrics.log_cleaner import log_cleaner_metrics
 from kafka_zk.broker.metrics.logins import login_metrics
 from kafka_zk.broker.metrics.request_stats import RequestStats
@@ -35,6 +36,7 @@ class BrokerCollector(Collector):
 
     def __init__(self, parts: Any, client: Any, stats: RequestStats, watchdog: Watchdog | None = None) -> None:
         self._services = parts.services
+        self._connection_rates = parts.connection_rates
         self._log_cleaner = parts.log_cleaner
         self._replica_fetchers = parts.replica_fetchers
         self._tls = parts.tls
@@ -54,6 +56,7 @@ class BrokerCollector(Collector):
         yield from self._transactions()
         yield from self._requests()
         yield from login_metrics(self._logins)
+        yield from self._quotas()
         yield from self._sizes()
         yield from log_cleaner_metrics(self._log_cleaner, self._services.clock.wall_ms())
         if self._tls is not None:
@@ -174,6 +177,12 @@ class BrokerCollector(Collector):
         for key, count in sorted(self._stats.failed_count.items()):
             errors.add_metric(_labels(key), count)
         yield from (requests, errors, times)
+
+    def _quotas(self) -> Iterator[Metric]:
+        enforcement = self._services.client_quotas
+        yield from client_quota_metrics(enforcement)
+        listeners = sorted(self._services.config.listener_names)
+        yield from connection_rate_metrics(self._connection_rates, listeners, enforcement.now_ms())
 
     def _sizes(self) -> Iterator[Metric]:
         labels = ["topic", "partition"]

@@ -148,6 +148,7 @@ class Broker:
                 tokens,
             )
         )  # fmt: skip
+        await parts.client_quotas.load()
         counts = (parts.services.coordinator.partition_count, parts.services.transactions.partition_count)
         await until_answered(client, lambda: count_in_zookeeper(TopicRegistry(client), counts))
         if self._stopping:
@@ -205,7 +206,9 @@ class Broker:
             listener.bind()
             self._listeners.append(listener)
         credentials = parts.credentials if parts.security.needs_credentials else None
-        live_config = LiveConfig(parts.services, quotas, parts.log_cleaner, self._register, credentials)
+        live_config = LiveConfig(
+            parts.services, quotas, parts.log_cleaner, self._register, credentials, parts.client_quotas
+        )
         if parts.services.config.has_tls_listeners:
             self._follow_tls(parts, live_config)
         return live_config

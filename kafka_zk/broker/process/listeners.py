@@ -13,7 +13,7 @@ from kafka_zk.broker.process.authorization import telling_requests
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.parts import BrokerParts
 from kafka_zk.broker.security.login_stats import LoginStats
-from kafka_zk.network.connection_quotas import ConnectionQuotas, descriptors_for_connections
+from kafka_zk.network.connection_quotas import UNLIMITED, ConnectionQuotas, descriptors_for_connections
 from kafka_zk.network.connection_settings import ConnectionSettings, Dispatch, Handshake
 from kafka_zk.network.listener import Listener, ListenerSettings, OpenPort
 from kafka_zk.network.read_ahead import ReadAhead
@@ -27,12 +27,16 @@ if TYPE_CHECKING:
 def connection_quotas(parts: BrokerParts) -> ConnectionQuotas:
     """The logs' open files leave the connections the rest of the process's descriptors."""
     config = parts.services.config
+    rates = parts.connection_rates
+    rates.set_limits(config.max_connection_creation_rate, config.listener_creation_rates)
+    parts.client_quotas.limit_addresses_by(rates.set_address_limit)
     max_open_files = parts.services.replicas.logs.pool.max_open_files
     return ConnectionQuotas(
         config.max_connections,
         config.max_connections_per_ip,
         config.connections_per_ip_overrides,
         descriptors_for_connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0], max_open_files),
+        rates,
     )
 
 
@@ -41,7 +45,9 @@ def new_listeners(
 ) -> list[Listener]:
     """One for each of ``listeners``; ``stats`` counts their requests."""
     config = parts.services.config
-    dispatch: Dispatch = telling_requests(parts.services.authorizer, Dispatcher(parts.services).dispatch)
+    dispatcher = Dispatcher(parts.services)
+    parts.services.client_quotas.limit_fetches_by(dispatcher.limit_fetches)
+    dispatch: Dispatch = telling_requests(parts.services.authorizer, dispatcher.dispatch)
     if stats is not None:
         dispatch = stats.measure(dispatch)
     return [_new_listener(machine, parts, quotas, dispatch, wanted) for wanted in config.listener_list]
@@ -52,6 +58,20 @@ def _new_listener(
 ) -> Listener:
     config, security = parts.services.config, parts.security.listeners[wanted.name]
     logins = parts.logins[wanted.name]
+    settings = ConnectionSettings(
+        clock=machine.clock,
+        listener_name=wanted.name,
+        dispatch=dispatch,
+        security_protocol=wanted.security_protocol,
+        versions=OFFERED_VERSIONS,
+        max_request_size_bytes=config.socket_request_max_bytes,
+        handshake=None if security.sasl is None else _logins(machine, parts, dispatch, security.sasl, logins),
+        principal_of=_principals(security, logins),
+        read_ahead=ReadAhead(machine.run_in_thread),
+        memory=parts.memory,
+        between_brokers=_is_between_brokers(config, wanted.name),
+    )
+    parts.services.client_quotas.attach(settings)
     return Listener(
         machine.reactor,
         ListenerSettings(
@@ -62,20 +82,9 @@ def _new_listener(
             receive_buffer_size_bytes=config.socket_receive_buffer_bytes,
             max_idle_ms=config.connections_max_idle_ms,
             inter_broker=_is_between_brokers(config, wanted.name),
+            max_connections=config.listener_max_connections.get(wanted.name, UNLIMITED),
         ),
-        ConnectionSettings(
-            clock=machine.clock,
-            listener_name=wanted.name,
-            dispatch=dispatch,
-            security_protocol=wanted.security_protocol,
-            versions=OFFERED_VERSIONS,
-            max_request_size_bytes=config.socket_request_max_bytes,
-            handshake=None if security.sasl is None else _logins(machine, parts, dispatch, security.sasl, logins),
-            principal_of=_principals(security, logins),
-            read_ahead=ReadAhead(machine.run_in_thread),
-            memory=parts.memory,
-            between_brokers=_is_between_brokers(config, wanted.name),
-        ),
+        settings,
         quotas,
         machine.open_port if security.tls is None else _tls_port(security.tls, logins),
     )

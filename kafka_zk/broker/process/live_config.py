@@ -12,6 +12,7 @@ from kafka_zk.base.turns import in_slices
 from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.quota.quota_configs import ENTITY_TYPES, QuotaConfigs
 from kafka_zk.broker.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.broker.security.scram_credentials import ScramCredentials
 from kafka_zk.network.connection_quotas import ConnectionQuotas
@@ -60,12 +61,14 @@ class LiveConfig:
         log_cleaner: LogCleaner,
         register: Callable[[], Awaitable[None]],
         credentials: ScramCredentials | None,
+        client_quotas: QuotaConfigs,
     ) -> None:
         self._services = services
         self._log_cleaner = log_cleaner
         self._quotas = quotas
         self._register = register
         self._credentials = credentials
+        self._client_quotas = client_quotas
         self._users_are_unread = False
         self.followers: list[Callable[[KafkaConfig], object]] = []
 
@@ -74,8 +77,10 @@ class LiveConfig:
         try:
             if entity_type == "topics":
                 await self._reload_topics([entity_name])
-            elif entity_type == "users" and self._credentials is not None:
-                await self._credentials.reload(self._services.configs, [entity_name])
+            elif entity_type in ENTITY_TYPES:
+                await self._client_quotas.reload(entity_type, [entity_name])
+                if entity_type == "users" and self._credentials is not None:
+                    await self._credentials.reload(self._services.configs, [entity_name])
             elif entity_type == "brokers" and entity_name in (DEFAULT_ENTITY, str(self._services.broker_id)):
                 await self._reload_broker()
         except RegistryError as error:
@@ -89,6 +94,7 @@ class LiveConfig:
     async def session_renewed(self) -> None:
         """Read again what was announced while nobody could read it, or so long ago that the announcement is gone."""
         await self._load_users()
+        await self.read_quotas_again()
         await self.changed("brokers", DEFAULT_ENTITY)
 
     async def read_hidden(self) -> None:
@@ -100,6 +106,16 @@ class LiveConfig:
             await self._credentials.reload(self._services.configs, users)
         if topics:
             await self._reload_topics(topics)
+        for quotas_of in ENTITY_TYPES:
+            if self._hidden(quotas_of):
+                await self._client_quotas.reload(quotas_of, self._hidden(quotas_of))
+
+    async def read_quotas_again(self) -> None:
+        """In a new session: changes may have been announced, and the notes deleted, that could not be read."""
+        try:
+            await self._client_quotas.load()
+        except RegistryError as error:
+            _log.warn("cannot read the quotas: {error}", error=error)
 
     def _hidden(self, entity_type: str) -> list[str]:
         return sorted(name for kind, name in self._services.configs.hidden if kind == entity_type)
@@ -143,6 +159,7 @@ class LiveConfig:
         self._quotas.set_limits(
             config.max_connections, config.max_connections_per_ip, config.connections_per_ip_overrides
         )
+        self._quotas.rates.set_limits(config.max_connection_creation_rate, config.listener_creation_rates)
         services.replicas.quotas.configure(config)
         services.replicas.logs.upkeep.producer_id_expiration_ms = config.producer_id_expiration_ms
         self._log_cleaner.reconfigure(LogCleanerSettings.of(config))

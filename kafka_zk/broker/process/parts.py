@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from kafka_zk.base.clock import end_of_turn
+from kafka_zk.base.clock import Clock, end_of_turn
+from kafka_zk.base.rate import QuotaWindow
 from kafka_zk.base.turns import in_slices
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.inter_broker_protocol import alter_partition_version, control_versions
+from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.controller.environment import Environment
 from kafka_zk.broker.controller.loop import Controller, ControllerConfig
 from kafka_zk.broker.group.config import CoordinatorConfig
@@ -29,6 +31,9 @@ from kafka_zk.broker.process.live_config import HIDDEN_CONFIG_INTERVAL_MS, LiveC
 from kafka_zk.broker.process.peers import Peers
 from kafka_zk.broker.process.transaction_verifications import verify_transactions
 from kafka_zk.broker.process.transactions import BrokerTransactions
+from kafka_zk.broker.quota.client_quotas import KEEP_MS, ClientQuotas
+from kafka_zk.broker.quota.enforcement import Enforcement
+from kafka_zk.broker.quota.quota_configs import QuotaConfigs
 from kafka_zk.broker.replica.alter_partition_manager import AlterPartitionManager
 from kafka_zk.broker.replica.fetch_session import FetchSessions
 from kafka_zk.broker.replica.log_cleaner import LogCleaner, LogCleanerSettings
@@ -41,6 +46,7 @@ from kafka_zk.broker.replica.replica_fetcher_manager import ReplicaFetcherManage
 from kafka_zk.broker.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS, ZkAlterPartitionManager
 from kafka_zk.broker.security.login_stats import LoginStats
 from kafka_zk.broker.transaction.state_topic import TransactionStateTopic
+from kafka_zk.network.connection_rates import ConnectionRates
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -70,6 +76,7 @@ class BrokerParts:
         security, credentials: of listeners and of the users who log in there.
         logins: how often that succeeded and failed, by listener.
         services: what handlers use.
+        client_quotas, connection_rates: as ZooKeeper has them, and how they hold for connections.
         peers: connections to other brokers.
         tls: of the listeners, once they are bound; None where none has TLS.
         controller, replica_fetchers, log_cleaner: those that ``start`` or metrics need.
@@ -113,6 +120,8 @@ class BrokerParts:
         )  # fmt: skip
         self.services = self._new_services(replicas, metadata, topics, coordinator)
         self._transactions.serve(self.services)
+        self.connection_rates = ConnectionRates(_window(config))
+        self.client_quotas = QuotaConfigs(self.services.client_quotas, base.configs, machine.run_in_thread)
         self._verifications = verify_transactions(self.services, self.peers.connect_to_broker)
 
     def _new_controller(self, replicas: ReplicaManager) -> Controller:
@@ -212,6 +221,7 @@ class BrokerParts:
             transaction_state_topic=TransactionStateTopic(config, metadata, topics, random),
             alter_log_dirs=self._alter_log_dirs,
             delegation_tokens=base.delegation_tokens,
+            client_quotas=_client_quotas(config, base.machine.clock),
             random=random,
         )
 
@@ -241,6 +251,7 @@ class BrokerParts:
             (config.offsets_retention_check_interval_ms, self.services.coordinator.offsets.remove_expired),
             *self._transactions.periodic_work,
             (1000, lambda: in_steps(logs.large_snapshots.steps())),
+            (KEEP_MS // 4, self.services.client_quotas.forget_idle),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: logs.upkeep.flush_dirty(now())),
         ]
         if self.tls is not None:
@@ -320,3 +331,12 @@ class BrokerParts:
         self.services.metadata_purgatory.abandon_all()
         self._verifications.close()
         self.services.replicas.batch_helpers.close()
+
+
+def _client_quotas(config: KafkaConfig, clock: Clock) -> Enforcement:
+    mutations = QuotaWindow(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
+    return Enforcement(ClientQuotas(_window(config), mutations), clock)
+
+
+def _window(config: KafkaConfig) -> QuotaWindow:
+    return QuotaWindow(config.quota_window_num, config.quota_window_size_seconds * 1000)

@@ -69,6 +69,12 @@ class FetchContext(NamedTuple):
         return FetchResponse(_by_topic(changed if self.is_incremental else fetched), session_id=session.session_id)
 
 
+    def empty_response(self) -> FetchResponse:
+        """For a client that is throttled: nothing, and what the session knows of the client stays as it is."""
+        session_id = self.session.session_id if self.session is not None and self.is_incremental else NO_SESSION
+        return FetchResponse([], session_id=session_id)
+
+
 class FetchSession:
     """What one client wants, and what it was last told about each partition.
 
@@ -244,6 +250,11 @@ class FetchSessions:
                 session = self._begin(wanted, uses_topic_ids, now_ms, is_follower)
             return FetchContext(wanted, session, False)
         return self._continue(request, uses_topic_ids, now_ms)
+
+    def take_back(self, context: FetchContext) -> None:
+        """The request gets an empty answer: if it began a session, there is none."""
+        if context.session is not None and not context.is_incremental:
+            self._remove(context.session.session_id)
 
     def _begin(
         self, wanted: Wanted, uses_topic_ids: bool, now_ms: int, is_follower: bool

@@ -16,6 +16,7 @@ import enum
 from struct import Struct
 from typing import NamedTuple, Protocol
 
+from kafka_zk.base.rate import QuotaWindow
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.replica.fetch_session import PartitionKey, TopicKey
 from kafka_zk.broker.replica.fetch_session_handler import FetchSessionHandler
@@ -28,7 +29,7 @@ from kafka_zk.broker.replica.fetcher_effects import (
     StartAnew,
     Truncate,
 )
-from kafka_zk.broker.replica.replication_quota import QuotaWindow, ReplicationQuota
+from kafka_zk.broker.replica.replication_quota import ReplicationQuota
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition
 from kafka_zk.protocol.fetch_request import TOPIC_IDS_SINCE, FetchPartition

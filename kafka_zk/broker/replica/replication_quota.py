@@ -4,63 +4,17 @@ A partition is throttled on this broker as ``leader.replication.throttled.replic
 All bytes of throttled replicas count, but only replicas out of sync are held back while the rate is exceeded: a
 throttle must not push anybody out of the ISR. Who is held back gets nothing, or asks for nothing, until it has fallen.
 
-Pure: times are ms on a clock that is never set. Source: ReplicationQuotaManager.scala, SimpleRate.java,
-SampledStat.java@3.9. Tests: tests/kafka_zk/broker/replica/test_replication_quota.py.
+Pure: times are ms on a clock that is never set. Source: ReplicationQuotaManager.scala@3.9. Tests:
+tests/kafka_zk/broker/replica/test_replication_quota.py.
 """
 
-from collections import deque
-from typing import NamedTuple
-
+from kafka_zk.base.rate import QuotaWindow, SimpleRate
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.storage.files.config_table import LONG_MAX
 from kafka_zk.storage.files.log_config import LogConfig
 
 UNLIMITED = LONG_MAX
-
-
-class QuotaWindow(NamedTuple):
-    """``replication.quota.window.num`` samples of ``replication.quota.window.size.seconds`` each."""
-
-    sample_count: int = 11
-    sample_ms: int = 1000
-
-
-class _Sample:
-    __slots__ = ("last_event_ms", "start_ms", "value")
-
-    def __init__(self, now_ms: int) -> None:
-        self.start_ms = self.last_event_ms = now_ms
-        self.value = 0
-
-
-class SimpleRate:
-    """What was recorded a second, from the oldest sample that counts until now, but over one sample's time at least."""
-
-    def __init__(self, window: QuotaWindow) -> None:
-        self.window = window
-        self._samples: deque[_Sample] = deque()  # the oldest first
-
-    def record(self, value: int, now_ms: int) -> None:
-        """Count ``value`` at this time."""
-        samples = self._samples
-        if not samples or now_ms - samples[-1].start_ms >= self.window.sample_ms:
-            samples.append(_Sample(now_ms))
-            if len(samples) > self.window.sample_count + 1:  # one may overlap the beginning of the window
-                samples.popleft()
-        samples[-1].value += value
-        samples[-1].last_event_ms = now_ms
-
-    def per_second(self, now_ms: int) -> float:
-        """The rate at this time; samples without an event in the window are dropped."""
-        samples = self._samples
-        expires_ms = self.window.sample_count * self.window.sample_ms
-        while samples and now_ms - samples[0].last_event_ms >= expires_ms:
-            samples.popleft()
-        if not samples:
-            return 0.0
-        elapsed_ms = max(now_ms - samples[0].start_ms, self.window.sample_ms)
-        return sum(sample.value for sample in samples) * 1000 / elapsed_ms
 
 
 class ReplicationQuota:

@@ -41,6 +41,8 @@ _CreateTopics = codec.request(ApiKey.CREATE_TOPICS)
 _DeleteTopics = codec.request(ApiKey.DELETE_TOPICS)
 _CreatePartitions = codec.request(ApiKey.CREATE_PARTITIONS)
 _DescribeConfigs = codec.request(ApiKey.DESCRIBE_CONFIGS)
+_AlterQuotas = codec.request(ApiKey.ALTER_CLIENT_QUOTAS)
+_DescribeQuotas = codec.request(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 _AlterConfigs = codec.request(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 _DescribeLogDirs = codec.request(ApiKey.DESCRIBE_LOG_DIRS)
 _ElectLeaders = codec.request(ApiKey.ELECT_LEADERS)
@@ -339,6 +341,37 @@ class Admin:
         return await list_offsets(
             self._reactor, self._cluster, wanted, self.config.default_api_timeout_ms, self.config.retry_backoff_ms
         )
+
+    # --- quotas ---
+
+    async def describe_client_quotas(self) -> list[tuple[dict[str, str | None], dict[str, float]]]:
+        """All entities with quotas: names by type (user, client-id, ip; None is the default), and values by key.
+        Raises: BrokerError."""
+        message = _DescribeQuotas(components=[], strict=False)
+        response = await self._ask_broker(None, ApiKey.DESCRIBE_CLIENT_QUOTAS, message)
+        _check(response, "quotas")
+        return [
+            (
+                {each.entity_type: each.entity_name for each in entry.entity},
+                {each.key: each.value for each in entry.values},
+            )
+            for entry in response.entries
+        ]
+
+    async def alter_client_quotas(self, entity: Mapping[str, str | None], changes: Mapping[str, float | None]) -> None:
+        """Set some quotas of one entity, and remove those with None. Raises: BrokerError."""
+        entry = _AlterQuotas.EntryData
+        wanted = entry(
+            entity=[entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+            ops=[
+                entry.OpData(key=key, value=0.0 if value is None else value, remove=value is None)
+                for key, value in changes.items()
+            ],
+        )
+        message = _AlterQuotas(entries=[wanted], validate_only=False)
+        response = await self._ask_broker(None, ApiKey.ALTER_CLIENT_QUOTAS, message)
+        for each in response.entries:
+            _check(each, "quotas")
 
     async def describe_cluster(self) -> ClusterMetadata:
         """The cluster's id, controller and live brokers, now (and its topics)."""

@@ -72,3 +72,5 @@ class BlockingAdmin(BlockingClient[Admin]):
     log_sizes = blocking(Admin.log_sizes)
     list_offsets = blocking(Admin.list_offsets)
     describe_cluster = blocking(Admin.describe_cluster)
+    describe_client_quotas = blocking(Admin.describe_client_quotas)
+    alter_client_quotas = blocking(Admin.alter_client_quotas)

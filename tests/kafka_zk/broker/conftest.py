@@ -14,6 +14,7 @@ from twisted.internet.task import Clock
 
 from kafka_zk.base.clock import wall_ms
 from kafka_zk.base.events import SILENT, EventSource
+from kafka_zk.base.rate import QuotaWindow
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.broker.config.kafka_config import KafkaConfig
@@ -28,6 +29,9 @@ from kafka_zk.broker.handlers.table import Dispatcher
 from kafka_zk.broker.handlers.transactions.write_txn_markers import write
 from kafka_zk.broker.metadata.cache import MetadataCache
 from kafka_zk.broker.process.live_config import LiveConfig
+from kafka_zk.broker.quota.client_quotas import ClientQuotas
+from kafka_zk.broker.quota.enforcement import Enforcement
+from kafka_zk.broker.quota.quota_configs import QuotaConfigs
 from kafka_zk.broker.replica.fetch_session import FetchSessions
 from kafka_zk.broker.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.broker.replica.manager import ReplicaManager
@@ -85,6 +89,8 @@ class FakeConfigs:
         self.topics: dict[str, dict[str, str]] = {}
         self.brokers: dict[str, dict[str, str]] = {}
         self.users: dict[str, dict[str, str]] = {}
+        self.clients: dict[str, dict[str, str]] = {}
+        self.ips: dict[str, dict[str, str]] = {}
         self.hidden: set[tuple[str, str]] = set()
 
     async def entities(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
@@ -101,10 +107,18 @@ class FakeConfigs:
         getattr(self, entity_type)[name] = dict(properties)
 
     async def entity_names(self, entity_type: str) -> list[str]:
-        return sorted(getattr(self, entity_type))
+        return sorted({name.partition("/")[0] for name in getattr(self, entity_type)})
+
+    async def names_of_clients_of_users(self) -> list[str]:
+        return sorted(name for name in self.users if "/" in name)
 
     async def update_entity(
-        self, entity_type: str, name: str, change: Callable[[dict[str, str]], dict[str, str]]
+        self,
+        entity_type: str,
+        name: str,
+        change: Callable[[dict[str, str]], dict[str, str]],
+        *,
+        removes_empty: bool = False,
     ) -> None:
         await self.change_entity(entity_type, name, change(getattr(self, entity_type).get(name, {})))
 
@@ -339,6 +353,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
     replicas.role_listeners.append(transactions.role_changed)
     alter_log_dirs = ReplicaAlterLogDirsManager(clock, replicas, run_now, lambda: 2**63 - 1)
     replicas.role_listeners.append(alter_log_dirs.role_changed)
+    client_quotas = Enforcement(ClientQuotas(QuotaWindow(), QuotaWindow()), clock)
     services = Services(
         0, "cluster", config, clock, NoAuthorizer({"PLAINTEXT"}), metadata, replicas,
         purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
@@ -346,7 +361,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
         DynamicBrokerConfig(config.properties), FakeOffsets,  # type: ignore[arg-type]
         coordinator, OffsetsTopic(config, metadata, topics),  # type: ignore[arg-type]
         transactions, TransactionStateTopic(config, metadata, topics),  # type: ignore[arg-type]
-        alter_log_dirs,
+        alter_log_dirs, client_quotas,
     )  # fmt: skip
     FakeOffsets.stored.clear()
     return Harness(services, clock, configs, topics, markers)
@@ -376,7 +391,8 @@ def live_config(
     replicas = broker.services.replicas
     off = LogCleanerSettings(is_enabled=False)
     cleaner = LogCleaner(broker.clock, replicas.run_in_thread, lambda descriptor: Deferred(), replicas.logs, off)
-    return LiveConfig(broker.services, quotas, cleaner, register, credentials)
+    client_quotas = QuotaConfigs(broker.services.client_quotas, broker.services.configs, replicas.run_in_thread)
+    return LiveConfig(broker.services, quotas, cleaner, register, credentials, client_quotas)
 
 
 def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, **builder: Any) -> bytes:

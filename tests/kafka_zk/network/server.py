@@ -37,7 +37,8 @@ class Server:
         self.handled: list[tuple[int, bytes]] = []
         self.contexts: list[RequestContext] = []
         self.handler: Handler = lambda header, body: [struct.pack(">i", header.correlation_id) + body]
-        listener_options = {name: options.pop(name) for name in ("max_idle_ms", "inter_broker") if name in options}
+        of_listener = ("max_idle_ms", "inter_broker", "max_connections")
+        listener_options = {name: options.pop(name) for name in of_listener if name in options}
         self.quotas = options.pop("quotas", None) or ConnectionQuotas()
         settings = ConnectionSettings(reactor, "PLAINTEXT", self.dispatch, **options)
         self.listener = Listener(reactor, ListenerSettings("127.0.0.1", 0, **listener_options), settings, self.quotas)

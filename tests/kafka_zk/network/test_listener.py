@@ -11,8 +11,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 
+from kafka_zk.base.rate import QuotaWindow
 from kafka_zk.network import listener as listener_module
 from kafka_zk.network.connection_quotas import ConnectionQuotas, descriptors_for_connections
+from kafka_zk.network.connection_rates import ConnectionRates
 from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.in_flight import Response
 from kafka_zk.network.listener import Listener, ListenerSettings
@@ -58,6 +60,56 @@ def test_a_full_broker_accepts_again_when_a_connection_ends(
     assert not is_closed(second)
     first.close()
     assert receive_all(reactor, second, 8) == answer(2)
+
+
+def test_a_full_listener_accepts_again_when_one_of_its_connections_ends(
+    reactor: LocalReactor, make_server: Callable[..., Server]
+) -> None:
+    """listener.name.<listener>.max.connections; also of a listener of brokers."""
+    server = make_server(max_connections=1, inter_broker=True)
+    first = server.connect()
+    second = server.connect(accepted=False)
+    second.sendall(request(2))
+    for _ in range(10):
+        reactor.turn(0)
+    assert len(server.listener.connections) == 1
+    first.close()
+    assert receive_all(reactor, second, 8) == answer(2)
+
+
+def test_a_listener_above_its_rate_accepts_nobody_for_a_while(
+    reactor: LocalReactor, make_server: Callable[..., Server]
+) -> None:
+    """max.connection.creation.rate: the next one waits, it is not refused."""
+    rates = ConnectionRates(QuotaWindow(2, 200))
+    rates.set_limits(10, {})
+    server = make_server(quotas=ConnectionQuotas(rates=rates))
+    for _ in range(3):
+        server.connect()
+    late = server.connect(accepted=False)
+    late.sendall(request(2))
+    for _ in range(10):
+        reactor.turn(0)
+    assert len(server.listener.connections) == 3
+    assert receive_all(reactor, late, 8) == answer(2)
+
+
+def test_an_address_above_its_rate_is_held_and_closed(
+    reactor: LocalReactor, make_server: Callable[..., Server]
+) -> None:
+    """What it sends meanwhile is not read, and it is no connection of the broker."""
+    rates = ConnectionRates(QuotaWindow(2, 100))
+    rates.set_address_limit("127.0.0.1", 10)
+    server = make_server(quotas=ConnectionQuotas(rates=rates))
+    server.connect()
+    held = server.connect(accepted=False)
+    held.sendall(request(2))
+    reactor.until(lambda: server.quotas.held_count == 1)
+    assert not is_closed(held)
+    assert server.quotas.count == 1
+    reactor.until(lambda: is_closed(held))
+    assert server.quotas.held_count == 0
+    assert server.handled == []
 
 
 def test_idle_connections_are_closed_and_busy_ones_are_not(

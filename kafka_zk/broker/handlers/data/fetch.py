@@ -5,6 +5,7 @@ Source: KafkaApis.handleFetchRequest and ReplicaManager.fetchMessages@3.9.
 
 from contextlib import ExitStack
 
+from kafka_zk.base.types import new_tuple
 from kafka_zk.broker.handlers.data import consumer_fetch_wait, conversion, leader_hints, replica_fetch
 from kafka_zk.broker.handlers.data.partition_reads import PartitionReads
 from kafka_zk.broker.handlers.data.preferred_read_replica import read_elsewhere
@@ -12,18 +13,33 @@ from kafka_zk.broker.handlers.data.requested_partitions import RequestedPartitio
 from kafka_zk.broker.handlers.error_map import error_code
 from kafka_zk.broker.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
 from kafka_zk.broker.handlers.services import Services
-from kafka_zk.broker.replica.fetch_session import Fetched
+from kafka_zk.broker.quota.buckets import RateBucket
+from kafka_zk.broker.quota.enforcement import ExemptFetch, ThrottledAnswer
+from kafka_zk.broker.replica.fetch_session import FetchContext, Fetched
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition, FetchResponse, Part, write_fetch_response
-from kafka_zk.protocol.fetch_request import TOPIC_IDS_SINCE, read_fetch_request, read_fetch_request_in_steps
+from kafka_zk.protocol.fetch_request import (
+    TOPIC_IDS_SINCE,
+    FetchRequest,
+    read_fetch_request,
+    read_fetch_request_in_steps,
+)
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.storage.segments.file_slice import FileSlice
 
 _ZSTD_SINCE = 10
+_HEAD_BYTES, _PARTITION_BYTES = 40, 60  # of an answer without records; a topic's id and the tags included
 
 
-async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
-    """Respond with what there is, after waiting for more if that is less than ``min_bytes``."""
+async def handle(
+    services: Services,
+    context: RequestContext,
+    header: RequestHeader,
+    body: memoryview,
+    quota: RateBucket | None = None,
+) -> list[Part]:
+    """Respond with what there is, after waiting for more if that is less than ``min_bytes``. ``quota``: of a
+    client, not of a follower."""
     version = header.api_version
     is_large = len(body) > LARGE_BODY_BYTES
     if is_large:
@@ -37,6 +53,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     except ApiError as error:
         return write_fetch_response(version, header.correlation_id, FetchResponse([], error_code=error.code))
     is_follower = request.replica_id >= 0
+    if quota is not None:
+        quota, request = (None, request) if is_follower else (quota, _capped(request, quota))
     seen_count = services.replicas.changes.count
     asked = replica_fetch.due(services, context, request, fetching) if is_follower else fetching.wanted
     if is_large:
@@ -49,14 +67,19 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     reads = PartitionReads(services, version, request, elsewhere)
     fetched, size_bytes, is_final = reads.read_all(requested, is_first_read=True)
     is_waiting = size_bytes < request.min_bytes and request.max_wait_ms > 0 and not (is_final and requested)
-    if is_waiting and is_follower and fetching.wanted:
-        waited = replica_fetch.FollowerWait(services, reads, fetching.wanted, requested, seen_count)
-        await waited.wait()
-        requested, fetched, is_final = waited.read(fetched)
-        seen_count = waited.seen_count
-    elif is_waiting and requested:
-        await consumer_fetch_wait.wait(services, reads, requested, fetched)
-        fetched, is_final = consumer_fetch_wait.read_again(reads, requested, fetched)
+    if is_waiting:
+        if is_follower and fetching.wanted:
+            waited = replica_fetch.FollowerWait(services, reads, fetching.wanted, requested, seen_count)
+            await waited.wait()
+            requested, fetched, is_final = waited.read(fetched)
+            seen_count = waited.seen_count
+        elif requested:
+            await consumer_fetch_wait.wait(services, reads, requested, fetched)
+            fetched, is_final = consumer_fetch_wait.read_again(reads, requested, fetched)
+    if quota is not None:
+        wait_ms = _wait_ms(services, quota, fetched, size_bytes if not is_waiting else None)
+        if wait_ms > 0:
+            return _refusal(services, header, fetching, wait_ms)
     if version < conversion.MAGIC_2_SINCE_FETCH:
         fetched = await _converted(services, context, reads, requested, fetched)
     if is_final and version >= leader_hints.FETCH_SINCE:
@@ -68,10 +91,34 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     parts = write_fetch_response(version, header.correlation_id, response)
     if is_follower:
         replica_fetch.count_replication(services, requested, fetched, parts)
-        if fetching.session is not None:
-            unfinished = replica_fetch.unfinished(services, request.replica_id, requested, fetched)
-            fetching.session.answered(unfinished, seen_count)
-    return parts
+        replica_fetch.note_answer(services, request.replica_id, fetching, requested, fetched, seen_count)
+        return ExemptFetch(parts)
+    return parts if quota is None or not wait_ms else ThrottledAnswer(parts, -wait_ms)
+
+
+def _capped(request: FetchRequest, quota: RateBucket) -> FetchRequest:
+    """No more at once than could ever be let through."""
+    if not request.max_bytes > quota.most_in_window > 0:
+        return request
+    return new_tuple(FetchRequest, (*request[:3], int(quota.most_in_window), *request[4:]))
+
+
+def _wait_ms(services: Services, quota: RateBucket, fetched: Fetched, records_bytes: int | None) -> int:
+    """As ``RateBucket.admit`` for an answer, or 0. ``records_bytes``: in it, if that is known."""
+    if records_bytes is None:
+        records_bytes = sum(len(result.records) for _, result in fetched if result.records is not None)
+    now_ms = services.clock.seconds() * 1000
+    wait_ms = quota.admit(_HEAD_BYTES + len(fetched) * _PARTITION_BYTES + records_bytes, now_ms)
+    if wait_ms:
+        quota.throttles.add(abs(wait_ms), now_ms)
+    return wait_ms
+
+
+def _refusal(services: Services, header: RequestHeader, fetching: FetchContext, wait_ms: int) -> list[Part]:
+    """An empty answer to a client that has to wait."""
+    services.fetch_sessions.take_back(fetching)
+    empty = write_fetch_response(header.api_version, header.correlation_id, fetching.empty_response())
+    return ThrottledAnswer(empty, wait_ms)
 
 
 def _without_zstd(services: Services, entry: RequestedPartition) -> RequestedPartition:

@@ -48,7 +48,20 @@ def _key_of(services: Services, tp: TopicPartition, uses_topic_ids: bool) -> Par
     return (services.replicas.partitions[tp].topic_id.bytes if uses_topic_ids else tp.topic), tp.partition
 
 
-def unfinished(
+def note_answer(
+    services: Services,
+    broker_id: int,
+    fetching: FetchContext,
+    requested: list[RequestedPartition],
+    fetched: Fetched,
+    seen_count: int,
+) -> None:
+    """The answer leaves: the session remembers what the next fetch must read even if it does not change."""
+    if fetching.session is not None:
+        fetching.session.answered(_unfinished(services, broker_id, requested, fetched), seen_count)
+
+
+def _unfinished(
     services: Services, broker_id: int, requested: list[RequestedPartition], fetched: Fetched
 ) -> Iterator[PartitionKey]:
     """The partitions that the next fetch must read even if they do not change."""

@@ -1,82 +1,182 @@
-"""DescribeClientQuotas and AlterClientQuotas (KIP-546) of a broker without client quotas.
+"""DescribeClientQuotas and AlterClientQuotas (KIP-546): quotas of users, client ids and addresses, in ZooKeeper.
 
-There are none to describe, and a change is refused: decision 0005.
-Source: KafkaApis.handleDescribeClientQuotasRequest, ZkAdminManager.describeClientQuotas@3.9.
+Any broker describes and alters; every broker follows the change notifications. A change is a conditional write, so that
+two tools that change the same entity both take effect. A quota of 0 is refused, and so is what is no number: Kafka's
+brokers take both, and throttle nobody then.
+
+Source: KafkaApis.handleDescribeClientQuotasRequest, ZkAdminManager.describeClientQuotas and alterClientQuotas@3.9.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kafka_zk.broker.handlers.error_map import error_code, error_message
 from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.handlers.topics.side_by_side import side_by_side
+from kafka_zk.broker.quota.quota_entities import CLIENT_ID, IP, USER, Place, changed, entity_at, place_of, value_text
 from kafka_zk.broker.security.authorizer import CLUSTER, Operation
+from kafka_zk.network.addresses import address_of
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize, sanitize
 
-_NOT_BUILT = "This broker does not support client quotas; nothing was changed."
-_ENTITY_TYPES = {"user": "user", "client-id": "client", "ip": "ip"}
+_WORDS = {USER: "user", CLIENT_ID: "client", IP: "ip"}
 """The types that a filter may name, each with the word that Kafka's errors use for it."""
 
-_EXACT = 0
-_MATCH_TYPES = range(3)  # exact, default, specified
+_EXACT, _DEFAULT, _SPECIFIED = range(3)
+
+Wanted = dict[str, tuple[int, str | None]]
+"""By entity type: how names must match, and the name where it must be one."""
 
 DescribeResponse = codec.response(ApiKey.DESCRIBE_CLIENT_QUOTAS)
+DescribedEntry = DescribeResponse.EntryData
 AlterResponse = codec.response(ApiKey.ALTER_CLIENT_QUOTAS)
 AlteredEntry = AlterResponse.EntryData
 AlteredEntity = AlteredEntry.EntityData
 
 
 async def describe(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """No quotas, or the error of a filter that is not valid."""
+    """The entities that the filter lets through, with their quotas, or the error of a filter that is not valid."""
     try:
         if not services.authorizer.authorize(context, Operation.DESCRIBE_CONFIGS, CLUSTER):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        _check_filter(request.components)
+        wanted = _wanted(request.components)
     except ApiError as error:
         return DescribeResponse(throttle_time_ms=0, error_code=error.code, error_message=error.message, entries=None)
-    return DescribeResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message="", entries=[])
+    entries = []
+    for entity_type in ("users", "clients", "ips"):
+        names = await _names(services, entity_type, wanted, is_strict=request.strict)
+        for name, properties in (await services.configs.entities_until_answered(entity_type, names)).items():
+            place = Place(entity_type, name)
+            values = dict(_values(place, properties))
+            if values and _matches(place, wanted, is_strict=request.strict):
+                entries.append(_described(place, values))
+    return DescribeResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message="", entries=entries)
 
 
-def _check_filter(components: Sequence[Any]) -> None:
+def _wanted(components: Sequence[Any]) -> Wanted:
+    """Raises: ApiError."""
     for component in components:
-        if component.match_type not in _MATCH_TYPES or (component.match_type == _EXACT and component.match is None):
+        is_known = component.match_type in (_EXACT, _DEFAULT, _SPECIFIED)
+        if not is_known or (component.match_type == _EXACT and component.match is None):
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    seen: set[str] = set()
+    wanted: Wanted = {}
     for component in components:
         entity_type = component.entity_type
         if not entity_type:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Unexpected empty filter component entity type")
-        if entity_type not in _ENTITY_TYPES:
+        if entity_type not in _WORDS:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Custom entity type '{entity_type}' not supported")
-        if entity_type in seen:
-            word = _ENTITY_TYPES[entity_type]
+        if entity_type in wanted:
+            word = _WORDS[entity_type]
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate {word} filter component entity type")
-        seen.add(entity_type)
-    if "ip" in seen and len(seen) > 1:
+        wanted[entity_type] = component.match_type, component.match
+    if IP in wanted and len(wanted) > 1:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
             "Invalid entity filter component combination, IP filter component should not be used with user or clientId "
             "filter component.",
         )
+    return wanted
+
+
+async def _names(services: Services, entity_type: str, wanted: Wanted, *, is_strict: bool) -> list[str]:
+    """Those of the type that may match; no more is read than that takes."""
+    if entity_type == "users":
+        names = await _names_of(services, "users", wanted.get(USER)) if CLIENT_ID not in wanted else []
+        if IP in wanted or (is_strict and len(wanted) < 2):
+            return names if IP not in wanted else []
+        user, client = _only_name(wanted.get(USER)), _only_name(wanted.get(CLIENT_ID))
+        if user is not None and client is not None:
+            return [f"{user}/clients/{client}"]
+        return names + await services.configs.names_of_clients_of_users()
+    own, others = (CLIENT_ID, (USER, IP)) if entity_type == "clients" else (IP, (USER, CLIENT_ID))
+    if any(other in wanted for other in others) or (is_strict and own not in wanted):
+        return []
+    return await _names_of(services, entity_type, wanted.get(own))
+
+
+async def _names_of(services: Services, entity_type: str, match: tuple[int, str | None] | None) -> list[str]:
+    only = _only_name(match)
+    return await services.configs.entity_names(entity_type) if only is None else [only]
+
+
+def _only_name(match: tuple[int, str | None] | None) -> str | None:
+    """Encoded, if there can be only one."""
+    if match is None or match[0] == _SPECIFIED:
+        return None
+    return DEFAULT_ENTITY if match[0] == _DEFAULT or match[1] is None else sanitize(match[1])
+
+
+def _matches(place: Place, wanted: Wanted, *, is_strict: bool) -> bool:
+    entity = entity_at(place)
+    for entity_type, (match_type, name) in wanted.items():
+        if entity_type not in entity:
+            return False
+        if match_type != _SPECIFIED and entity[entity_type] != (None if match_type == _DEFAULT else name):
+            return False
+    return not is_strict or entity.keys() == wanted.keys()
+
+
+def _values(place: Place, properties: Mapping[str, str]) -> Iterator[tuple[str, float]]:
+    for key in place.keys:
+        try:
+            yield key, float(properties[key])
+        except (KeyError, ValueError):
+            continue  # the log names what is no number
+
+
+def _described(place: Place, values: Mapping[str, float]) -> Any:
+    return DescribedEntry(
+        entity=[
+            DescribedEntry.EntityData(entity_type=entity_type, entity_name=name)
+            for entity_type, name in entity_at(place).items()
+        ],
+        values=[DescribedEntry.ValueData(key=key, value=value) for key, value in values.items()],
+    )
 
 
 async def alter(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """INVALID_REQUEST for each entry, also if it should only be validated."""
-    error = ApiError(ErrorCode.INVALID_REQUEST, _NOT_BUILT)
-    if not services.authorizer.authorize(context, Operation.ALTER_CONFIGS, CLUSTER):
-        error = ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    """A result for each entity. Of one that is named twice, the last entry counts."""
+    is_allowed = services.authorizer.authorize(context, Operation.ALTER_CONFIGS, CLUSTER)
+    entries = {tuple((each.entity_type, each.entity_name) for each in entry.entity): entry for entry in request.entries}
+    outcomes = await side_by_side(
+        _alter(services, entity, entry.ops, is_allowed=is_allowed, validate_only=request.validate_only)
+        for entity, entry in entries.items()
+    )
     return AlterResponse(
         throttle_time_ms=0,
         entries=[
             AlteredEntry(
-                error_code=error.code,
-                error_message=error.message,
-                entity=[
-                    AlteredEntity(entity_type=entity.entity_type, entity_name=entity.entity_name)
-                    for entity in entry.entity
-                ],
+                error_code=ErrorCode.NONE if outcome is None else error_code(outcome),
+                error_message=None if outcome is None else error_message(outcome),
+                entity=[AlteredEntity(entity_type=entity_type, entity_name=name) for entity_type, name in entity],
             )
-            for entry in request.entries
+            for entity, outcome in zip(entries, outcomes, strict=True)
         ],
     )
+
+
+async def _alter(
+    services: Services,
+    entity: Sequence[tuple[str, str | None]],
+    operations: Sequence[Any],
+    *,
+    is_allowed: bool,
+    validate_only: bool,
+) -> None:
+    """Raises: ApiError."""
+    if not is_allowed:
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    place = place_of(entity)
+    if place.entity_type == "ips" and place.name != DEFAULT_ENTITY:
+        address = desanitize(place.name)
+        if await services.replicas.run_in_thread(lambda: address_of(address)) is None:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{place.name} is not a valid IP or resolvable host.")
+    changes = {each.key: None if each.remove else value_text(place, each.key, each.value) for each in operations}
+    if not validate_only:
+        await services.configs.update_entity(
+            place.entity_type, place.name, lambda present: changed(present, changes), removes_empty=True
+        )

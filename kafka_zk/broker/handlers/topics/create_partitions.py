@@ -13,6 +13,7 @@ from kafka_zk.broker.handlers.long_responses import ResponseTurns
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.metadata import replica_assignment, topic_creation
 from kafka_zk.broker.metadata.cache import MetadataCache
+from kafka_zk.broker.quota.mutation_quota import MutationQuota
 from kafka_zk.broker.security.authorizer import Operation, topic
 from kafka_zk.protocol import codec, topic_names
 from kafka_zk.protocol.api_keys import ApiKey
@@ -34,6 +35,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         deleting = set(await services.topics.deletions())
     except EXPECTED as error:
         return Response(throttle_time_ms=0, results=[_failure(name, error) for name in wanted_topics])
+    quota = services.client_quotas.mutation_quota(context, header)
     names = Counter(wanted.name for wanted in request.topics)
     results = []
     grown: dict[str, int] = {}
@@ -46,7 +48,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
                 raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed.")
             if name in deleting:
                 raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
-            added_count += await _grow(services, wanted, added_count, validate_only=request.validate_only)
+            added_count += await _grow(services, wanted, added_count, None if request.validate_only else quota)
             grown[name] = wanted.count
             results.append(Result(name=name, error_code=ErrorCode.NONE, error_message=None))
         except EXPECTED as error:
@@ -56,15 +58,16 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         for result in results:
             if result.name in grown and not (request.timeout_ms > 0 and _all_led(services, result.name, grown)):
                 result.error_code = ErrorCode.REQUEST_TIMED_OUT
-    return Response(throttle_time_ms=0, results=results)
+    return Response(throttle_time_ms=quota.throttle_ms, results=results)
 
 
 def _failure(name: str, error: Exception) -> Any:
     return Result(name=name, error_code=controller_error_code(error), error_message=error_message(error))
 
 
-async def _grow(services: Services, wanted: Any, others_count: int, *, validate_only: bool) -> int:
-    """Returns how many partitions the topic gets; ``others_count`` is what the request's other topics got."""
+async def _grow(services: Services, wanted: Any, others_count: int, quota: MutationQuota | None) -> int:
+    """Returns how many partitions the topic gets; ``others_count`` is what the request's other topics got. ``quota``:
+    None if it shall only be validated."""
     existing = None
     if topic_names.is_legal_name(wanted.name):  # or it would be the path of another znode
         existing = (await services.topics.assignments([wanted.name])).get(wanted.name)
@@ -73,8 +76,9 @@ async def _grow(services: Services, wanted: Any, others_count: int, *, validate_
     topic_creation.check_count(wanted.count)
     topic_creation.check_sum(wanted.count - len(existing.partitions), others_count)
     added = plan(wanted, existing, services.metadata)
-    if validate_only:
+    if quota is None:
         return len(added)
+    quota.take(len(added))
     try:
         await services.topics.add_partitions(wanted.name, added)
     except NoNode:

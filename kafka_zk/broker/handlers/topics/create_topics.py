@@ -13,6 +13,7 @@ from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.handlers.topics.side_by_side import side_by_side
 from kafka_zk.broker.metadata import topic_creation
 from kafka_zk.broker.metadata.topic_creation import NewTopic
+from kafka_zk.broker.quota.mutation_quota import MutationQuota
 from kafka_zk.broker.security.authorizer import CLUSTER, Operation, topic
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
@@ -55,7 +56,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         plans.append(plan)
     created = [] if request.validate_only else [plan for plan in plans if isinstance(plan, NewTopic)]
     turns.keep_objects()
-    outcomes = await side_by_side(topic_creation.create(planned, services.topics) for planned in created)
+    quota = services.client_quotas.mutation_quota(context, header)
+    outcomes = await side_by_side(_create(services, planned, quota) for planned in created)
     failed = {planned.name: o for planned, o in zip(created, outcomes, strict=True) if isinstance(o, Exception)}
     plans = [failed.get(name, plan) for name, plan in zip(wanted_topics, plans, strict=True)]
     created = [planned for planned in created if planned.name not in failed]
@@ -70,7 +72,12 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         if with_configs and not services.authorizer.may(context, Operation.DESCRIBE_CONFIGS, topic(wanted.name)):
             with_configs = None
         await topics.add(_result(wanted.name, outcome_of[wanted.name], timed_out, with_configs=with_configs))
-    return await topics.body(Response(throttle_time_ms=0, topics=[]))
+    return await topics.body(Response(throttle_time_ms=quota.throttle_ms, topics=[]))
+
+
+async def _create(services: Services, planned: NewTopic, quota: MutationQuota) -> None:
+    quota.take(len(planned.replicas))
+    await topic_creation.create(planned, services.topics)
 
 
 def _checked(

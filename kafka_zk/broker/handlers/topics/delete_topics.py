@@ -10,6 +10,7 @@ from kafka_zk.broker.handlers.error_map import controller_error_code, error_mess
 from kafka_zk.broker.handlers.long_responses import ResponseTurns
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.handlers.topics.side_by_side import side_by_side
+from kafka_zk.broker.quota.mutation_quota import MutationQuota
 from kafka_zk.broker.security.authorizer import Operation, topic
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
@@ -33,8 +34,9 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         return Response(throttle_time_ms=0, responses=[_refused(name, topic_id) for name, topic_id in wanted])
     names = [name or services.metadata.topic_names.get(topic_id) for name, topic_id in wanted]
     ids = [services.metadata.topic_ids.get(name or "", uuids.ZERO) for name in names]  # before the controller forgets
+    quota = services.client_quotas.mutation_quota(context, header)
     outcomes = await side_by_side(
-        _delete(services, context, header.api_version, name, by_id=topic_id != uuids.ZERO)
+        _delete(services, context, header.api_version, name, quota, by_id=topic_id != uuids.ZERO)
         for name, (_, topic_id) in zip(names, wanted, strict=True)
     )
     results = []
@@ -52,7 +54,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     for result in results:
         if result.error_code == 0 and result.name in services.metadata.topics:
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
-    return Response(throttle_time_ms=0, responses=results)
+    return Response(throttle_time_ms=quota.throttle_ms, responses=results)
 
 
 def _refused(name: str | None, topic_id: uuid.UUID) -> Any:
@@ -66,7 +68,13 @@ class _Hidden(ApiError):
 
 
 async def _delete(
-    services: Services, context: RequestContext, version: int, name: str | None, *, by_id: bool
+    services: Services,
+    context: RequestContext,
+    version: int,
+    name: str | None,
+    quota: MutationQuota,
+    *,
+    by_id: bool,
 ) -> None:
     if not services.controller.is_active:
         raise ApiError(ErrorCode.NOT_CONTROLLER)
@@ -82,6 +90,7 @@ async def _delete(
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if name not in services.metadata.topics:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    quota.take(len(services.metadata.topics[name]))
     await services.topics.request_deletion(name)
 
 

@@ -39,6 +39,7 @@ class _Asked(NamedTuple):
     may_create: bool
     with_operations: bool
     created: dict[str, str]
+    header: RequestHeader
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
@@ -48,6 +49,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         may_create=version < _CREATION_ASKED_SINCE or request.allow_auto_topic_creation,
         with_operations=version >= TOPIC_OPERATIONS_SINCE and request.include_topic_authorized_operations,
         created={},
+        header=header,
     )
     topics: list[Sequence[bytes]] = []
     if request.topics is None or (header.api_version == 0 and not request.topics):
@@ -155,6 +157,7 @@ async def _create_unknown(services: Services, context: RequestContext, name: str
         topic_creation.check_collision_in_request(name, asked.created)
         planned = topic_creation.plan(name, -1, -1, {}, {}, services.config, services.metadata, services.random)
         asked.created[topic_creation.collision_key(name)] = name
+        services.client_quotas.mutation_quota(context, asked.header).take(len(planned.replicas))
         await topic_creation.create(planned, services.topics)
     except ApiError as error:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.base.rate import QuotaWindow
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.replica.fetcher_effects import Append
 from kafka_zk.broker.replica.fetcher_state import FetcherState
-from kafka_zk.broker.replica.replication_quota import QuotaWindow, ReplicationQuota
+from kafka_zk.broker.replica.replication_quota import ReplicationQuota
 from kafka_zk.protocol.fetch import FetchedPartition
 from tests.kafka_zk.broker.replica.test_fetcher_state import ModelLog, T, asked_for
 

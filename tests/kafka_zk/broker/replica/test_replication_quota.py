@@ -1,59 +1,19 @@
-"""The rate over a sliding window, and which replicas a topic's list names."""
+"""Which replicas a topic's list names, and when they are held back."""
 
 import pytest
 
+from kafka_zk.base.rate import QuotaWindow
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.replica.replication_quota import (
     UNLIMITED,
-    QuotaWindow,
     ReplicationQuota,
     ReplicationQuotas,
-    SimpleRate,
 )
 from kafka_zk.storage.files.log_config import LogConfig
 
 TP = TopicPartition("t", 3)
 WINDOW = QuotaWindow(sample_count=3, sample_ms=1000)
-
-
-def test_nothing_recorded_is_a_rate_of_nothing() -> None:
-    assert SimpleRate(WINDOW).per_second(5) == 0
-
-
-def test_the_first_second_counts_as_a_whole_one() -> None:
-    """Else the first bytes would look like a flood."""
-    rate = SimpleRate(WINDOW)
-    rate.record(500, 100)
-    assert rate.per_second(101) == 500
-    assert rate.per_second(1100) == 500
-    assert rate.per_second(2100) == 250
-
-
-def test_the_rate_is_over_the_time_since_the_oldest_sample() -> None:
-    rate = SimpleRate(WINDOW)
-    for second in range(3):
-        rate.record(600, second * 1000)
-    assert rate.per_second(2000) == 900
-    assert rate.per_second(3000) == 600
-
-
-def test_a_sample_counts_while_its_last_event_lies_in_the_window() -> None:
-    """It may have begun before."""
-    rate = SimpleRate(WINDOW)
-    rate.record(100, 0)
-    rate.record(100, 900)
-    rate.record(300, 1000)
-    assert rate.per_second(3899) == pytest.approx(500 / 3.899)
-    assert rate.per_second(3900) == pytest.approx(300 / 2.9)
-    assert rate.per_second(4000) == 0
-
-
-def test_a_steady_stream_shows_its_rate_for_ever() -> None:
-    rate = SimpleRate(WINDOW)
-    for now_ms in range(0, 60_000, 100):
-        rate.record(70, now_ms)
-    assert rate.per_second(60_000) == pytest.approx(700, rel=0.05)
 
 
 def test_a_quota_is_exceeded_above_its_rate_until_the_rate_has_fallen() -> None:

@@ -14,6 +14,7 @@ from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.replica import delayed_delete_records
 from kafka_zk.broker.replica.alter_partition_manager import Answer, Answered, IsrChange
 from kafka_zk.broker.replica.isr_state import Committed, WrittenIsr
+from kafka_zk.network.connection_rates import ConnectionRates
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -542,8 +543,9 @@ def metrics(leader: Leader) -> dict[tuple[str, str], float]:
     """By name and replica."""
     fetchers = SimpleNamespace(max_lag=0, failed_count=0)
     broker = SimpleNamespace(
-        services=leader.broker.services, log_cleaner=None, replica_fetchers=fetchers, tls=None, logins={}
-    )
+        services=leader.broker.services, log_cleaner=None, replica_fetchers=fetchers, tls=None, logins={},
+        connection_rates=ConnectionRates(),
+    )  # fmt: skip
     client = SimpleNamespace(add_session_listener=lambda listener: None)
     collector = BrokerCollector(broker, client, RequestStats())
     samples = [sample for family in collector._replicas() for sample in family.samples]

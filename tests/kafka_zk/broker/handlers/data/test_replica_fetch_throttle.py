@@ -9,6 +9,7 @@ from kafka_zk.broker.metrics.collector import BrokerCollector
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.security.login_stats import LoginStats
 from kafka_zk.network.connection_quotas import ConnectionQuotas
+from kafka_zk.network.connection_rates import ConnectionRates
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch import FetchResponse
 from tests.kafka_zk.broker.conftest import Harness
@@ -114,6 +115,7 @@ def test_metrics_show_rates_and_replication_apart_from_clients(leader: Throttled
         log_cleaner = None
         tls = None
         logins: Mapping[str, LoginStats] = MappingProxyType({})
+        connection_rates = ConnectionRates()
 
         class replica_fetchers:
             bytes_in = 7

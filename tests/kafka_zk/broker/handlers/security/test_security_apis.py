@@ -115,17 +115,6 @@ def _quota_change(cls: Any) -> Any:
     )
 
 
-def test_there_are_no_quotas_and_none_can_be_set(broker: Harness) -> None:
-    """Not even validated: a success would promise an effect."""
-    describe = codec.request(ApiKey.DESCRIBE_CLIENT_QUOTAS)
-    described = broker.ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, describe(components=[], strict=False))
-    assert (described.error_code, described.entries) == (0, [])
-    altered = broker.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, _quota_change(codec.request(ApiKey.ALTER_CLIENT_QUOTAS)))
-    (entry,) = altered.entries
-    assert (entry.error_code, entry.entity[0].entity_name) == (ErrorCode.INVALID_REQUEST, "a")
-    assert entry.error_message == "This broker does not support client quotas; nothing was changed."
-
-
 def _metadata(version: int, **asked: bool) -> Any:
     request = codec.request(ApiKey.METADATA)
     topics = [request.MetadataRequestTopic(name=name) for name in ("t", "none")]

@@ -1,0 +1,131 @@
+"""Rates over a sliding window of samples, as Kafka's quotas measure them.
+
+A window has ``sample_count`` samples of ``sample_ms`` each. A new sample begins with the first value that comes
+``sample_ms`` after the last one began; one sample more than the window has may overlap its beginning. A sample whose
+last value is as old as the window is dropped.
+
+Pure: times are ms on a clock that is never set. Source: SampledStat.java, Rate.java, SimpleRate.java,
+QuotaUtils.scala@3.9.
+"""
+
+from math import floor
+from typing import NamedTuple
+
+_NEVER_MS = -(2**62)
+MOST_THROTTLE_MS = 2**31 - 1
+"""Of an answer's throttle_time_ms, an int32."""
+
+
+class QuotaWindow(NamedTuple):
+    """``quota.window.num`` samples of ``quota.window.size.seconds`` each."""
+
+    sample_count: int = 11
+    sample_ms: int = 1000
+
+
+class WindowedSum:
+    """What was recorded in the window. ``total`` is up to date after ``record`` and ``forget_old``."""
+
+    __slots__ = (
+        "_ends_ms", "_forget_ms", "_last_ms", "_older", "_older_total", "_oldest_ms", "_start_ms", "total", "window",
+    )  # fmt: skip
+
+    def __init__(self, window: QuotaWindow) -> None:
+        self.window = window
+        self.total: float = 0
+        self._older: list[tuple[float, float, float]] = []  # start, last value, sum of each; the oldest first
+        self._start_ms: float = _NEVER_MS  # of the sample in progress; while there is none, all that follows is empty
+        self._ends_ms: float = _NEVER_MS
+        self._last_ms: float = _NEVER_MS
+        self._older_total: float = 0
+        self._oldest_ms: float = 0
+        self._forget_ms: float = -_NEVER_MS  # nothing is to be dropped before
+
+    def record(self, value: float, now_ms: float) -> None:
+        """Count ``value`` at this time."""
+        if now_ms >= self._ends_ms:
+            self._begin(now_ms)
+        self.total += value
+        self._last_ms = now_ms
+
+    def _begin(self, now_ms: float) -> None:
+        if self._ends_ms != _NEVER_MS:
+            self._older.append((self._start_ms, self._last_ms, self.total - self._older_total))
+            if len(self._older) > self.window.sample_count:
+                del self._older[0]
+        self._start_ms = now_ms
+        self._ends_ms = now_ms + self.window.sample_ms
+        self._last_ms = now_ms
+        self._sum_up(0)
+
+    def _sum_up(self, present: float) -> None:
+        """Anew, since what is taken from a sum of floats leaves a rest. ``present``: of the sample in progress."""
+        self._older_total = sum(value for _, _, value in self._older)
+        self.total = self._older_total + present
+        self._oldest_ms = self._older[0][0] if self._older else self._start_ms
+        last_ms = self._older[0][1] if self._older else self._last_ms
+        self._forget_ms = last_ms + self.window.sample_count * self.window.sample_ms
+
+    def forget_old(self, now_ms: float) -> None:
+        """Drop samples without a value in the window."""
+        if now_ms < self._forget_ms:
+            return
+        horizon_ms = now_ms - self.window.sample_count * self.window.sample_ms
+        present = self.total - self._older_total
+        while self._older and self._older[0][1] <= horizon_ms:
+            del self._older[0]
+        if not self._older and self._last_ms <= horizon_ms:
+            self._ends_ms = _NEVER_MS
+            self._older_total = self.total = 0
+            self._forget_ms = -_NEVER_MS
+        else:
+            self._sum_up(present)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no sample is left."""
+        return self._ends_ms == _NEVER_MS
+
+    def elapsed_ms(self, now_ms: float) -> float:
+        """Since the oldest sample began; 0 if there is none."""
+        return 0 if self._ends_ms == _NEVER_MS else now_ms - self._oldest_ms
+
+
+class SimpleRate(WindowedSum):
+    """What was recorded a second, from the oldest sample that counts until now, but over one sample's time at least."""
+
+    __slots__ = ()
+
+    def per_second(self, now_ms: float) -> float:
+        """The rate at this time."""
+        self.forget_old(now_ms)
+        return self.total * 1000 / max(self.elapsed_ms(now_ms), self.window.sample_ms)
+
+
+class Rate(WindowedSum):
+    """What was recorded a second. The time counts as if all samples but the one in progress were complete, so that the
+    first value of a client is no burst."""
+
+    __slots__ = ()
+
+    def window_ms(self, now_ms: float) -> float:
+        """The time that the sum is spread over."""
+        elapsed_ms = 0 if self._ends_ms == _NEVER_MS else now_ms - self._oldest_ms
+        sample_count, sample_ms = self.window
+        least_ms = (sample_count - 1) * sample_ms
+        if elapsed_ms < least_ms:
+            return least_ms + elapsed_ms % sample_ms
+        return elapsed_ms or 1
+
+    def per_second(self, now_ms: float) -> float:
+        """The rate at this time."""
+        self.forget_old(now_ms)
+        return self.total * 1000 / self.window_ms(now_ms)
+
+    def throttle_ms(self, bound: float, now_ms: float, added: float = 0) -> int:
+        """How long nothing may be recorded until the rate is down at ``bound`` (above 0) a second, with ``added``
+        recorded now; 0 or less if it is not above."""
+        if now_ms >= self._forget_ms:
+            self.forget_old(now_ms)
+        throttle_ms = (self.total + added) * 1000 / bound - self.window_ms(now_ms)
+        return floor(throttle_ms + 0.5) if throttle_ms < MOST_THROTTLE_MS else MOST_THROTTLE_MS

@@ -1,0 +1,85 @@
+"""The quotas as ZooKeeper has them: all are read at the start and in a new session, then each as it is announced.
+
+Quotas of addresses are for the listeners, those of users and clients for requests. What cannot be understood is no
+quota and one ERROR in the log; what an ACL hides stays as it was. Source: ConfigHandler.scala@3.9.
+"""
+
+from collections.abc import Callable, Mapping
+
+from twisted.logger import Logger
+
+from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
+from kafka_zk.base.threads import RunInThread
+from kafka_zk.broker.quota.enforcement import Enforcement
+from kafka_zk.broker.quota.quota_table import IP_KEY
+from kafka_zk.network.addresses import address_of
+from kafka_zk.registry.config import ConfigRegistry
+from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize
+
+_log = Logger()
+
+ENTITY_TYPES = ("users", "clients", "ips")
+
+SetIpRate = Callable[[str | None, int | None], None]
+"""(address, or None for the default; connections a second, or None for as many as come)."""
+
+
+class QuotaConfigs:
+    """``run_in_thread``: the quota of a host's name holds for its address."""
+
+    def __init__(self, enforcement: Enforcement, configs: ConfigRegistry, run_in_thread: RunInThread) -> None:
+        self._enforcement = enforcement
+        self._configs = configs
+        self._run_in_thread = run_in_thread
+        self._ip_rates: dict[str, tuple[str | None, int]] = {}  # by their names in paths: the address, and its rate
+        self._set_ip_rate: SetIpRate = lambda address, rate: None
+
+    def limit_addresses_by(self, set_ip_rate: SetIpRate) -> None:
+        """Tell it what is known already, and what changes."""
+        self._set_ip_rate = set_ip_rate
+        for address, rate in self._ip_rates.values():
+            set_ip_rate(address, rate)
+
+    async def load(self) -> None:
+        """Read all quotas; those that have gone are forgotten. Raises: SessionLost."""
+        known = self._enforcement.quotas.table.names
+        for entity_type in ENTITY_TYPES:
+            names = dict.fromkeys(await self._configs.entity_names(entity_type))
+            if entity_type == "users":
+                names |= dict.fromkeys(await self._configs.names_of_clients_of_users())
+            names |= dict.fromkeys(name for known_type, name in known if known_type == entity_type)
+            if entity_type == "ips":
+                names |= dict.fromkeys(self._ip_rates)
+            await self.reload(entity_type, list(names))
+
+    async def reload(self, entity_type: str, names: list[str]) -> None:
+        """Read some entities of ENTITY_TYPES again, by their encoded names. Raises: SessionLost."""
+        stored = await self._configs.entities_until_answered(entity_type, names)
+        for name, properties in stored.items():
+            if entity_type == "ips":
+                await self._set_ip(name, properties)
+            else:
+                for fault in self._enforcement.quotas.set(entity_type, name, properties):
+                    _log.error("a quota cannot be understood, and does not count: {fault}", fault=fault)
+        self._enforcement.changed()
+
+    async def _set_ip(self, name: str, properties: Mapping[str, str]) -> None:
+        if name in self._ip_rates:
+            self._set_ip_rate(self._ip_rates.pop(name)[0], None)
+        text = properties.get(IP_KEY)
+        if text is None:
+            return
+        rate = decimal_integer(text, NATURAL_INT32)
+        address = None
+        if name != DEFAULT_ENTITY:
+            address = await self._run_in_thread(lambda: address_of(desanitize(name)))
+        if rate is None or (address is None and name != DEFAULT_ENTITY):
+            _log.error(
+                "a quota cannot be understood, and does not count: /config/ips/{name}: {key}={text}",
+                name=name,
+                key=IP_KEY,
+                text=text,
+            )
+            return
+        self._ip_rates[name] = address, rate
+        self._set_ip_rate(address, rate)

@@ -1,0 +1,120 @@
+"""Entities of quotas as the APIs name them and as paths do, and which values may be set.
+
+An entity is a user, a client id, both, or an address; a name of None is the default. Pure. Source: ClientQuotaEntity,
+ZkAdminManager.parseAndSanitizeQuotaEntity and alterClientQuotas, DynamicConfig.scala@3.9.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kafka_zk.broker.quota.quota_table import IP_KEY, WHOLE_NUMBERS, QuotaKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize, sanitize
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+
+CLIENT_KEYS = tuple(key.value for key in QuotaKey)
+
+_EPSILON = 1e-6  # Kafka's, for whole numbers that come as float64
+_MOST = {"LONG": 2**63 - 1, "INT": 2**31 - 1}
+
+Entity = Mapping[str, str | None]
+"""Of the types above, the name; None is the default."""
+
+
+class Place(NamedTuple):
+    """Where an entity's configuration is. ``name``: encoded."""
+
+    entity_type: str
+    name: str
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What it may have."""
+        return (IP_KEY,) if self.entity_type == "ips" else CLIENT_KEYS
+
+
+def place_of(entity: Iterable[tuple[str, str | None]]) -> Place:
+    """Of (type, name) pairs. Raises: ApiError(INVALID_REQUEST), in Kafka's words."""
+    names: dict[str, str] = {}
+    for entity_type, name in entity:
+        if entity_type not in (USER, CLIENT_ID, IP):
+            raise _refusal(f"Unhandled client quota entity type: {entity_type}")
+        if name == "":
+            raise _refusal(f"Empty {entity_type} not supported")
+        names[entity_type] = DEFAULT_ENTITY if name is None else sanitize(name)
+    match names:
+        case {"user": user, "client-id": client} if IP not in names:
+            return Place("users", f"{user}/clients/{client}")
+        case {"ip": address}:
+            if len(names) > 1:
+                raise _refusal(
+                    "Invalid quota entity combination, IP entity should not be used with user/client ID entity."
+                )
+            return Place("ips", address)
+        case {"user": user}:
+            return Place("users", user)
+        case {"client-id": client}:
+            return Place("clients", client)
+        case _:
+            raise _refusal("Invalid empty client quota entity")
+
+
+def entity_at(place: Place) -> dict[str, str | None]:
+    """The entity whose configuration is there."""
+    first, _, client = place.name.partition("/clients/")
+    if place.entity_type == "users":
+        user = {USER: _name(first)}
+        return {**user, CLIENT_ID: _name(client)} if client else user
+    return {CLIENT_ID if place.entity_type == "clients" else IP: _name(first)}
+
+
+def _name(encoded: str) -> str | None:
+    return None if encoded == DEFAULT_ENTITY else desanitize(encoded)
+
+
+def value_text(place: Place, key: str, value: float) -> str:
+    """The value as a znode has it. Raises: ApiError(INVALID_REQUEST)."""
+    if key not in place.keys:
+        raise _refusal(f"Invalid configuration key {key}")
+    kind = WHOLE_NUMBERS.get(key)
+    if kind is not None:
+        number = _whole(key, kind, value)
+        text = str(number)
+    else:
+        if math.isnan(value) or math.isinf(value) or value < 0:
+            raise _refusal(f"Configuration {key} must be a number above 0")
+        text = java_double(value)
+    if value == 0 and key != IP_KEY:
+        raise _refusal(f"Configuration {key} must be above 0; to stop clients, use ACLs")
+    return text
+
+
+def _whole(key: str, kind: str, value: float) -> int:
+    is_near = math.isfinite(value) and abs(int(value + _EPSILON) - value) <= _EPSILON
+    if not is_near or not 0 <= int(value + _EPSILON) <= _MOST[kind]:
+        raise _refusal(f"Configuration {key} must be a {kind} value")
+    return int(value + _EPSILON)
+
+
+def java_double(value: float) -> str:
+    """As Java's Double.toString writes it: ``50.0``, ``1.0E7``."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(float(value))
+    mantissa, _, exponent = f"{value!r}".partition("e")
+    if not exponent:
+        digits = mantissa.replace(".", "").lstrip("0").rstrip("0") or "0"
+        exponent_number = math.floor(math.log10(abs(value)))
+        return f"{digits[0]}.{digits[1:] or '0'}E{exponent_number}"
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
+
+
+def changed(present: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """A configuration with the changes; None removes a key."""
+    merged: dict[str, str | None] = {**present, **changes}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def _refusal(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,127 @@
+"""The quotas that ZooKeeper has, and which of them is a client's: the first that matches, for each key by itself.
+
+1. ``/config/users/<u>/clients/<c>``  2. ``/config/users/<u>/clients/<default>``  3. ``/config/users/<u>``
+4. ``/config/users/<default>/clients/<c>``  5. ``/config/users/<default>/clients/<default>``
+6. ``/config/users/<default>``  7. ``/config/clients/<c>``  8. ``/config/clients/<default>``
+
+A quota of a user with a client id is each such pair's own. One of a user is shared by all client ids of the user, one
+of a client id by all users. So is a default: by those who would share one of their own. An empty client id has no
+quotas but those of its user.
+
+Pure. Names are encoded as in paths. Source: ClientQuotaManager.DefaultQuotaCallback, QuotaConfigs.java@3.9.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize, sanitize
+
+IP_KEY = "connection_creation_rate"
+UNLIMITED_RATE = 2**31 - 1  # of connections
+
+_LONG_MAX = 2**63 - 1
+
+
+class QuotaKey(Enum):
+    """What a quota of users and clients may limit."""
+
+    PRODUCE = "producer_byte_rate"
+    FETCH = "consumer_byte_rate"
+    REQUEST = "request_percentage"
+    MUTATION = "controller_mutation_rate"
+
+
+WHOLE_NUMBERS = {QuotaKey.PRODUCE.value: "LONG", QuotaKey.FETCH.value: "LONG", IP_KEY: "INT"}
+"""Kafka's types of the keys whose values have no fraction."""
+
+
+class Owner(NamedTuple):
+    """Who shares one measured rate; ``user`` or ``client`` is empty if it does not matter. Encoded."""
+
+    user: str
+    client: str
+
+
+class Match(NamedTuple):
+    """The quota that applies. ``path``: of the entity that it stands at, below ``/config``."""
+
+    bound: float
+    owner: Owner
+    path: str
+
+
+class QuotaTable:
+    """See the module's docstring."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, dict[QuotaKey, float]] = {}
+        self._counts = dict.fromkeys(QuotaKey, 0)  # of entities with that key
+
+    def set(self, entity_type: str, entity_name: str, properties: Mapping[str, str]) -> list[str]:
+        """Replace what an entity (of ``users`` or ``clients``) has. Returns what cannot be understood, in sentences."""
+        path = f"{entity_type}/{canonical(entity_name)}"
+        for key in self._values.pop(path, {}):
+            self._counts[key] -= 1
+        values, faults = {}, []
+        for key in QuotaKey:
+            if key.value in properties:
+                try:
+                    values[key] = parse_bound(properties[key.value])
+                except ValueError as error:
+                    faults.append(f"/config/{path}: {key.value}: {error}")
+        for key in values:
+            self._counts[key] += 1
+        if values:
+            self._values[path] = values
+        return faults
+
+    def has(self, key: QuotaKey) -> bool:
+        """Whether anybody has a quota of this kind."""
+        return self._counts[key] > 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._values
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """(type, name) of all entities that have quotas."""
+        return [(entity_type, name) for entity_type, _, name in (path.partition("/") for path in self._values)]
+
+    def find(self, key: QuotaKey, user: str, client_id: str) -> Match | None:
+        """The quota of that kind for a user and a client id as they call themselves; None if there is none."""
+        if not self._counts[key]:
+            return None
+        for path, owner in candidates(sanitize(user), sanitize(client_id)):
+            bound = self._values.get(path, {}).get(key)
+            if bound is not None:
+                return None if math.isinf(bound) else Match(bound, owner, path)
+        return None
+
+
+def candidates(user: str, client: str) -> Iterator[tuple[str, Owner]]:
+    """The entities that may hold the quota of a user and a client id (both encoded), the first one that does wins."""
+    of_user, of_client, of_both = Owner(user, ""), Owner("", client), Owner(user, client)
+    for name in (user, DEFAULT_ENTITY):
+        if client:
+            yield f"users/{name}/clients/{client}", of_both
+            yield f"users/{name}/clients/{DEFAULT_ENTITY}", of_both
+        yield f"users/{name}", of_user
+    if client:
+        yield f"clients/{client}", of_client
+        yield f"clients/{DEFAULT_ENTITY}", of_client
+
+
+def canonical(entity_name: str) -> str:
+    """The name of an entity, each part encoded as we encode it: others may have encoded more or less."""
+    return "/".join(part if part == DEFAULT_ENTITY else sanitize(desanitize(part)) for part in entity_name.split("/"))
+
+
+def parse_bound(text: str) -> float:
+    """A bound as a znode has it; what is negative holds everything back, as 0 does. Raises: ValueError."""
+    bound = float(text)
+    if math.isnan(bound):
+        raise ValueError(f"{text} is no number")
+    return math.inf if bound >= _LONG_MAX else max(bound, 0.0)

@@ -1,0 +1,136 @@
+"""Quotas follow ZooKeeper: at the start, by notifications, and in a new session."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from twisted.internet.task import Clock
+
+from kafka_zk.base.rate import QuotaWindow
+from kafka_zk.broker.quota.client_quotas import ClientQuotas
+from kafka_zk.broker.quota.enforcement import Enforcement
+from kafka_zk.broker.quota.quota_configs import QuotaConfigs
+from kafka_zk.broker.quota.quota_entities import changed
+from kafka_zk.broker.quota.quota_table import QuotaKey
+from kafka_zk.registry.client.errors import NoNode
+from kafka_zk.registry.config import ConfigRegistry
+from tests.registry.world import World
+
+RATE = QuotaKey.PRODUCE.value
+
+
+class Broker:
+    """``rates``: of addresses, as its listeners have them."""
+
+    def __init__(self, configs: ConfigRegistry) -> None:
+        self.enforcement = Enforcement(ClientQuotas(QuotaWindow(), QuotaWindow()), Clock())
+        self.rates: dict[str | None, int] = {}
+
+        async def at_once(work: Callable[[], object]) -> object:
+            return work()
+
+        self.configs = QuotaConfigs(self.enforcement, configs, at_once)  # type: ignore[arg-type]
+        self.configs.limit_addresses_by(self._set)
+
+    def _set(self, address: str | None, rate: int | None) -> None:
+        if rate is None:
+            self.rates.pop(address, None)
+        else:
+            self.rates[address] = rate
+
+    def bound(self, user: str, client: str) -> float | None:
+        match = self.enforcement.quotas.table.find(QuotaKey.PRODUCE, user, client)
+        return None if match is None else match.bound
+
+
+def play(story: Callable[[ConfigRegistry, World], Coroutine[Any, Any, None]]) -> None:
+    world = World()
+    world.scheduler.run(story(ConfigRegistry(world.clients[0]), world))
+
+
+def test_all_quotas_are_read_at_the_start() -> None:
+    async def story(configs: ConfigRegistry, _: World) -> None:
+        await configs.set_entity("users", "a%40b", {RATE: "1"})
+        await configs.set_entity("users", "a%40b/clients/<default>", {RATE: "2"})
+        await configs.set_entity("users", "<default>/clients/c", {RATE: "3"})
+        await configs.set_entity("users", "none", {})
+        await configs.set_entity("clients", "<default>", {RATE: "4"})
+        await configs.set_entity("ips", "<default>", {"connection_creation_rate": "5"})
+        await configs.set_entity("ips", "127.0.0.1", {"connection_creation_rate": "6"})
+        broker = Broker(configs)
+        await broker.configs.load()
+        found = [broker.bound(*who) for who in [("a@b", ""), ("a@b", "x"), ("u", "c"), ("u", "x")]]
+        assert found == [1, 2, 3, 4]
+        assert broker.rates == {None: 5, "127.0.0.1": 6}
+
+    play(story)
+
+
+def test_a_new_session_forgets_what_has_gone() -> None:
+    """The notes of a deletion may have been deleted, too."""
+
+    async def story(configs: ConfigRegistry, _: World) -> None:
+        await configs.set_entity("users", "a/clients/c", {RATE: "1"})
+        await configs.set_entity("clients", "c", {RATE: "2"})
+        await configs.set_entity("ips", "127.0.0.1", {"connection_creation_rate": "6"})
+        broker = Broker(configs)
+        await broker.configs.load()
+        assert broker.bound("a", "c") == 1
+        for entity_type, name in [("users", "a/clients/c"), ("clients", "c"), ("ips", "127.0.0.1")]:
+            await configs.delete_entity(entity_type, name)
+        await broker.configs.load()
+        assert broker.enforcement.quotas.table.is_empty and broker.rates == {}
+
+    play(story)
+
+
+def test_more_users_than_one_request_reads() -> None:
+    async def story(configs: ConfigRegistry, _: World) -> None:
+        for number in range(300):
+            await configs.set_entity("users", f"u{number}", {RATE: str(number + 1)})
+        await configs.set_entity("users", "u299/clients/c", {RATE: "5"})
+        broker = Broker(configs)
+        await broker.configs.load()
+        assert (broker.bound("u298", "c"), broker.bound("u299", "c")) == (299, 5)
+
+    play(story)
+
+
+def test_what_cannot_be_understood_does_not_count() -> None:
+    async def story(configs: ConfigRegistry, _: World) -> None:
+        await configs.set_entity("users", "a", {RATE: "many", "request_percentage": "50"})
+        await configs.set_entity("ips", "127.0.0.1", {"connection_creation_rate": "-6"})
+        await configs.set_entity("ips", "no%20address", {"connection_creation_rate": "6"})
+        broker = Broker(configs)
+        await broker.configs.load()
+        assert broker.bound("a", "c") is None and broker.rates == {}
+        assert broker.enforcement.quotas.table.has(QuotaKey.REQUEST)
+
+    play(story)
+
+
+def test_two_writers_of_one_user_both_take_effect() -> None:
+    """And the last quota that is removed takes its znodes along, but not those of others."""
+
+    async def story(configs: ConfigRegistry, world: World) -> None:
+        other = ConfigRegistry(world.clients[1])
+
+        def setting(key: str, value: str | None) -> Callable[[object], dict[str, str]]:
+            return lambda present: changed(present, {key: value})  # type: ignore[arg-type]
+
+        await configs.update_entity("users", "a", setting("x", "1"), removes_empty=True)
+        await other.update_entity("users", "a", setting("y", "2"), removes_empty=True)
+        await configs.update_entity("users", "a/clients/c", setting("z", "3"), removes_empty=True)
+        assert await configs.entity("users", "a") == {"x": "1", "y": "2"}
+        for key in ("x", "y"):
+            await configs.update_entity("users", "a", setting(key, None), removes_empty=True)
+        assert await configs.entity_names("users") == ["a"], "its client has a quota"
+        await configs.update_entity("users", "a/clients/c", setting("z", None), removes_empty=True)
+        assert await configs.entity_names("users") == []
+        await configs.update_entity("users", "b", setting("x", None), removes_empty=True)
+        try:
+            await world.clients[0].get("/config/users/b")
+        except NoNode:
+            return
+        raise AssertionError("nothing is made for a config that has nothing")
+
+    play(story)

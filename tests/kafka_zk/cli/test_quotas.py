@@ -1,0 +1,120 @@
+"""``kafka-zk quotas``: what is asked of the brokers, and what is shown."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_zk.cli import quotas
+from kafka_zk.cli.terminal import brokers
+
+Entity = dict[str, str | None]
+
+
+class Admin:
+    """Brokers that have quotas."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[Entity, dict[str, float]]] = []
+        self.changes: list[tuple[Entity, dict[str, float | None]]] = []
+
+    def describe_client_quotas(self) -> list[tuple[Entity, dict[str, float]]]:
+        return self.found
+
+    def alter_client_quotas(self, entity: Entity, changes: Mapping[str, float | None]) -> None:
+        self.changes.append((entity, dict(changes)))
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
+    made = Admin()
+
+    @contextlib.contextmanager
+    def broker_admin(bootstrap: str) -> Iterator[Admin]:
+        yield made
+
+    monkeypatch.setattr(brokers, "broker_admin", broker_admin)
+    return made
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(quotas.command, arguments)
+
+
+def shown(*arguments: str) -> Any:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.output)
+
+
+@pytest.mark.parametrize(
+    ("options", "entity"),
+    [
+        (["--user", "a"], {"user": "a"}),
+        (["--default-user", "--client-id", "c"], {"user": None, "client-id": "c"}),
+        (["--default-client"], {"client-id": None}),
+        (["--ip", "10.0.0.1"], {"ip": "10.0.0.1"}),
+        (["--default-ip"], {"ip": None}),
+    ],
+)
+def test_set_names_one_entity(admin: Admin, options: list[str], entity: Entity) -> None:
+    assert run("set", *options, "x=5", "y=0.5").exit_code == 0
+    assert admin.changes == [(entity, {"x": 5, "y": 0.5})]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["set", "x=5"], "Whose quotas?"),
+        (["set", "--user", "a", "--default-user", "x=5"], "name one of them"),
+        (["set", "--user", "a", "x"], "KEY=NUMBER is expected"),
+        (["set", "--user", "a", "x=many"], "KEY=NUMBER is expected"),
+    ],
+)
+def test_what_cannot_be_understood_changes_nothing(admin: Admin, arguments: list[str], sentence: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2 and sentence in result.output
+    assert admin.changes == []
+
+
+def test_remove_takes_what_is_there(admin: Admin) -> None:
+    admin.found = [({"user": "a"}, {"x": 1.0, "y": 2.0})]
+    assert run("remove", "--user", "a").exit_code == 0
+    assert run("remove", "--user", "a", "y").exit_code == 0
+    assert admin.changes == [({"user": "a"}, {"x": None, "y": None}), ({"user": "a"}, {"y": None})]
+    for arguments in (["--user", "a", "z"], ["--user", "b"]):
+        result = run("remove", *arguments)
+        assert result.exit_code == 1 and "there is no such quota" in result.output
+    assert len(admin.changes) == 2
+
+
+def test_list_shows_each_quota(admin: Admin) -> None:
+    admin.found = [({"user": "a", "client-id": None}, {"x": 1.0, "y": 2.0}), ({"ip": None}, {"z": 3.0})]
+    rows = [tuple(row.values()) for row in shown("list")]
+    assert rows == [
+        (None, None, "<default>", "z", 3.0),
+        ("a", "<default>", None, "x", 1.0),
+        ("a", "<default>", None, "y", 2.0),
+    ]
+
+
+def test_explain_says_which_quota_holds_and_why(admin: Admin) -> None:
+    admin.found = [
+        ({"user": "a"}, {"producer_byte_rate": 1.0, "consumer_byte_rate": 2.0}),
+        ({"user": None, "client-id": "c"}, {"producer_byte_rate": 3.0}),
+        ({"client-id": None}, {"request_percentage": 4.0}),
+        ({"ip": None}, {"connection_creation_rate": 5.0}),
+    ]
+    rows = {row["quota"]: row for row in shown("explain", "--user", "a", "--client-id", "c")}
+    assert rows["producer_byte_rate"] == {
+        "quota": "producer_byte_rate", "value": 1.0, "set-at": "/config/users/a",
+        "shared-by": "all client ids of the user",
+    }  # fmt: skip
+    assert rows["request_percentage"]["set-at"] == "/config/clients/<default>"
+    assert rows["request_percentage"]["shared-by"] == "all users of the client id"
+    assert rows["controller_mutation_rate"]["value"] is None
+    (pair, *_) = shown("explain", "--client-id", "c")
+    assert (pair["set-at"], pair["shared-by"]) == ("/config/users/<default>/clients/c", "nobody")

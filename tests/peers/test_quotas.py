@@ -1,0 +1,415 @@
+"""Client quotas: the same requests to a broker of Apache Kafka 3.9.1 and to ours, what they are answered, and when.
+
+Each case has a client id of its own, and most of what it does is to be the same at both. Where ours is meant to differ
+the case says so: a quota of 0, and a batch that is larger than what a consumer may fetch in a whole window.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.fetch import read_fetch_response
+from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
+from kafka_zk.protocol.produce import (
+    PartitionData,
+    ProduceRequest,
+    TopicData,
+    read_produce_response,
+    write_produce_request,
+)
+from kafka_zk.protocol.request import request_header, response_body_position
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from tests.kafka_zk.broker.conftest import batch
+from tests.peers import jars, targets
+from tests.peers.tool_script import CONFIGS, Said, Step, ToolRunner, said_to_each
+
+pytestmark = pytest.mark.peers
+
+_TOPIC = "limited"
+_APPLIED_S = 3.0
+"""A broker follows ZooKeeper within this time."""
+
+_STEP_MS = 1_500
+"""The throttle times of two brokers differ by the age of a sample, and by how long they take."""
+
+_TIMED_OUT = 7  # a busy machine may take longer than the request waits, and the topic is made all the same
+
+Entity = Mapping[str, str | None]
+
+
+class Client:
+    """One connection of a client id."""
+
+    def __init__(self, port: int, client_id: str) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), 60)
+        self._client_id = client_id
+
+    def _ask(self, api_key: ApiKey, version: int, body: bytes, *, is_answered: bool = True) -> memoryview:
+        frame = request_header(api_key, version, 7, self._client_id) + body
+        self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+        if not is_answered:
+            return memoryview(b"")
+        (size,) = struct.unpack(">i", self._received(4))
+        answer = memoryview(self._received(size))
+        return answer[response_body_position(answer, api_key, version) :]
+
+    def _received(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self._socket.recv(size - len(data))
+            if not more:
+                raise ConnectionError("the broker closed the connection")
+            data += more
+        return data
+
+    def ask(self, api_key: ApiKey, version: int, values: Mapping[str, Any]) -> Any:
+        message = _message(codec.request(api_key), values)
+        body = bytes(codec.encode_body(message, api_key, version))
+        return codec.decode_response(api_key, version, self._ask(api_key, version, body))
+
+    def produce(self, size: int, version: int = 9, acks: int = 1) -> int:
+        """The throttle time in ms."""
+        topics = [TopicData(_TOPIC, [PartitionData(0, batch(b"x" * size, timestamp_ms=int(time.time() * 1000)))])]
+        body = b"".join(map(bytes, write_produce_request(version, ProduceRequest(None, acks, 10_000, topics))))
+        answer = self._ask(ApiKey.PRODUCE, version, body, is_answered=acks != 0)
+        if acks == 0:
+            return 0
+        response = read_produce_response(version, answer)
+        assert response.topics[0].partitions[0].error_code == 0
+        return response.throttle_time_ms
+
+    def fetch(self, session: tuple[int, int] = (0, -1), version: int = 11) -> tuple[int, bool, int]:
+        """The throttle time in ms, whether there were records, and the session."""
+        topics = [FetchTopic(_TOPIC, None, [FetchPartition(0, 0, 10_000_000)])]
+        request = FetchRequest(100, 1, topics, 200_000, session_id=session[0], session_epoch=session[1])
+        response = read_fetch_response(version, self._ask(ApiKey.FETCH, version, write_fetch_request(version, request)))
+        assert response.error_code == 0
+        has_records = any(each.records for topic in response.topics for each in topic.partitions)
+        return response.throttle_time_ms, has_records, response.session_id
+
+    def create(self, name: str, partitions: int, version: int) -> tuple[int, int]:
+        """The throttle time in ms and the error code."""
+        topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": [], "configs": []}
+        values = {"topics": [topic], "timeout_ms": 10_000, "validate_only": False}
+        answer = self.ask(ApiKey.CREATE_TOPICS, version, values)
+        return answer.throttle_time_ms, answer.topics[0].error_code
+
+    def delete(self, name: str, version: int) -> tuple[int, int]:
+        """As ``create``."""
+        values = {"topics": [{"name": name, "topic_id": None}], "topic_names": [name], "timeout_ms": 10_000}
+        answer = self.ask(ApiKey.DELETE_TOPICS, version, values)
+        return answer.throttle_time_ms, answer.responses[0].error_code
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Of one target."""
+
+    target: str
+    port: int
+    zookeeper: str
+
+    @property
+    def is_ours(self) -> bool:
+        return self.target == targets.KAFKA_ZK
+
+    def client(self, client_id: str) -> Client:
+        return Client(self.port, client_id)
+
+    def alter(self, entity: Entity, **values: float | None) -> tuple[int, str | None]:
+        """The code and the message of one change; None removes a key."""
+        entry = {
+            "entity": [{"entity_type": kind.replace("_", "-"), "entity_name": name} for kind, name in entity.items()],
+            "ops": [
+                {"key": key, "value": float(value or 0), "remove": value is None} for key, value in values.items()
+            ],
+        }
+        answer = self.client("admin").ask(
+            ApiKey.ALTER_CLIENT_QUOTAS, 1, {"entries": [entry], "validate_only": False}
+        )
+        return answer.entries[0].error_code, answer.entries[0].error_message
+
+    def limit(self, entity: Entity, **values: float) -> None:
+        assert self.alter(entity, **values) == (0, None)
+        time.sleep(_APPLIED_S)
+
+    def describe(self, *components: tuple[str, int, str | None], strict: bool) -> list[Any]:
+        wanted = [{"entity_type": kind, "match_type": how, "match": name} for kind, how, name in components]
+        answer = self.client("admin").ask(
+            ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, {"components": wanted, "strict": strict}
+        )
+        assert answer.error_code == 0
+        return sorted(
+            (
+                sorted((each.entity_type, each.entity_name or "") for each in entry.entity),
+                sorted((each.key, each.value) for each in entry.values),
+            )
+            for entry in answer.entries
+        )
+
+
+def _message(cls: Any, values: Mapping[str, Any]) -> Any:
+    table = cls.table
+    fields = {}
+    for name, value in values.items():
+        struct_table = table.field(name).struct
+        if struct_table is not None and isinstance(value, list):
+            value = [_message(struct_table.message_class, each) for each in value]
+        fields[name] = value
+    return cls(**fields)
+
+
+def about(throttle_ms: int) -> int:
+    """Such times are equal if they are nearly so."""
+    return round(throttle_ms / _STEP_MS)
+
+
+# -- cases: what is compared ------------------------------------------------------------------------------------------
+
+
+def produce_twice(broker: Broker) -> Any:
+    """KIP-219: the answer comes at once, the next request is read after the throttle."""
+    broker.limit({"client_id": "produce"}, producer_byte_rate=10_000)
+    client = broker.client("produce")
+    first_ms, began_s = client.produce(150_000), time.monotonic()
+    second_ms, took_s = client.produce(150_000), time.monotonic() - began_s
+    return about(first_ms), about(second_ms), took_s > 4.5
+
+
+def produce_without_answer(broker: Broker) -> Any:
+    """acks=0 is muted, too."""
+    broker.limit({"client_id": "acks 0"}, producer_byte_rate=100_000)
+    client = broker.client("acks 0")
+    client.produce(1_200_000 // 2, acks=0)
+    client.produce(1_200_000 // 2, acks=0)
+    began_s = time.monotonic()
+    client.produce(10)
+    return time.monotonic() - began_s > 1.5
+
+
+def produce_old_version(broker: Broker) -> Any:
+    """Before clients throttled themselves."""
+    broker.limit({"client_id": "old"}, producer_byte_rate=100_000)
+    client = broker.client("old")
+    client.produce(600_000, version=3)
+    throttle_ms, began_s = client.produce(600_000, version=3), time.monotonic()
+    client.produce(10, version=3)
+    return about(throttle_ms), time.monotonic() - began_s > 1.5
+
+
+def most_specific(broker: Broker) -> Any:
+    """A quota of all users with all clients is before a client's."""
+    broker.limit({"client_id": "specific"}, producer_byte_rate=1)
+    broker.limit({"user": "ANONYMOUS", "client_id": "specific"}, producer_byte_rate=10_000_000)
+    return broker.client("specific").produce(100_000)
+
+
+def fetch_above(broker: Broker) -> Any:
+    """An empty answer; a known session goes on, a new one is none."""
+    broker.limit({"client_id": "fetch"}, consumer_byte_rate=25_000)
+    client = broker.client("fetch")
+    first_ms, has_first, session_id = client.fetch((0, 0))
+    second_ms, has_second, same_id = client.fetch((session_id, 1))
+    other = broker.client("fetch").fetch((0, 0))
+    return first_ms, has_first, second_ms > 0, has_second, same_id == session_id, other[0] > 0, other[1:]
+
+
+def mutations(broker: Broker) -> Any:
+    """Version 7 is strict, 5 and DeleteTopics 4 are not."""
+    broker.limit({"client_id": "mutations"}, controller_mutation_rate=1)
+    first = broker.client("mutations").create("mutations-a", 20, 7)
+    refused = broker.client("mutations").create("mutations-b", 2, 7)
+    old = broker.client("mutations").create("mutations-c", 2, 5)
+    deleted = broker.client("mutations").delete("mutations-c", 6)
+    old_deleted = broker.client("mutations").delete("mutations-c", 4)
+    answers = (first, refused, old, deleted, old_deleted)
+    return [(throttle_ms > 0, 0 if code == _TIMED_OUT else code) for throttle_ms, code in answers]
+
+
+def request_time(broker: Broker) -> Any:
+    """At most one sample."""
+    broker.limit({"client_id": "time"}, request_percentage=0.00001)
+    broker.client("time").produce(10_000)
+    return broker.client("time").produce(10_000)
+
+
+_ALTERATIONS: list[tuple[Entity, dict[str, float | None]]] = [
+    ({"user": "zk user@x"}, {"producer_byte_rate": 7_000_000, "request_percentage": 50}),
+    ({"user": "zk user@x"}, {"request_percentage": None}),
+    ({"user": None, "client_id": "c/1 *"}, {"controller_mutation_rate": 12_345_678.5}),
+    ({"user": None}, {"consumer_byte_rate": 9e15}),
+    ({"ip": "10.1.2.3"}, {"connection_creation_rate": 5}),
+    ({"ip": None}, {"connection_creation_rate": 2_000_000_000}),
+    ({"user": "gone"}, {"consumer_byte_rate": 5}),
+    ({"user": "gone"}, {"consumer_byte_rate": None}),
+    ({"user": "parent", "client_id": "child"}, {"consumer_byte_rate": 5}),
+    ({"user": "parent", "client_id": "child"}, {"consumer_byte_rate": None}),
+    ({"user": "a"}, {"foo": 1}),
+    ({"user": "a"}, {"producer_byte_rate": -5}),
+    ({"user": "a"}, {"producer_byte_rate": 1.5}),
+    ({"user": "a"}, {"connection_creation_rate": 1}),
+    ({"user": ""}, {"producer_byte_rate": 1}),
+    ({"client_id": ""}, {"producer_byte_rate": 1}),
+    ({"foo": "a"}, {"producer_byte_rate": 1}),
+    ({}, {"producer_byte_rate": 1}),
+    ({"ip": "no address"}, {"connection_creation_rate": 1}),
+    ({"ip": "10.1.2.3", "user": "a"}, {"connection_creation_rate": 1}),
+    ({"ip": "10.1.2.3"}, {"producer_byte_rate": 1}),
+]
+_PATHS = (
+    "/config/users/zk%20user%40x", "/config/users/<default>/clients/c%2F1%20%2A", "/config/users/<default>",
+    "/config/ips/10.1.2.3", "/config/ips/<default>", "/config/users/gone", "/config/users/parent",
+)  # fmt: skip
+_EXACT, _DEFAULT, _ANY = range(3)
+
+
+def alterations(broker: Broker) -> Any:
+    """The codes, the sentences, and what is in ZooKeeper afterwards."""
+    answers = [broker.alter(entity, **values) for entity, values in _ALTERATIONS]
+    with KazooBlockingClient(broker.zookeeper) as client:
+        return answers, [_config(client, path) for path in _PATHS]
+
+
+def _config(client: KazooBlockingClient, path: str) -> Any:
+    try:
+        data, _ = run_blocking(client.get(path))
+    except Exception as error:
+        return type(error).__name__
+    return json.loads(data or b"null")
+
+
+def descriptions(broker: Broker) -> Any:
+    """After ``alterations``."""
+    user, client, address = "user", "client-id", "ip"
+    return [
+        broker.describe(*components, strict=strict)
+        for strict in (False, True)
+        for components in (
+            [(user, _EXACT, "zk user@x")], [(user, _DEFAULT, None)], [(client, _EXACT, "c/1 *")],
+            [(user, _ANY, None), (client, _EXACT, "c/1 *")], [(user, _DEFAULT, None), (client, _ANY, None)],
+            [(address, _ANY, None)], [(address, _EXACT, "10.1.2.3")], [(address, _DEFAULT, None)],
+        )
+    ]  # fmt: skip
+
+
+CASES: list[Callable[[Broker], Any]] = [
+    produce_twice, produce_without_answer, produce_old_version, most_specific, fetch_above, mutations, request_time,
+    alterations, descriptions,
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def brokers(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
+    """One of each target, with a topic of batches of 150,000 bytes."""
+    started = []
+    try:
+        for name in targets.NAMES:
+            started.append(
+                targets.start(
+                    name, peer_zookeeper, tmp_path_factory.mktemp(name), chroot=f"quotas-{name}", timeout_s=180
+                )
+            )
+            started[-1].create_topic(_TOPIC)
+        brokers = [Broker(each.name, each.ports[0], each.zookeeper) for each in started]
+        for broker in brokers:
+            for _ in range(4):
+                broker.client("filler").produce(150_000)
+        yield brokers
+    finally:
+        for each in started:
+            each.stop()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_quotas_are_those_of_apache_kafka(brokers: list[Broker], case: Callable[[Broker], Any]) -> None:
+    with ThreadPoolExecutor() as pool:
+        ours, theirs = pool.map(case, brokers)
+    assert ours == theirs
+
+
+def test_a_batch_larger_than_the_window_arrives_here(brokers: list[Broker]) -> None:
+    """KAFKA-9677. At Apache Kafka the consumer gets empty answers for ever."""
+    for broker in brokers:
+        broker.limit({"client_id": "starved"}, consumer_byte_rate=10_000, producer_byte_rate=1)
+        deadline_s = time.monotonic() + 30
+        while not broker.client("starved").produce(10):  # until the broker knows of both
+            assert time.monotonic() < deadline_s
+        assert broker.client("starved").fetch()[1] == broker.is_ours
+
+
+def test_a_quota_of_nothing_is_refused_here(brokers: list[Broker]) -> None:
+    """Apache Kafka takes it, and then throttles nobody. From a znode it mutes for one sample each time."""
+    for broker in brokers:
+        code, message = broker.alter({"client_id": "nothing"}, producer_byte_rate=0)
+        assert code == (42 if broker.is_ours else 0)
+        if not broker.is_ours:
+            time.sleep(_APPLIED_S)
+            assert broker.client("nothing").produce(150_000) == 0
+        else:
+            assert message is not None and "must be above 0" in message
+            _write(broker, "clients", "nothing", {"producer_byte_rate": "0"})
+            assert broker.client("nothing").produce(10) == 1_000
+
+
+def _write(broker: Broker, entity_type: str, name: str, values: Mapping[str, str]) -> None:
+    """As old tools do: the znode, and a note that it changed."""
+    with KazooBlockingClient(broker.zookeeper) as client:
+        data = json.dumps({"version": 1, "config": values}).encode()
+        run_blocking(client.create(f"/config/{entity_type}/{name}", data))
+        note = json.dumps({"version": 2, "entity_path": f"{entity_type}/{name}"}).encode()
+        run_blocking(client.create("/config/changes/config_change_", note, sequential=True))
+    time.sleep(_APPLIED_S)
+
+
+_ALTER, _DESCRIBE = "--alter", "--describe"
+_STEPS = [
+    Step("set a user's", CONFIGS, [_ALTER, "--add-config", "producer_byte_rate=1024,request_percentage=50",
+                                   "--entity-type", "users", "--entity-name", "u 1"]),
+    Step("set a pair's", CONFIGS, [_ALTER, "--add-config", "consumer_byte_rate=2048", "--entity-type", "users",
+                                   "--entity-name", "u 1", "--entity-type", "clients", "--entity-default"]),
+    Step("set the default client's", CONFIGS, [_ALTER, "--add-config", "controller_mutation_rate=10",
+                                               "--entity-type", "clients", "--entity-default"]),
+    Step("set an address's", CONFIGS, [_ALTER, "--add-config", "connection_creation_rate=100", "--entity-type", "ips",
+                                       "--entity-name", "10.0.0.7"]),
+    Step("describe users", CONFIGS, [_DESCRIBE, "--entity-type", "users"]),
+    Step("describe a pair", CONFIGS, [_DESCRIBE, "--entity-type", "users", "--entity-name", "u 1",
+                                      "--entity-type", "clients", "--entity-default"]),
+    Step("describe clients", CONFIGS, [_DESCRIBE, "--entity-type", "clients"]),
+    Step("describe addresses", CONFIGS, [_DESCRIBE, "--entity-type", "ips"]),
+    Step("remove a user's", CONFIGS, [_ALTER, "--delete-config", "producer_byte_rate", "--entity-type", "users",
+                                      "--entity-name", "u 1"]),
+    Step("remove what is not there", CONFIGS, [_ALTER, "--delete-config", "consumer_byte_rate", "--entity-type",
+                                               "users", "--entity-name", "u 1"]),
+    Step("an unknown key", CONFIGS, [_ALTER, "--add-config", "foo=1", "--entity-type", "clients", "--entity-name",
+                                     "c"]),
+    Step("describe users again", CONFIGS, [_DESCRIBE, "--entity-type", "users"]),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Said]]:
+    """By target and step: what kafka-configs said."""
+
+    def perform(runner: ToolRunner, target: targets.Target, _: object) -> dict[str, Said]:
+        return {step.name: runner.run(target, step) for step in _STEPS}
+
+    folder = tmp_path_factory.mktemp("tools")
+    return said_to_each(jars.ORACLE_VERSION, peer_zookeeper, folder, "quotas-tools", perform)
+
+
+@pytest.mark.parametrize("step", [step.name for step in _STEPS])
+def test_kafka_configs_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
+    """Exit code and every line."""
+    ours, theirs = (said[name][step] for name in targets.NAMES)
+    assert (ours.code, sorted(ours.lines)) == (theirs.code, sorted(theirs.lines))
