@@ -6,10 +6,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _NEVER_MS = -(2**62)
+_DROPPED_AT_ONCE = 4
 
 
 class Recent(Generic[K, V]):
-    """A mapping that keeps what was asked for in the last ``keep_ms``, or twice that, and no more than ``2 * most``.
+    """A mapping that keeps what was asked for in the last ``keep_ms``, or twice that, and no more than ``2 * most``
+    and what is still to be freed.
 
     Two generations: what is used moves to the younger one; when that is full or old, it becomes the older one.
     """
@@ -18,6 +20,7 @@ class Recent(Generic[K, V]):
         self.young: dict[K, V] = {}
         """For a quick look, always the same object; what is not here is asked of ``find``."""
         self._old: dict[K, V] = {}
+        self._dropped: dict[K, V] = {}  # goes bit by bit: to free thousands of values at once takes many ms
         self._most = most
         self._keep_ms = keep_ms
         self._since_ms: float = _NEVER_MS
@@ -39,16 +42,19 @@ class Recent(Generic[K, V]):
         """``key`` has no value yet."""
         self.turn(now_ms)
         self.young[key] = value
+        for _ in range(min(_DROPPED_AT_ONCE, len(self._dropped))):
+            self._dropped.popitem()
 
     def turn(self, now_ms: float) -> None:
         """Drop what is too old; to be called now and then if nobody looks for anything."""
         if len(self.young) >= self._most or now_ms - self._since_ms >= self._keep_ms:
-            self._old, self._since_ms = dict(self.young), now_ms
+            self._dropped, self._old, self._since_ms = self._old, dict(self.young), now_ms
             self.young.clear()
 
     def clear(self) -> None:
         self.young.clear()
         self._old.clear()
+        self._dropped.clear()
 
     def items(self) -> list[tuple[K, V]]:
         """All of it, the last used first."""

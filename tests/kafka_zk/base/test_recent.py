@@ -10,7 +10,8 @@ def test_what_is_used_is_kept_and_the_rest_goes() -> None:
     for now_ms in range(0, 5_000, 500):
         assert kept.find("used", now_ms) == 1
     assert kept.find("idle", 5_000) is None
-    assert len(kept) == 1
+    kept.put("new", 3, 5_000)
+    assert len(kept) == 2
 
 
 def test_a_flood_leaves_those_that_are_used() -> None:
@@ -20,7 +21,7 @@ def test_a_flood_leaves_those_that_are_used() -> None:
         kept.put(f"flood {number}", number, 0)
         if number % 50 == 0:
             assert kept.find("used", 0) == 1
-        assert len(kept) <= 200
+        assert len(kept) <= 200 and len(kept._dropped) <= 100
 
 
 def test_the_younger_ones_are_always_the_same_object() -> None:

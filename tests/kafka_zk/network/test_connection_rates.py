@@ -49,6 +49,7 @@ def test_an_address_above_its_rate_is_refused_and_does_not_count() -> None:
         address: sum(rates.refused_ms("L", address, 0) > 0 for _ in range(50)) for address in ("10.0.0.1", "10.0.0.2")
     }
     assert refused == {"10.0.0.1": 20, "10.0.0.2": 40}
+    assert all(rates.refused_ms("L", "10.0.0.2", 5_000) > 0 for _ in range(50))
     assert rates.refused_ms("L", "10.0.0.2", 11_000) == 0
     rates.set_address_limit("10.0.0.1", None)
     rates.set_address_limit(None, None)
