@@ -90,6 +90,15 @@ class ConnectionQuotas:
             self._told = False
         self._resume()
 
+    def hold(self) -> None:
+        """Count a connection that is only held before it is closed."""
+        self.held_count += 1
+
+    def release(self) -> None:
+        """A held connection is over."""
+        self.held_count -= 1
+        self._resume()
+
     def _resume(self) -> None:
         if self.available():
             waiting, self._waiting = self._waiting, []

@@ -200,12 +200,8 @@ class Listener:
         quotas = self._quotas
         if quotas.held_count >= MOST_HELD:
             return None
-        quotas.held_count += 1
-
-        def over() -> None:
-            quotas.held_count -= 1
-
-        return _HeldConnection(self._reactor, held_ms, over)
+        quotas.hold()
+        return _HeldConnection(self._reactor, held_ms, quotas.release)
 
     def _lost(self, connection: BrokerConnection) -> None:
         assert isinstance(connection, _ListenerConnection)

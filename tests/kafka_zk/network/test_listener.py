@@ -299,3 +299,20 @@ def test_connections_leave_the_logs_their_descriptors(
 )
 def test_how_many_descriptors_connections_may_use(limit: int, log_files: int, connections: int) -> None:
     assert descriptors_for_connections(limit, log_files) == connections
+
+
+def test_held_connections_give_their_descriptors_back(
+    reactor: LocalReactor, make_server: Callable[..., Server]
+) -> None:
+    """Otherwise one address could stop a broker from accepting for good."""
+    rates = ConnectionRates(QuotaWindow(2, 100))
+    rates.set_address_limit("127.0.0.1", 10)
+    server = make_server(quotas=ConnectionQuotas(descriptors=3, rates=rates))
+    server.connect()
+    held = [server.connect(accepted=False) for _ in range(2)]
+    reactor.until(lambda: server.quotas.held_count == 2)
+    rates.set_address_limit("127.0.0.1", None)
+    late = server.connect(accepted=False)
+    late.sendall(request(2))
+    reactor.until(lambda: all(map(is_closed, held)))
+    assert receive_all(reactor, late, 8) == answer(2)
