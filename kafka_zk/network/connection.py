@@ -205,9 +205,10 @@ class BrokerConnection(TwistedProtocol):
 
     def _wait_for_memory(self) -> None:
         """Read no further until the frame that is being collected gets the memory for its next step. The requests
-        before it come first: they hold some, and give it back."""
+        before it come first: they hold some, and give it back. A peer that is muted, or does not take its answers, gets
+        none: it would keep it from others for as long."""
         self._input.pause()
-        if self._slot is _IDLE and not self._frames:
+        if self._slot is _IDLE and not self._frames and self._output.state is _READY:
             self._input.ask(self._got_memory)
 
     def _got_memory(self) -> None:

@@ -3,6 +3,7 @@
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import pytest
@@ -12,6 +13,7 @@ from twisted.internet.task import Clock
 from kafka_zk.network.connection import REQUESTS_PER_TURN
 from kafka_zk.network.connection_settings import HandshakeStep
 from kafka_zk.network.in_flight import Response
+from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader
@@ -187,6 +189,40 @@ def test_the_response_hook_mutes_the_peer(reactor: LocalReactor, make_server: Ca
     assert receive_all(reactor, peer, 8) == answer(1)
     assert len(server.handled) == 1
     assert receive_all(reactor, peer, 8) == answer(2)
+
+
+def test_a_muted_peer_gets_no_memory_for_its_next_request(
+    reactor: LocalReactor, make_server: Callable[..., Server]
+) -> None:
+    """It would hold it as long as it is muted, and others need it."""
+    pool = MemoryPool(1_000_000)
+    server = make_server(memory=pool, on_response=lambda context, header, parts: 3_600_000 * (header.correlation_id == 1))
+    clock = server.listener._connection_settings.clock = Clock()
+    server.handler = lambda header, body: [struct.pack(">i", header.correlation_id)]
+    peer, other = server.connect(), server.connect()
+    peer.sendall(request(1))
+    assert receive_all(reactor, peer, 8) == answer(1)
+    peer.setblocking(False)
+    large = request(2, bytes(3_000_000))
+    sent = peer.send(large)
+
+    def goes_on() -> bool:
+        nonlocal sent
+        with suppress(BlockingIOError):
+            sent += peer.send(large[sent:])
+        return len(server.handled) == 2
+
+    for number in range(10, 20):
+        goes_on()
+        other.sendall(request(number))
+        receive_all(reactor, other, 8)
+        assert not pool.overdraft_bytes
+        assert pool.used_bytes < 300_000
+    server.handled.clear()
+    clock.advance(3600)
+    reactor.until(lambda: goes_on() or len(server.handled) == 1)
+    assert receive_all(reactor, peer, 8) == answer(2)
+    assert (pool.used_bytes, pool.overdraft_bytes) == (0, 0)
 
 
 def test_the_end_of_a_turn_does_not_unmute_the_peer(reactor: LocalReactor, make_server: Callable[..., Server]) -> None:
