@@ -6,12 +6,13 @@ quota and one ERROR in the log; what an ACL hides stays as it was. Source: Confi
 
 from collections.abc import Callable, Mapping
 
+from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.base.threads import RunInThread
 from kafka_zk.broker.quota.enforcement import Enforcement
-from kafka_zk.broker.quota.quota_table import IP_KEY
+from kafka_zk.broker.quota.quota_table import IP_KEY, canonical
 from kafka_zk.network.addresses import address_of
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize
@@ -33,6 +34,7 @@ class QuotaConfigs:
         self._run_in_thread = run_in_thread
         self._ip_rates: dict[str, tuple[str | None, int]] = {}  # by their names in paths: the address, and its rate
         self._set_ip_rate: SetIpRate = lambda address, rate: None
+        self._reads = DeferredLock()  # what one read has found must not replace what a later one did
 
     def limit_addresses_by(self, set_ip_rate: SetIpRate) -> None:
         """Tell it what is known already, and what changes."""
@@ -42,18 +44,27 @@ class QuotaConfigs:
 
     async def load(self) -> None:
         """Read all quotas; those that have gone are forgotten. Raises: SessionLost."""
+        async with self._reads:
+            await self._load()
+
+    async def _load(self) -> None:
         known = self._enforcement.quotas.table.names
         for entity_type in ENTITY_TYPES:
             names = dict.fromkeys(await self._configs.entity_names(entity_type))
             if entity_type == "users":
                 names |= dict.fromkeys(await self._configs.names_of_clients_of_users())
-            names |= dict.fromkeys(name for known_type, name in known if known_type == entity_type)
+            listed = set(map(canonical, names))  # others may have encoded a name more or less than we do
+            names |= dict.fromkeys(name for kind, name in known if kind == entity_type and name not in listed)
             if entity_type == "ips":
                 names |= dict.fromkeys(self._ip_rates)
-            await self.reload(entity_type, list(names))
+            await self._reload(entity_type, list(names))
 
     async def reload(self, entity_type: str, names: list[str]) -> None:
         """Read some entities of ENTITY_TYPES again, by their encoded names. Raises: SessionLost."""
+        async with self._reads:
+            await self._reload(entity_type, names)
+
+    async def _reload(self, entity_type: str, names: list[str]) -> None:
         stored = await self._configs.entities_until_answered(entity_type, names)
         for name, properties in stored.items():
             if entity_type == "ips":

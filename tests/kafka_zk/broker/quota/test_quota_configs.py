@@ -3,6 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
 from kafka_zk.base.rate import QuotaWindow
@@ -134,3 +135,43 @@ def test_two_writers_of_one_user_both_take_effect() -> None:
         raise AssertionError("nothing is made for a config that has nothing")
 
     play(story)
+
+
+def test_a_name_that_others_encoded_is_read_again() -> None:
+    """Ours for it has no znode, which takes nothing away."""
+
+    async def story(configs: ConfigRegistry, _: World) -> None:
+        await configs.set_entity("users", "a%2eb", {RATE: "1"})
+        broker = Broker(configs)
+        for _attempt in range(2):
+            await broker.configs.load()
+            assert broker.bound("a.b", "") == 1
+        await configs.delete_entity("users", "a%2eb")
+        await broker.configs.load()
+        assert broker.bound("a.b", "") is None
+
+    play(story)
+
+
+def test_what_was_read_first_does_not_replace_what_was_read_later() -> None:
+    """A new session reads all, in many requests; meanwhile a quota is changed, and that is announced."""
+
+    class Slow:
+        rate = "1"
+        reads: list[Deferred[None]]
+
+        async def entities_until_answered(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
+            found = {name: {RATE: self.rate} for name in names}
+            self.reads.append(answered := Deferred())
+            await answered
+            return found
+
+    configs = Slow()
+    configs.reads = []
+    broker = Broker(configs)  # type: ignore[arg-type]
+    first = ensureDeferred(broker.configs.reload("users", ["a"]))
+    configs.rate = "2"
+    second = ensureDeferred(broker.configs.reload("users", ["a"]))
+    while not (first.called and second.called):
+        configs.reads.pop().callback(None)  # the last one first
+    assert broker.bound("a", "") == 2
