@@ -174,4 +174,5 @@ class TokenBucket:
         """How long it takes until the debt is paid; 0 if there is none, or nothing would ever pay it."""
         if not self.bound:
             return 0
-        return min(MOST_THROTTLE_MS, floor(max(0.0, -self.tokens(now_ms)) * 1000 / self.bound + 0.5))
+        debt_ms = max(0.0, -self.tokens(now_ms)) * 1000 / self.bound
+        return floor(debt_ms + 0.5) if debt_ms < MOST_THROTTLE_MS else MOST_THROTTLE_MS

@@ -80,8 +80,8 @@ def value_text(place: Place, key: str, value: float) -> str:
         raise _refusal(f"Invalid configuration key {key}")
     kind = WHOLE_NUMBERS.get(key)
     if kind is not None:
-        number = _whole(key, kind, value)
-        text = str(number)
+        value = _whole(key, kind, value)
+        text = str(value)
     else:
         if math.isnan(value) or math.isinf(value) or value < 0:
             raise _refusal(f"Configuration {key} must be a number above 0")
@@ -104,9 +104,8 @@ def java_double(value: float) -> str:
         return repr(float(value))
     mantissa, _, exponent = f"{value!r}".partition("e")
     if not exponent:
-        digits = mantissa.replace(".", "").lstrip("0").rstrip("0") or "0"
-        exponent_number = math.floor(math.log10(abs(value)))
-        return f"{digits[0]}.{digits[1:] or '0'}E{exponent_number}"
+        digits = mantissa.replace(".", "").strip("0")
+        mantissa, _, exponent = f"{value:.{len(digits) - 1}e}".partition("e")
     return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
 
 

@@ -51,7 +51,8 @@ async def handle(
             request, version >= TOPIC_IDS_SINCE, services.clock.wall_ns() // 1_000_000
         )
     except ApiError as error:
-        return write_fetch_response(version, header.correlation_id, FetchResponse([], error_code=error.code))
+        refusal = write_fetch_response(version, header.correlation_id, FetchResponse([], error_code=error.code))
+        return ExemptFetch(refusal) if request.replica_id >= 0 else refusal
     is_follower = request.replica_id >= 0
     if quota is not None:
         quota, request = (None, request) if is_follower else (quota, _capped(request, quota))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.base.rate import QuotaWindow
+from kafka_zk.base.rate import MOST_THROTTLE_MS, QuotaWindow
 from kafka_zk.broker.quota.buckets import RateBucket, ThrottleTimes, TokenBucket
 
 WINDOW = QuotaWindow()
@@ -90,6 +90,12 @@ def test_tokens_are_full_at_first_and_debts_are_paid_at_the_rate() -> None:
     assert bucket.debt_ms(8_999) == 1
     assert bucket.debt_ms(9_000) == 0
     assert bucket.tokens(90_000) == 11
+
+
+def test_a_debt_that_takes_for_ever_has_a_longest_throttle() -> None:
+    bucket = TokenBucket(WINDOW, 1e-310, 0)
+    bucket.take(5, 0)
+    assert bucket.debt_ms(0) == MOST_THROTTLE_MS
 
 
 def test_no_tokens_ever_is_no_debt_that_can_be_paid() -> None:

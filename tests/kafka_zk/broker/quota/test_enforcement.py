@@ -12,6 +12,7 @@ from kafka_zk.broker.quota.quota_table import QuotaKey
 from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchResponse, read_fetch_response
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.produce import (
@@ -207,6 +208,15 @@ def test_followers_have_no_quota(broker: Harness) -> None:
     client = Client(broker)
     for _ in range(3):
         assert client.fetch(replica_id=1).throttle_time_ms == client.muted_ms == 0
+
+
+def test_a_follower_without_its_session_is_not_muted(broker: Harness) -> None:
+    """As after a restart of the leader, when replicas are behind already."""
+    limit(broker, "users", "ANONYMOUS", request_percentage="0")
+    client = Client(broker)
+    answer = client.fetch(session=(12345, 7), replica_id=1)
+    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert answer.throttle_time_ms == client.muted_ms == 0
 
 
 def test_the_time_of_requests_mutes_for_one_sample_at_most(broker: Harness) -> None:

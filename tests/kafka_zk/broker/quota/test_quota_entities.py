@@ -67,6 +67,7 @@ def test_values_are_written_as_kafka_writes_them(place: str, key: str, value: fl
         ("users", "producer_byte_rate", math.nan, "Configuration producer_byte_rate must be a LONG value"),
         ("users", "producer_byte_rate", math.inf, "Configuration producer_byte_rate must be a LONG value"),
         ("users", "producer_byte_rate", 0, "Configuration producer_byte_rate must be above 0"),
+        ("users", "producer_byte_rate", 1e-7, "Configuration producer_byte_rate must be above 0"),
         ("clients", "request_percentage", 0, "Configuration request_percentage must be above 0"),
         ("clients", "request_percentage", -1, "Configuration request_percentage must be a number above 0"),
         ("clients", "request_percentage", math.nan, "Configuration request_percentage must be a number above 0"),
@@ -84,6 +85,7 @@ def test_a_value_that_cannot_be(place: str, key: str, value: float, sentence: st
     [
         (50.0, "50.0"), (0.1, "0.1"), (1e7, "1.0E7"), (12345678.0, "1.2345678E7"), (0.0005, "5.0E-4"),
         (1.5e-7, "1.5E-7"), (1e100, "1.0E100"), (9999999.9, "9999999.9"), (123456789012.5, "1.234567890125E11"),
+        (9999999999999998.0, "9.999999999999998E15"), (99999999999999.98, "9.999999999999998E13"),
     ],
 )  # fmt: skip
 def test_numbers_look_as_java_writes_them(value: float, text: str) -> None:
