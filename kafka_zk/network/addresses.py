@@ -1,6 +1,14 @@
-"""The address that a text stands for, as ``getpeername`` writes it."""
+"""Addresses as quotas, limits and ACLs name them: an IPv4 address is one also where it came over a socket for IPv6, as
+for Java."""
 
 import socket
+
+_MAPPED = "::ffff:"
+
+
+def peer_address(host: str) -> str:
+    """The address of a peer whom ``getpeername`` calls so."""
+    return host.removeprefix(_MAPPED) if "." in host else host
 
 
 def address_of(text: str) -> str | None:
@@ -8,11 +16,13 @@ def address_of(text: str) -> str | None:
     import ipaddress  # few brokers have quotas of addresses
 
     try:
-        return ipaddress.ip_address(text).compressed
+        address = ipaddress.ip_address(text)
+        mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+        return (mapped or address).compressed
     except ValueError:
         pass
     try:
         found = socket.getaddrinfo(text, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return None
-    return str(found[0][4][0]) if found else None
+    return peer_address(str(found[0][4][0])) if found else None

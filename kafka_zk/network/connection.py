@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 
 from kafka_zk.base.client_gone import ClientGone
 from kafka_zk.base.turns import ClientWait
+from kafka_zk.network.addresses import peer_address
 from kafka_zk.network.connection_input import BETWEEN_BROKERS, ConnectionInput
 from kafka_zk.network.connection_output import ConnectionOutput, hold_slices
 from kafka_zk.network.connection_settings import (
@@ -104,7 +105,7 @@ class BrokerConnection(TwistedProtocol):
             settings.listener_name,
             settings.security_protocol,
             ANONYMOUS,
-            peer.host,
+            peer_address(peer.host),
             peer.port,
             number,
             self._memory,

@@ -14,6 +14,7 @@ from twisted.internet.protocol import Factory
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 
+from kafka_zk.network.addresses import peer_address
 from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.network.connection_quotas import UNLIMITED, ConnectionQuotas
 from kafka_zk.network.connection_rates import MOST_HELD
@@ -170,7 +171,7 @@ class Listener:
         return available
 
     def _build(self, addr: Any) -> "BrokerConnection | _HeldConnection | None":
-        host: str = addr.host
+        host = peer_address(addr.host)
         rates, now_ms = self._quotas.rates, int(self._reactor.seconds() * 1000)
         held_ms = rates.refused_ms(self.name, host, now_ms)
         if held_ms:

@@ -40,8 +40,9 @@ class Server:
         of_listener = ("max_idle_ms", "inter_broker", "max_connections")
         listener_options = {name: options.pop(name) for name in of_listener if name in options}
         self.quotas = options.pop("quotas", None) or ConnectionQuotas()
+        host = options.pop("host", "127.0.0.1")
         settings = ConnectionSettings(reactor, "PLAINTEXT", self.dispatch, **options)
-        self.listener = Listener(reactor, ListenerSettings("127.0.0.1", 0, **listener_options), settings, self.quotas)
+        self.listener = Listener(reactor, ListenerSettings(host, 0, **listener_options), settings, self.quotas)
         self.port = self.listener.bind()
         self.listener.start_accepting()
         self.peers: list[socket.socket] = []

@@ -316,3 +316,19 @@ def test_held_connections_give_their_descriptors_back(
     late.sendall(request(2))
     reactor.until(lambda: all(map(is_closed, held)))
     assert receive_all(reactor, late, 8) == answer(2)
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_a_listener_of_all_addresses_knows_ipv4_peers_by_theirs(
+    reactor: LocalReactor, make_server: Callable[..., Server]
+) -> None:
+    """Else quotas, limits and ACLs of such an address would not hold there."""
+    rates = ConnectionRates(QuotaWindow(2, 100))
+    rates.set_address_limit("127.0.0.1", 10)
+    server = make_server(host="::", quotas=ConnectionQuotas(rates=rates))
+    peer = server.connect()
+    peer.sendall(request(1))
+    assert receive_all(reactor, peer, 8) == answer(1)
+    assert server.contexts[0].peer_host == "127.0.0.1"
+    server.connect(accepted=False)
+    reactor.until(lambda: server.quotas.held_count == 1)
