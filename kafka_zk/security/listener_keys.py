@@ -21,6 +21,9 @@ from kafka_zk.security.jaas import LoginModule
 BROKER_MECHANISMS = ("PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256", "OAUTHBEARER")
 """Those that a broker can enable, in the order in which Kafka lists them to clients."""
 
+LISTENER_PREFIX = "listener.name."
+"""Of lower case only, by which dynamic keys are refused; the listener's name may be of any."""
+
 JAAS_FILE = "java.security.auth.login.config"
 MAX_REAUTH_MS = "connections.max.reauth.ms"
 SERVER_CALLBACK = "sasl.server.callback.handler.class"
@@ -59,12 +62,12 @@ class ListenerKeys:
 
     def __init__(self, properties: Mapping[str, str], listener: str) -> None:
         self._listener = listener.lower()
-        self._prefix = f"listener.name.{self._listener}."
+        self._prefix = f"{LISTENER_PREFIX}{self._listener}."
         self._properties = properties
         self._own = {
             key[len(self._prefix) :]: value
             for key, value in properties.items()
-            if key.lower().startswith(self._prefix)
+            if key.startswith(LISTENER_PREFIX) and key.lower().startswith(self._prefix)
         }
 
     def text(self, key: str, default: str = "") -> str:

@@ -18,19 +18,14 @@ from kafka_zk.broker.config.broker_configs import ALL_KEYS, TOPIC_DEFAULTS, UNIT
 from kafka_zk.broker.config.broker_key import BrokerKey, Use, items
 from kafka_zk.broker.config.broker_keys import BrokerKeys
 from kafka_zk.broker.config.inter_broker_protocol import follower_versions
-from kafka_zk.broker.config.unbuilt_security import (
-    LISTENER_PREFIX,
-    is_of_unused_listener,
-    key_of_listener,
-    unbuilt_security,
-)
+from kafka_zk.broker.config.unbuilt_security import is_of_unused_listener, key_of_listener, unbuilt_security
 from kafka_zk.broker.config.values import BadValue
 from kafka_zk.registry.client import connect_string
 from kafka_zk.registry.client import security_keys as zookeeper_security
 from kafka_zk.registry.client.errors import InvalidConnectString, InvalidSecurity
 from kafka_zk.registry.client.security import Security
 from kafka_zk.security.client_security import PROTOCOLS
-from kafka_zk.security.listener_keys import is_read_for_listener
+from kafka_zk.security.listener_keys import LISTENER_PREFIX, is_read_for_listener
 from kafka_zk.security.listener_security import ignored_client_auth
 from kafka_zk.storage.files.errors import InvalidConfig
 from kafka_zk.storage.files.log_config import LogConfig

@@ -12,9 +12,7 @@ from typing import Any
 
 from kafka_zk.broker.config.broker_configs import ALL_KEYS
 from kafka_zk.broker.config.broker_key import BrokerKey
-from kafka_zk.security.listener_keys import is_read_for_listener
-
-LISTENER_PREFIX = "listener.name."
+from kafka_zk.security.listener_keys import LISTENER_PREFIX, is_read_for_listener
 
 
 def unbuilt_security(properties: Mapping[str, str], listeners: Mapping[str, str]) -> list[str]:
@@ -64,6 +62,8 @@ def _without_effect(key: str, value: str, listeners: Mapping[str, str]) -> str |
 
 def key_of_listener(key: str, listeners: Collection[str]) -> str | None:
     """What follows the prefix of a listener in use; None if there is none."""
+    if not key.startswith(LISTENER_PREFIX):
+        return None
     prefixes = (f"{LISTENER_PREFIX}{name.lower()}." for name in listeners)
     return next((key[len(prefix) :] for prefix in prefixes if key.lower().startswith(prefix)), None)
 

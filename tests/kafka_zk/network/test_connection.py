@@ -195,8 +195,8 @@ def test_a_muted_peer_gets_no_memory_for_its_next_request(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
     """It would hold it as long as it is muted, and others need it."""
-    pool = MemoryPool(1_000_000)
-    server = make_server(memory=pool, on_response=lambda context, header, parts: 3_600_000 * (header.correlation_id == 1))
+    pool, hour_ms = MemoryPool(1_000_000), 3_600_000
+    server = make_server(memory=pool, on_response=lambda context, header, parts: hour_ms * (header.correlation_id == 1))
     clock = server.listener._connection_settings.clock = Clock()
     server.handler = lambda header, body: [struct.pack(">i", header.correlation_id)]
     peer, other = server.connect(), server.connect()

@@ -230,6 +230,17 @@ def test_other_keys_are_refused(broker: Running, key: str, told: str) -> None:
         broker.alter({key: "x"})
 
 
+@pytest.mark.parametrize("per_broker", [True, False])
+def test_another_spelling_lets_no_refused_key_through(tmp_path: Path, per_broker: bool) -> None:
+    """Keys that a broker does not know can be stored, and plugins may read them; a listener does not."""
+    opened = {"Listener.name.ssl.ssl.client.auth": "none"}
+    broker = Running(tmp_path, ssl_client_auth="required")
+    broker.dynamic.validate(opened, per_broker=per_broker)
+    config = broker.dynamic.take(*((opened, {}) if per_broker else ({}, opened)))
+    restarted = BrokerSecurity.of(config).listeners["SSL"].tls
+    assert restarted is not None and restarted.client_auth == "required"
+
+
 def test_a_store_is_set_for_one_broker_only(broker: Running) -> None:
     with pytest.raises(ApiError, match=f"at default cluster level, broker id must be specified: Set.{LOCATION}"):
         broker.dynamic.validate({LOCATION: "/a"}, per_broker=False)
