@@ -94,7 +94,7 @@ class LiveTls:
             if new.settings == old.settings:
                 continue
             server_context(new.settings, old.client_auth)
-            _check_successor(properties, old.settings, new.settings)
+            _check_successor(properties, old, new.settings)
             if name == self._between_brokers:
                 _check_between_brokers(old, new)
             changed[name] = ListenerTls(new.settings, old.client_auth, old.mapper)
@@ -110,8 +110,10 @@ def _shown(settings: TlsSettings) -> list[Certificate]:
         return []
 
 
-def _check_successor(properties: Mapping[str, str], old: TlsSettings, new: TlsSettings) -> None:
-    """As Kafka: clients may know a broker by its subject and hosts. Raises: InvalidSecurity."""
+def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: TlsSettings) -> None:
+    """As Kafka: clients may know a broker by its subject and hosts. Unlike Kafka, a trust store that clients are known
+    by is not removed: the authorities of the system would replace it. Raises: InvalidSecurity."""
+    old = present.settings
     if not _shown(old) or not _shown(new):
         raise InvalidSecurity("the certificate of the listener cannot be understood: restart the broker to change it")
     before, after = _shown(old)[0], _shown(new)[0]
@@ -127,6 +129,10 @@ def _check_successor(properties: Mapping[str, str], old: TlsSettings, new: TlsSe
     if old.authorities is None and new.authorities is not None:
         raise InvalidSecurity(
             "Cannot add SSL truststore to an existing listener for which no truststore was configured."
+        )
+    if old.authorities is not None and new.authorities is None and present.client_auth != "none":
+        raise InvalidSecurity(
+            "Cannot remove the SSL truststore by which the listener knows its clients: name another one instead."
         )
 
 

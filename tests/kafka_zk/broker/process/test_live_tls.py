@@ -181,6 +181,18 @@ def test_a_trust_store_changes_but_is_not_added(tmp_path: Path) -> None:
     assert [each["subject"] for each in broker.listener.contexts[0].get_ca_certs()] == [((("commonName", "another"),),)]
 
 
+@pytest.mark.parametrize("client_auth", ["required", "requested"])
+def test_a_trust_store_that_clients_are_known_by_is_not_removed(tmp_path: Path, client_auth: str) -> None:
+    """Without it the certificates of every public authority would count."""
+    broker = Running(tmp_path, **CLIENTS_ONLY, ssl_client_auth=client_auth)
+    for key in ("ssl.truststore.location", "ssl.truststore.type"):
+        del broker.dynamic.static[key]  # it was a dynamic one
+    with pytest.raises(ApiError, match="Cannot remove the SSL truststore"):
+        broker.alter({})
+    broker.tls.follow(broker.dynamic.take({}, {}))
+    assert not broker.renewals
+
+
 def test_a_password_is_encoded_in_zookeeper_and_plain_in_the_broker(broker: Running) -> None:
     encrypted = broker.authority.write_keystore(broker.folder / "encrypted.pem", "broker", HOSTS, "key-pw")
     properties = {LOCATION: str(encrypted), "listener.name.ssl.ssl.key.password": "key-pw"}
