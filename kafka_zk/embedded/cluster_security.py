@@ -16,6 +16,7 @@ key, so clients go on trusting it. Properties files are written anew at every st
 import contextlib
 import datetime
 import json
+import os
 import re
 import secrets
 import string
@@ -185,8 +186,8 @@ class ClusterSecurity:
 
 
 def is_secured(data_dir: Path) -> bool:
-    """Whether the cluster in this data directory was secured at an earlier start."""
-    return (data_dir / FOLDER / _AUTHORITY).exists()
+    """Whether the cluster in this data directory was secured at an earlier start: one file that is left tells."""
+    return any(os.path.lexists(data_dir / FOLDER / name) for name in (_AUTHORITY, _TRUSTSTORE, _PASSWORDS))
 
 
 def check_still_open(data_dir: Path) -> None:

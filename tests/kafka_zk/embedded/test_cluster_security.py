@@ -153,6 +153,14 @@ def test_a_secured_cluster_is_not_opened_by_leaving_the_option_out(security: Clu
     check_still_open(tmp_path / "fresh")
 
 
+def test_a_secured_cluster_without_its_authority_is_not_opened(security: ClusterSecurity, tmp_path: Path) -> None:
+    """A damaged one is to be removed, and the next start makes another: if it is one with --secure."""
+    (security.folder / "authority.pem").unlink()
+    with pytest.raises(EmbeddedError, match="without --secure it would be open"):
+        check_still_open(tmp_path)
+    assert is_secured(tmp_path)
+
+
 @pytest.mark.parametrize("key", ["listeners", "listener.security.protocol.map", "security.inter.broker.protocol"])
 def test_no_key_opens_a_secured_cluster(tmp_path: Path, key: str) -> None:
     with pytest.raises(EmbeddedError, match=f"{key}: a secured cluster sets it"):
