@@ -221,8 +221,7 @@ class _ZooKeeper:
         return run_blocking(self._all())
 
     async def _all(self) -> list[tuple[Entity, dict[str, float]]]:
-        from kafka_zk.broker.quota.quota_entities import Place, entity_at
-        from kafka_zk.broker.quota.quota_table import parse_bound
+        from kafka_zk.broker.quota.quota_entities import Place, entity_at, values_of
 
         found = []
         for entity_type in ("users", "clients", "ips"):
@@ -231,7 +230,10 @@ class _ZooKeeper:
                 names = names + await self._configs.names_of_clients_of_users()
             for name, properties in (await self._configs.entities(entity_type, names)).items():
                 place = Place(entity_type, name)
-                values = {key: parse_bound(properties[key]) for key in place.keys if key in properties}
+                values = values_of(place, properties)
+                for key in place.keys:
+                    if key in properties and key not in values:
+                        note(f"/config/{entity_type}/{name}: {key}={properties[key]} is no number, and no quota")
                 if values:
                     found.append((entity_at(place), values))
         return found

@@ -4,6 +4,7 @@ An entity is a user, a client id, both, or an address; a name of None is the def
 ZkAdminManager.parseAndSanitizeQuotaEntity and alterClientQuotas, DynamicConfig.scala@3.9.
 """
 
+import contextlib
 import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -96,6 +97,15 @@ def _whole(key: str, kind: str, value: float) -> int:
     if not is_near or not 0 <= int(value + _EPSILON) <= _MOST[kind]:
         raise _refusal(f"Configuration {key} must be a {kind} value")
     return int(value + _EPSILON)
+
+
+def values_of(place: Place, properties: Mapping[str, str]) -> dict[str, float]:
+    """The quotas in a configuration, without those that are no number; brokers log them."""
+    values = {}
+    for key in place.keys:
+        with contextlib.suppress(KeyError, ValueError):
+            values[key] = float(properties[key])
+    return {key: value for key, value in values.items() if not math.isnan(value)}
 
 
 def java_double(value: float) -> str:

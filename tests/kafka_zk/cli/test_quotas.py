@@ -118,3 +118,23 @@ def test_explain_says_which_quota_holds_and_why(admin: Admin) -> None:
     assert rows["controller_mutation_rate"]["value"] is None
     (pair, *_) = shown("explain", "--client-id", "c")
     assert (pair["set-at"], pair["shared-by"]) == ("/config/users/<default>/clients/c", "nobody")
+
+
+def test_what_a_znode_has_that_is_no_number_is_told_and_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    class Configs:
+        async def entity_names(self, entity_type: str) -> list[str]:
+            return ["a"] if entity_type == "users" else []
+
+        async def names_of_clients_of_users(self) -> list[str]:
+            return []
+
+        async def entities(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
+            properties = {"producer_byte_rate": "many", "request_percentage": "NaN",
+                          "consumer_byte_rate": str(2**63 - 1)}  # fmt: skip
+            return dict.fromkeys(names, properties)
+
+    configs: Any = Configs()
+    assert quotas._ZooKeeper(configs).all() == [({"user": "a"}, {"consumer_byte_rate": float(2**63)})]
+    told = capsys.readouterr().err
+    assert "/config/users/a: producer_byte_rate=many is no number, and no quota" in told
+    assert "/config/users/a: request_percentage=NaN" in told

@@ -7,13 +7,23 @@ brokers take both, and throttle nobody then.
 Source: KafkaApis.handleDescribeClientQuotasRequest, ZkAdminManager.describeClientQuotas and alterClientQuotas@3.9.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafka_zk.broker.handlers.error_map import error_code, error_message
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.handlers.topics.side_by_side import side_by_side
-from kafka_zk.broker.quota.quota_entities import CLIENT_ID, IP, USER, Place, changed, entity_at, place_of, value_text
+from kafka_zk.broker.quota.quota_entities import (
+    CLIENT_ID,
+    IP,
+    USER,
+    Place,
+    changed,
+    entity_at,
+    place_of,
+    value_text,
+    values_of,
+)
 from kafka_zk.broker.security.authorizer import CLUSTER, Operation
 from kafka_zk.network.addresses import address_of
 from kafka_zk.protocol import codec
@@ -50,7 +60,7 @@ async def describe(services: Services, context: RequestContext, header: RequestH
         names = await _names(services, entity_type, wanted, is_strict=request.strict)
         for name, properties in (await services.configs.entities_until_answered(entity_type, names)).items():
             place = Place(entity_type, name)
-            values = dict(_values(place, properties))
+            values = values_of(place, properties)
             if values and _matches(place, wanted, is_strict=request.strict):
                 entries.append(_described(place, values))
     return DescribeResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message="", entries=entries)
@@ -118,14 +128,6 @@ def _matches(place: Place, wanted: Wanted, *, is_strict: bool) -> bool:
         if match_type != _SPECIFIED and entity[entity_type] != (None if match_type == _DEFAULT else name):
             return False
     return not is_strict or entity.keys() == wanted.keys()
-
-
-def _values(place: Place, properties: Mapping[str, str]) -> Iterator[tuple[str, float]]:
-    for key in place.keys:
-        try:
-            yield key, float(properties[key])
-        except (KeyError, ValueError):
-            continue  # the log names what is no number
 
 
 def _described(place: Place, values: Mapping[str, float]) -> Any:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from kafka_zk.broker.quota.quota_entities import Place, changed, entity_at, java_double, place_of, value_text
+from kafka_zk.broker.quota.quota_entities import Place, changed, entity_at, java_double, place_of, value_text, values_of
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 
 PLACES = [
@@ -95,3 +95,8 @@ def test_numbers_look_as_java_writes_them(value: float, text: str) -> None:
 
 def test_changes_leave_the_rest() -> None:
     assert changed({"a": "1", "b": "2"}, {"b": None, "c": "3", "d": None}) == {"a": "1", "c": "3"}
+
+
+def test_what_is_no_number_is_no_value() -> None:
+    properties = {"producer_byte_rate": "x", "request_percentage": "nan", "consumer_byte_rate": "7", "other": "8"}
+    assert values_of(Place("users", "a"), properties) == {"consumer_byte_rate": 7.0}
