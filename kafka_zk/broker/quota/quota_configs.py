@@ -26,7 +26,7 @@ SetIpRate = Callable[[str | None, int | None], None]
 
 
 class QuotaConfigs:
-    """``run_in_thread``: the quota of a host's name holds for its address."""
+    """``run_in_thread``: the quota of a host's name holds for its address; for its last one while it has none."""
 
     def __init__(self, enforcement: Enforcement, configs: ConfigRegistry, run_in_thread: RunInThread) -> None:
         self._enforcement = enforcement
@@ -34,7 +34,8 @@ class QuotaConfigs:
         self._run_in_thread = run_in_thread
         self._ip_rates: dict[str, tuple[str | None, int]] = {}  # by their names in paths: the address, and its rate
         self._set_ip_rate: SetIpRate = lambda address, rate: None
-        self._reads = DeferredLock()  # what one read has found must not replace what a later one did
+        # What one read has found must not replace what a later one did. To look up a host's name may take long.
+        self._reads = {entity_type: DeferredLock() for entity_type in ENTITY_TYPES}
 
     def limit_addresses_by(self, set_ip_rate: SetIpRate) -> None:
         """Tell it what is known already, and what changes."""
@@ -44,10 +45,6 @@ class QuotaConfigs:
 
     async def load(self) -> None:
         """Read all quotas; those that have gone are forgotten. Raises: SessionLost."""
-        async with self._reads:
-            await self._load()
-
-    async def _load(self) -> None:
         known = self._enforcement.quotas.table.names
         for entity_type in ENTITY_TYPES:
             names = dict.fromkeys(await self._configs.entity_names(entity_type))
@@ -57,40 +54,37 @@ class QuotaConfigs:
             names |= dict.fromkeys(name for kind, name in known if kind == entity_type and name not in listed)
             if entity_type == "ips":
                 names |= dict.fromkeys(self._ip_rates)
-            await self._reload(entity_type, list(names))
+            await self.reload(entity_type, list(names))
 
     async def reload(self, entity_type: str, names: list[str]) -> None:
         """Read some entities of ENTITY_TYPES again, by their encoded names. Raises: SessionLost."""
-        async with self._reads:
-            await self._reload(entity_type, names)
-
-    async def _reload(self, entity_type: str, names: list[str]) -> None:
-        stored = await self._configs.entities_until_answered(entity_type, names)
-        for name, properties in stored.items():
-            if entity_type == "ips":
-                await self._set_ip(name, properties)
-            else:
-                for fault in self._enforcement.quotas.set(entity_type, name, properties):
-                    _log.error("a quota cannot be understood, and does not count: {fault}", fault=fault)
-        self._enforcement.changed()
+        async with self._reads[entity_type]:
+            stored = await self._configs.entities_until_answered(entity_type, names)
+            for name, properties in stored.items():
+                if entity_type == "ips":
+                    await self._set_ip(name, properties)
+                else:
+                    for fault in self._enforcement.quotas.set(entity_type, name, properties):
+                        _log.error("a quota cannot be understood, and does not count: {fault}", fault=fault)
+            self._enforcement.changed()
 
     async def _set_ip(self, name: str, properties: Mapping[str, str]) -> None:
-        if name in self._ip_rates:
-            self._set_ip_rate(self._ip_rates.pop(name)[0], None)
         text = properties.get(IP_KEY)
-        if text is None:
-            return
-        rate = decimal_integer(text, NATURAL_INT32)
+        rate = None if text is None else decimal_integer(text, NATURAL_INT32)
+        known = self._ip_rates.get(name)
         address = None
-        if name != DEFAULT_ENTITY:
-            address = await self._run_in_thread(lambda: address_of(desanitize(name)))
-        if rate is None or (address is None and name != DEFAULT_ENTITY):
+        if rate is not None and name != DEFAULT_ENTITY:
+            address = await self._run_in_thread(lambda: address_of(desanitize(name))) or (known and known[0])
+        if known is not None and (rate is None or address != known[0]):
+            del self._ip_rates[name]
+            self._set_ip_rate(known[0], None)
+        if rate is not None and (address is not None or name == DEFAULT_ENTITY):
+            self._ip_rates[name] = address, rate
+            self._set_ip_rate(address, rate)
+        elif text is not None:
             _log.error(
                 "a quota cannot be understood, and does not count: /config/ips/{name}: {key}={text}",
                 name=name,
                 key=IP_KEY,
                 text=text,
             )
-            return
-        self._ip_rates[name] = address, rate
-        self._set_ip_rate(address, rate)

@@ -175,3 +175,27 @@ def test_what_was_read_first_does_not_replace_what_was_read_later() -> None:
     while not (first.called and second.called):
         configs.reads.pop().callback(None)  # the last one first
     assert broker.bound("a", "") == 2
+
+
+def test_an_address_has_its_quota_while_its_name_is_looked_up_again() -> None:
+    """Which may take half a minute; and other quotas change meanwhile."""
+    lookups: list[Deferred[str | None]] = []
+
+    class Configs:
+        async def entities_until_answered(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
+            return {name: {RATE: "3", "connection_creation_rate": "5"} for name in names}
+
+    async def look_up(work: Callable[[], object]) -> str | None:
+        lookups.append(answer := Deferred())
+        return await answer
+
+    broker = Broker(Configs())  # type: ignore[arg-type]
+    broker.configs._run_in_thread = look_up  # type: ignore[assignment]
+    for before, found, after in (({}, "10.0.0.1", "10.0.0.1"), ({"10.0.0.1": 5}, None, "10.0.0.1"),
+                                 ({"10.0.0.1": 5}, "10.0.0.2", "10.0.0.2")):  # fmt: skip
+        reload = ensureDeferred(broker.configs.reload("ips", ["some.host"]))
+        assert broker.rates == before
+        ensureDeferred(broker.configs.reload("users", ["a"]))
+        assert broker.bound("a", "") == 3
+        lookups.pop().callback(found)
+        assert reload.called and broker.rates == {after: 5}
