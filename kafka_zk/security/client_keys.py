@@ -32,6 +32,9 @@ from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.password import NO_PASSWORD, Password
 from kafka_zk.security.tls_settings import Identity, TlsSettings
 
+MOST_STORE_BYTES = 16 * 1024 * 1024
+"""Of a file with keys or certificates; more would be a device, or the wrong file."""
+
 _CALLBACK = "sasl.login.callback.handler.class"
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 _ENDPOINT_HANDLERS = (
@@ -150,9 +153,15 @@ class _Keys:
     def file(self, key: str) -> bytes:
         path = self.text(key, "")
         try:
-            return Path(path).expanduser().read_bytes()
+            with Path(path).expanduser().open("rb") as file:
+                content = file.read(MOST_STORE_BYTES + 1)
         except OSError as error:
             raise InvalidSecurity(f"{key}={path}: {error.strerror}") from None
+        except (ValueError, RuntimeError) as error:  # a NUL, or the home of nobody
+            raise InvalidSecurity(f"{key}={path!r}: {error}") from None
+        if len(content) > MOST_STORE_BYTES:
+            raise InvalidSecurity(f"{key}={path}: it has more than 16 MB, which no store has")
+        return content
 
 
 # --- TLS ---

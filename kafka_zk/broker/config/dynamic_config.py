@@ -96,6 +96,13 @@ class DynamicBrokerConfig:
 
     def validate(self, properties: Mapping[str, str], *, per_broker: bool) -> None:
         """Whether the properties may replace those stored. Raises ApiError, in Kafka's words."""
+        config = self.validate_texts(properties, per_broker=per_broker)
+        if per_broker:
+            self.check_stores(config.properties)
+
+    def validate_texts(self, properties: Mapping[str, str], *, per_broker: bool) -> KafkaConfig:
+        """The same without the files that they name: for clients who may not be allowed to name any. Returns
+        what they would make of the configuration."""
         _check_keys(properties, per_broker=per_broker)
         try:
             for key, value in properties.items():
@@ -112,7 +119,7 @@ class DynamicBrokerConfig:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
         if per_broker:
             _check_listeners(properties, config.listener_protocols)
-            self.check_stores(config.properties)
+        return config
 
     def stored(self, properties: Mapping[str, str]) -> dict[str, str]:
         """The properties as ZooKeeper has them: with encoded passwords. Raises: ApiError if that is not possible."""

@@ -37,6 +37,6 @@ async def _alter(services: Services, context: RequestContext, resource: Any, *, 
     if resource.resource_type != ResourceType.BROKER:
         raise config_resources.not_alterable(resource.resource_type)
     per_broker = config_resources.check_broker(services, resource.resource_name)
-    services.dynamic_config.validate(properties, per_broker=per_broker)
+    services.dynamic_config.validate_texts(properties, per_broker=per_broker)
     config_resources.authorize(services, context, Operation.ALTER_CONFIGS, resource)
     await config_resources.change_broker(services, properties, per_broker=per_broker, validate_only=validate_only)

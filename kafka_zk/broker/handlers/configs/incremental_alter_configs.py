@@ -71,7 +71,7 @@ async def _alter_broker(services: Services, context: RequestContext, resource: A
     defaults = {key: known.default or "" for key, known in BROKER_CONFIGS.items()}
     lists = {key for key, known in BROKER_CONFIGS.items() if known.type == "LIST"}
     after = apply(resource.configs, before, defaults, lists)
-    services.dynamic_config.validate(after, per_broker=per_broker)
+    services.dynamic_config.validate_texts(after, per_broker=per_broker)
     config_resources.authorize(services, context, Operation.ALTER_CONFIGS, resource)
     await config_resources.change_broker(services, after, per_broker=per_broker, validate_only=validate_only)
 

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from kafka_zk.broker.config.broker_configs import BROKER_CONFIGS
+from kafka_zk.broker.security.authorizer import Authorizer, Operation, Resource
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.request import RequestContext
 from kafka_zk.storage.files.log_config import TOPIC_CONFIGS
 from tests.kafka_zk.broker.conftest import CONTEXT, Harness
 
@@ -294,3 +296,31 @@ def test_the_older_api_replaces_everything(harness: Make) -> None:
     assert replace(broker, TOPIC, "u", ("segment.ms", "6")) == (3, "The topic 'u' does not exist.")
     assert replace(broker, TOPIC, "t") == (0, None)
     assert broker.configs.topics["t"] == {}
+
+
+@pytest.mark.parametrize("alter", ["change", "replace"])
+def test_no_file_is_read_for_who_may_not_alter_configs(harness: Make, alter: str) -> None:
+    """It would tell which files there are, and take as long, and as much memory, as the file named."""
+
+    class Forbids(Authorizer):
+        def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
+            return operation is not Operation.ALTER_CONFIGS
+
+    broker = harness(listeners="SSL://127.0.0.1:9092", security_inter_broker_protocol="SSL")
+    checked: list[str] = []
+    key = "listener.name.ssl.ssl.keystore.location"
+    broker.services.dynamic_config.check_stores = lambda properties: checked.append(properties[key])
+
+    def altered() -> int:
+        if alter == "change":
+            code: int = change(broker, BROKER, "0", (key, SET, "/dev/zero"))[0]
+        else:
+            code = replace(broker, BROKER, "0", (key, "/dev/zero"))[0]
+        return code
+
+    allowing, broker.services.authorizer = broker.services.authorizer, Forbids()
+    assert altered() == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert not checked
+    broker.services.authorizer = allowing
+    assert altered() == ErrorCode.NONE
+    assert checked == ["/dev/zero"]
