@@ -168,7 +168,7 @@ class LiveConfig:
             services.replicas.set_topic_defaults(config.topic_defaults)
             await self._reload_topics(sorted({partition.topic for partition in services.replicas.partitions}))
         for follow in self.followers:
-            follow(config)
+            follow(services.config)  # another change may have come meanwhile
         if new_addresses:
             await self._register()
         _log.info("the broker's configuration changed")

@@ -124,3 +124,17 @@ def test_a_broker_keeps_its_own_config_while_an_acl_hides_it(harness: Make) -> N
     broker.configs.hidden = {("brokers", "0")}
     announce(broker, quotas, "brokers", "0")
     assert quotas.max_connections_per_ip == 4
+
+
+def test_a_slow_change_does_not_bring_back_what_a_later_one_replaced(harness: Make) -> None:
+    """Certificates, for example: a change of the topics' defaults waits for replicas, and they change meanwhile."""
+    broker = harness()
+    broker.lead("t")
+    live, followed = live_config(broker, ConnectionQuotas()), []
+    live.followers.append(lambda config: followed.append(config.max_connections))
+    broker.services.replicas.state_changes.acquire()
+    for count in (1, 2):
+        broker.configs.brokers["0"] = {"message.max.bytes": "100", "max.connections": str(count)}
+        ensureDeferred(live.changed("brokers", "0"))
+    broker.services.replicas.state_changes.release()
+    assert followed == [2, 2]
