@@ -12,8 +12,9 @@ from twisted.logger import Logger
 from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.base.threads import RunInThread
 from kafka_zk.broker.quota.enforcement import Enforcement
-from kafka_zk.broker.quota.quota_table import IP_KEY, canonical
+from kafka_zk.broker.quota.quota_table import IP_KEY
 from kafka_zk.network.addresses import address_of
+from kafka_zk.registry.client.pipeline import READS_AT_ONCE
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize
 
@@ -47,11 +48,11 @@ class QuotaConfigs:
         """Read all quotas; those that have gone are forgotten. Raises: SessionLost."""
         known = self._enforcement.quotas.table.names
         for entity_type in ENTITY_TYPES:
-            names = dict.fromkeys(await self._configs.entity_names(entity_type))
+            # First by our encoding, under which there is nothing where others have encoded a name in another way.
+            names = dict.fromkeys(name for kind, name in known if kind == entity_type)
+            names |= dict.fromkeys(await self._configs.entity_names(entity_type))
             if entity_type == "users":
                 names |= dict.fromkeys(await self._configs.names_of_clients_of_users())
-            listed = set(map(canonical, names))  # others may have encoded a name more or less than we do
-            names |= dict.fromkeys(name for kind, name in known if kind == entity_type and name not in listed)
             if entity_type == "ips":
                 names |= dict.fromkeys(self._ip_rates)
             await self.reload(entity_type, list(names))
@@ -59,14 +60,18 @@ class QuotaConfigs:
     async def reload(self, entity_type: str, names: list[str]) -> None:
         """Read some entities of ENTITY_TYPES again, by their encoded names. Raises: SessionLost."""
         async with self._reads[entity_type]:
-            stored = await self._configs.entities_until_answered(entity_type, names)
-            for name, properties in stored.items():
-                if entity_type == "ips":
-                    await self._set_ip(name, properties)
-                else:
-                    for fault in self._enforcement.quotas.set(entity_type, name, properties):
-                        _log.error("a quota cannot be understood, and does not count: {fault}", fault=fault)
-            self._enforcement.changed()
+            for start in range(0, len(names), READS_AT_ONCE):  # with other work in between
+                some = names[start : start + READS_AT_ONCE]
+                for name, properties in (await self._configs.entities_until_answered(entity_type, some)).items():
+                    await self._set(entity_type, name, properties)
+                self._enforcement.changed()
+
+    async def _set(self, entity_type: str, name: str, properties: Mapping[str, str]) -> None:
+        if entity_type == "ips":
+            await self._set_ip(name, properties)
+            return
+        for fault in self._enforcement.quotas.set(entity_type, name, properties):
+            _log.error("a quota cannot be understood, and does not count: {fault}", fault=fault)
 
     async def _set_ip(self, name: str, properties: Mapping[str, str]) -> None:
         text = properties.get(IP_KEY)

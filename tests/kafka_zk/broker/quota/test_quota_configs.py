@@ -13,6 +13,7 @@ from kafka_zk.broker.quota.quota_configs import QuotaConfigs
 from kafka_zk.broker.quota.quota_entities import changed
 from kafka_zk.broker.quota.quota_table import QuotaKey
 from kafka_zk.registry.client.errors import NoNode
+from kafka_zk.registry.client.pipeline import READS_AT_ONCE
 from kafka_zk.registry.config import ConfigRegistry
 from tests.registry.world import World
 
@@ -162,7 +163,8 @@ def test_what_was_read_first_does_not_replace_what_was_read_later() -> None:
 
         async def entities_until_answered(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
             found = {name: {RATE: self.rate} for name in names}
-            self.reads.append(answered := Deferred())
+            answered: Deferred[None] = Deferred()
+            self.reads.append(answered)
             await answered
             return found
 
@@ -186,7 +188,8 @@ def test_an_address_has_its_quota_while_its_name_is_looked_up_again() -> None:
             return {name: {RATE: "3", "connection_creation_rate": "5"} for name in names}
 
     async def look_up(work: Callable[[], object]) -> str | None:
-        lookups.append(answer := Deferred())
+        answer: Deferred[str | None] = Deferred()
+        lookups.append(answer)
         return await answer
 
     broker = Broker(Configs())  # type: ignore[arg-type]
@@ -199,3 +202,18 @@ def test_an_address_has_its_quota_while_its_name_is_looked_up_again() -> None:
         assert broker.bound("a", "") == 3
         lookups.pop().callback(found)
         assert reload.called and broker.rates == {after: 5}
+
+
+def test_many_quotas_are_read_in_parts() -> None:
+    """Each takes some 10 µs of a turn of the reactor."""
+    sizes: list[int] = []
+
+    class Configs:
+        async def entities_until_answered(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
+            sizes.append(len(names))
+            return {name: {RATE: "3"} for name in names}
+
+    broker = Broker(Configs())  # type: ignore[arg-type]
+    ensureDeferred(broker.configs.reload("users", [str(number) for number in range(1100)]))
+    assert max(sizes) <= READS_AT_ONCE and sum(sizes) == 1100
+    assert broker.bound("1099", "") == 3
