@@ -20,6 +20,7 @@ from kafka_zk.broker.config.broker_keys import BrokerKeys
 from kafka_zk.broker.config.inter_broker_protocol import follower_versions
 from kafka_zk.broker.config.unbuilt_security import is_of_unused_listener, key_of_listener, unbuilt_security
 from kafka_zk.broker.config.values import BadValue
+from kafka_zk.network.addresses import peer_address
 from kafka_zk.registry.client import connect_string
 from kafka_zk.registry.client import security_keys as zookeeper_security
 from kafka_zk.registry.client.errors import InvalidConnectString, InvalidSecurity
@@ -214,7 +215,7 @@ def parse_connections_override(entry: str) -> tuple[str, int]:
     count = decimal_integer(text.strip(), NATURAL_INT32)
     if not host or count is None:
         raise InvalidBrokerConfig(f"max.connections.per.ip.overrides={entry}: allowed is address:count,...")
-    return host, count
+    return peer_address(host), count
 
 
 def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, str]) -> list[Listener]:

@@ -9,7 +9,7 @@ from kafka_zk.network.addresses import address_of, peer_address
     ("text", "address"),
     [
         ("127.0.0.1", "127.0.0.1"),
-        ("2001:DB8:0::1", "2001:db8::1"),
+        ("2001:DB8:0::1", "2001:db8:0:0:0:0:0:1"),
         ("::ffff:127.0.0.1", "127.0.0.1"),
         ("::ffff:7f00:1", "127.0.0.1"),
         ("no.such.host.invalid", None),
@@ -22,7 +22,8 @@ def test_the_address_that_a_text_stands_for(text: str, address: str | None) -> N
 
 
 @pytest.mark.parametrize(
-    ("host", "address"), [("10.0.0.1", "10.0.0.1"), ("::ffff:10.0.0.1", "10.0.0.1"), ("::1", "::1")]
-)
+    ("host", "address"), [("10.0.0.1", "10.0.0.1"), ("::ffff:10.0.0.1", "10.0.0.1"), ("::1", "0:0:0:0:0:0:0:1"),
+     ("2001:db8::f0:5", "2001:db8:0:0:0:0:f0:5"), ("fe80::1%lo.5", "fe80:0:0:0:0:0:0:1%lo.5"), ("a:b", "a:b")]
+)  # fmt: skip
 def test_a_peer_has_one_address_however_it_came(host: str, address: str) -> None:
     assert peer_address(host) == address

@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 
 from kafka_zk.base.rate import QuotaWindow
+from kafka_zk.broker.config.kafka_config import parse_connections_override
 from kafka_zk.network import listener as listener_module
 from kafka_zk.network.connection_quotas import ConnectionQuotas, descriptors_for_connections
 from kafka_zk.network.connection_rates import ConnectionRates
@@ -332,3 +333,16 @@ def test_a_listener_of_all_addresses_knows_ipv4_peers_by_theirs(
     assert server.contexts[0].peer_host == "127.0.0.1"
     server.connect(accepted=False)
     reactor.until(lambda: server.quotas.held_count == 1)
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_an_ipv6_peer_has_the_name_that_acls_know(reactor: LocalReactor, make_server: Callable[..., Server]) -> None:
+    """Kafka compares the host of an ACL with Java's text of the address, and so do we."""
+    quotas = ConnectionQuotas(max_connections_per_ip_overrides=dict([parse_connections_override("::1:1")]))
+    server = make_server(host="::1", quotas=quotas)
+    peers = [socket.create_connection(("::1", server.port)) for _ in range(2)]
+    server.peers += peers
+    reactor.until(lambda: is_closed(peers[1]))
+    peers[0].sendall(request(1))
+    assert receive_all(reactor, peers[0], 8) == answer(1)
+    assert server.contexts[0].peer_host == "0:0:0:0:0:0:0:1"
