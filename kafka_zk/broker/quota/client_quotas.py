@@ -97,7 +97,8 @@ class ClientQuotas:
         if bucket is None:
             bucket = self._new_bucket(key, match, now_ms)
             buckets.put(owner, bucket, now_ms)
-        bucket.set_bound(match.bound)
+        if bucket.bound != match.bound:
+            bucket.set_bound(match.bound)
         return bucket
 
     def _new_bucket(self, key: QuotaKey, match: Match, now_ms: float) -> Bucket:

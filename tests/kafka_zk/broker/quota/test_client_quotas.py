@@ -103,3 +103,19 @@ def test_usage_says_who_uses_how_much_of_what() -> None:
     produce, mutation = found.usage(0, 10)
     assert (produce.key, produce.owner, produce.bound, produce.value) == (QuotaKey.PRODUCE, Owner("u", ""), 5, 10)
     assert (mutation.key, mutation.value, mutation.mutation_rate) == (QuotaKey.MUTATION, 18, 0.4)
+
+
+def test_another_client_id_does_not_end_the_pacing_of_its_user() -> None:
+    """Nor does a change of a quota of somebody else."""
+    found = quotas()
+    found.set("users", "u", {RATE: "1000"})
+    bucket = found.of("User:u", "a", 0).produce
+    assert bucket is not None
+    assert bucket.add(12_000, 0) > 0
+    assert bucket.add(1, 2_000) > 0
+    paced_ms = bucket.add(5_000, 11_500)
+    assert paced_ms > 0
+    found.of("User:u", "b", 11_500)
+    found.set("users", "v", {RATE: "1"})
+    found.of("User:u", "a", 11_500)
+    assert bucket.hold_back_ms(11_500) == paced_ms
