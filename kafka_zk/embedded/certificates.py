@@ -55,10 +55,15 @@ class CertificateAuthority:
         for its key, so that who trusts the old one also trusts what it signs from now on. Raises: OSError, ValueError.
         """
         data = path.read_bytes()
-        key = serialization.load_pem_private_key(data, None)
+        try:
+            key = serialization.load_pem_private_key(data, None)
+        except TypeError:
+            raise ValueError("its key has a password") from None
         certificate = x509.load_pem_x509_certificate(data)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ValueError("its key is not one of an elliptic curve")
+        if key.public_key() != certificate.public_key():
+            raise ValueError("its certificate is for another key")
         (name,) = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         authority = cls(str(name.value), key)
         if certificate.not_valid_after_utc - _now() > LIFETIME:

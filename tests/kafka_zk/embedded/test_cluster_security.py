@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
 from kafka_zk.cli.terminal.properties import read_properties
 from kafka_zk.embedded.certificates import CertificateAuthority
@@ -141,6 +143,16 @@ def test_more_users_are_there_at_a_later_start(security: ClusterSecurity) -> Non
 
 def test_a_damaged_authority_is_told(security: ClusterSecurity) -> None:
     (security.folder / "authority.pem").write_text("nothing")
+    with pytest.raises(EmbeddedError, match=r"authority\.pem cannot be used .*; remove it"):
+        ClusterSecurity.prepared(security.folder)
+
+
+@pytest.mark.parametrize("password", [None, b"x"])
+def test_an_authority_with_another_key_is_told(security: ClusterSecurity, password: bytes | None) -> None:
+    """One that has a password, or one that its certificate is not for: no client would trust what it signs."""
+    hidden = NoEncryption() if password is None else BestAvailableEncryption(password)
+    key = ec.generate_private_key(ec.SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, hidden)
+    (security.folder / "authority.pem").write_bytes(key + security.truststore.read_bytes())
     with pytest.raises(EmbeddedError, match=r"authority\.pem cannot be used .*; remove it"):
         ClusterSecurity.prepared(security.folder)
 
