@@ -1,4 +1,4 @@
-"""A mapping that forgets by itself what nobody asks for: for what is kept about peers, who call themselves anything."""
+"""A mapping that forgets what is not used. It holds what is known of peers, which choose their names freely."""
 
 from typing import Generic, TypeVar
 
@@ -46,7 +46,7 @@ class Recent(Generic[K, V]):
             self._dropped.popitem()
 
     def turn(self, now_ms: float) -> None:
-        """Drop what is too old; to be called now and then if nobody looks for anything."""
+        """Drop what is too old. Lookups do so, too; call this from time to time in case there are none."""
         if len(self.young) >= self._most or now_ms - self._since_ms >= self._keep_ms:
             self._dropped, self._old, self._since_ms = self._old, dict(self.young), now_ms
             self.young.clear()

@@ -34,8 +34,8 @@ def command() -> None:
 
     A quota is what one broker lets through: producer_byte_rate and consumer_byte_rate in bytes a second,
     request_percentage of one thread, controller_mutation_rate in partitions created or deleted a second; of an
-    address connection_creation_rate in connections a second. Whoever uses more is answered at once, and then the broker
-    reads nothing more from the connection for a while.
+    address connection_creation_rate in connections a second. A client that uses more gets its answer at once, and then
+    the broker reads nothing from its connection for a while.
 
     \b
     kafka-zk quotas set --user alice producer_byte_rate=1048576

@@ -1,4 +1,4 @@
-"""Files with secrets: nobody but their owner can read them, from the first byte on."""
+"""Files with secrets, which only their owner can read, from the first byte on."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ def write_private(path: Path, data: bytes | str) -> Path:
 def private_folder(path: Path) -> Path:
     """Make the folder, of mode 0700, unless it is there.
 
-    Raises: EmbeddedError if it is somebody else's, or others can enter it; OSError.
+    Raises: EmbeddedError if it belongs to another user, or others can enter it; OSError.
     """
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)

@@ -39,7 +39,7 @@ class ClusterView(NamedTuple):
 
 
 def ask_broker(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> ClusterView | None:
-    """One broker's view of the cluster, or None while it does not answer, or lets nobody in."""
+    """One broker's view of the cluster, or None while it does not answer or accepts no connection."""
     message = _ask(host, port, login, ApiKey.METADATA, METADATA_VERSION, codec.request(ApiKey.METADATA)(topics=[]))
     if message is None:
         return None

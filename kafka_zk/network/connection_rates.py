@@ -1,7 +1,7 @@
 """How many connections a second are accepted: by the broker, by each listener, from each address.
 
-A broker or listener above its rate accepts nobody for a while. A connection from an address above its own is accepted,
-held unread for that while and closed; it does not count. No such while is longer than one sample.
+A broker or listener above its rate accepts no connection for a while. A connection from an address above its own rate
+is accepted, held unread for that while and closed; it does not count. No such while is longer than one sample.
 
 Pure: times are ms on a clock that is never set. Source: ConnectionQuotas in SocketServer.scala@3.9 (KIP-612).
 Tests: tests/kafka_zk/network/test_connection_rates.py.

@@ -72,7 +72,7 @@ class Dropped(NamedTuple):
 class Means(NamedTuple):
     """What a log uses of its process, when it is opened and later.
 
-    ``observe`` is told of every file that cannot be used as it is, for as long as the log lives; ``random`` is that of
+    ``observe`` is called for every file that cannot be used as it is, as long as the log lives; ``random`` is that of
     ``segment.jitter.ms``; ``scan`` is what scans a segment here, unless a helper process does.
     """
 

@@ -40,7 +40,7 @@ class LogMoves:
     def settle(self, found: FoundLogs, *, are_all_here: bool) -> FoundLogs:
         """What an earlier run copied takes the place of a log that had already gone for it; else it begins anew.
 
-        While a directory is missing nobody knows: then everything stays as it is. Returns what there is to open.
+        While a directory is missing, this cannot be decided, and everything stays as it is. Returns the logs to open.
         """
         if not are_all_here:
             return found
@@ -62,7 +62,7 @@ class LogMoves:
         self._preferred[tp] = self._live(directory)
 
     def take_preferred(self, tp: TopicPartition) -> LogDir | None:
-        """Where a log that is about to be made is to lie; None if nobody said so, or that directory has failed."""
+        """The directory chosen for a log that is about to be created; None if none was, or if it has failed."""
         log_dir = self._preferred.pop(tp, None)
         return log_dir if log_dir in self._hosted.live_dirs else None
 

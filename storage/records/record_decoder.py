@@ -94,7 +94,7 @@ def _decode(
 
 
 def decode_keys_and_values(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-    """Offset, key and value of each record, for whoever reads millions of them. Headers are only looked through.
+    """Offset, key and value of each record, for readers of millions of records. Headers are only skipped over.
 
     Raises: as ``decode_records``.
     """
@@ -178,5 +178,5 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, .
         if name is None:
             raise IndexError
         value, position = _read_bytes(data, position, end)
-        headers.append((name.decode(errors="replace"), value))  # nobody checks names on the way in, in Kafka neither
+        headers.append((name.decode(errors="replace"), value))  # names are not checked on the way in, as in Kafka
     return tuple(headers), position

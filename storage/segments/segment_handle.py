@@ -1,6 +1,6 @@
 """The file of a segment: opened on first use, kept open by those who read it, renamed and removed.
 
-The ``FilePool`` may close it whenever nobody pins it. Tests: tests/storage/log/test_log_files.py.
+The ``FilePool`` may close it while it is not pinned. Tests: tests/storage/log/test_log_files.py.
 """
 
 from collections.abc import Callable
@@ -99,7 +99,7 @@ class SegmentHandle:
         self._pins += 1
 
     def pin_for_reader(self) -> None:
-        """As ``pin``, for somebody who may keep it for long. Raises: TooManyOpenFiles if such people keep too many."""
+        """As ``pin``, for a caller that may keep it long. Raises: TooManyOpenFiles if such callers keep too many."""
         if not self._pins and self._pool.pinned_count >= self._pool.max_open_files:
             raise TooManyOpenFiles(f"{self._pool.pinned_count} segment files are in use by slow readers")
         self.pin()

@@ -195,7 +195,7 @@ class Members:
         self._measure(member)
 
     def _end_support(self, names: Iterable[str]) -> None:
-        """A member supports these no longer. What nobody supports is forgotten: clients can make up more."""
+        """A member supports these no longer. An assignor without members is forgotten: clients can make up more."""
         for name in names:
             self._supporters[name] -= 1
             if not self._supporters[name]:

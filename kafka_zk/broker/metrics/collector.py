@@ -220,7 +220,7 @@ class BrokerCollector(Collector):
         authorizer = self._services.authorizer
         if authorizer.has_rules:
             name, counts = "kafka_zk_authorizer_", authorizer.counts
-            yield _counter(name + "denials", "What somebody was not allowed to do.", counts.denials)
+            yield _counter(name + "denials", "Requests that the authorizer has denied.", counts.denials)
             yield GaugeMetricFamily(name + "patterns", "Resource patterns that have ACLs.", counts.patterns)
             text = "Patterns that are denied to everyone, because their ACLs cannot be understood or read."
             yield GaugeMetricFamily(name + "unreadable", text, counts.unreadable)

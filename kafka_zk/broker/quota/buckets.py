@@ -36,7 +36,7 @@ class ThrottleTimes:
         self._count += 1
 
     def average_ms(self, now_ms: float) -> float:
-        """0 if nobody was throttled."""
+        """0 if no client was throttled."""
         self._turn(now_ms)
         count = self._count + self._before[1]
         return (self._sum_ms + self._before[0]) / count if count else 0.0
@@ -50,7 +50,7 @@ class ThrottleTimes:
 
 
 class RateBucket(Rate):
-    """A rate, its bound, and how long whoever exceeds it is held back.
+    """A rate, its bound, and how long a client that exceeds it is held back.
 
     Args:
         most_throttle_ms: the longest throttle.
@@ -66,7 +66,7 @@ class RateBucket(Rate):
         self.throttles = ThrottleTimes()
         self._most_throttle_ms = most_throttle_ms
         self._exceeded_ms: float = _NEVER_MS  # when the rate was above the bound last
-        self._free: float = -1  # while the sum is not above this, nobody is held back and nothing need be computed
+        self._free: float = -1  # up to this sum no client is held back, and nothing need be computed
         self.set_bound(bound)
 
     @property
@@ -135,7 +135,7 @@ class RateBucket(Rate):
 class TokenBucket:
     """Tokens that grow at ``bound`` a second, up to what a whole window brings; it is full at first.
 
-    Who takes more than there are makes a debt, and nobody takes any before it is paid.
+    A client that takes more than there are makes a debt. Until it is paid, there are no tokens.
     """
 
     __slots__ = ("_tokens", "_updated_ms", "bound", "rate", "throttles", "window")
@@ -166,7 +166,7 @@ class TokenBucket:
         return self._tokens
 
     def take(self, count: float, now_ms: float) -> None:
-        """Take so many, whether they are there or not."""
+        """Take this number of tokens, whether they are there or not."""
         self._tokens = self.tokens(now_ms) - count
         self.rate.record(count, now_ms)
 

@@ -1,7 +1,7 @@
 """The quotas of users and clients, and what each client has used of its own.
 
-A client is found by its principal and client id, which are whatever it says: so what is kept about clients is bounded,
-and forgotten an hour after it was used last (``Recent``). Whoever is forgotten in a flood of client ids begins anew.
+A client is found by its principal and client id, and it chooses the client id freely. So what is kept about clients is
+bounded, and forgotten an hour after its last use (``Recent``). A client that a flood of ids displaces begins anew.
 
 Pure: times are ms on a clock that is never set. Source: ClientQuotaManager.scala, QuotaFactory.scala@3.9.
 """

@@ -1,8 +1,8 @@
 """Where quotas meet requests: what is counted when a request comes, and how long its peer is muted after the answer.
 
-An answer is never held back. It says how long the client should wait, and as long the broker reads nothing more from
-the connection (KIP-219). Without quotas, neither the dispatcher nor the connections know of any: they are told when
-the first quota appears and when the last one goes.
+An answer is never held back. It says how long the client should wait, and for that time the broker reads nothing from
+the connection (KIP-219). Without quotas, the dispatcher and the connections run without any of this: ``Enforcement``
+hooks in when the first quota appears, and out when the last one goes.
 
 A Produce request counts when it comes, whatever becomes of it. A Fetch answer counts before it changes the client's
 fetch session (``handlers/data/fetch.py``), a request's time as long as its handler has the reactor. What brokers ask
@@ -43,7 +43,7 @@ _STRICT_SINCE = {int(key): version for key, version in STRICT_SINCE.items()}
 
 
 class ExemptFetch(list[Part]):
-    """An answer to a follower: its time is nobody's."""
+    """An answer to a follower: its time counts towards no quota."""
 
 
 class ThrottledAnswer(list[Part]):
@@ -82,7 +82,7 @@ class Enforcement:
         self._apply(settings, settings.dispatch)
 
     def limit_fetches_by(self, limit: LimitFetches) -> None:
-        """``limit`` tells the dispatcher how to find what a client may fetch, or None that nobody is limited."""
+        """``limit`` tells the dispatcher how to find what a client may fetch, or None while no client is limited."""
         self._limit_fetches = limit
         self.changed()
 

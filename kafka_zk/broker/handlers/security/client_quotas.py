@@ -2,7 +2,7 @@
 
 Any broker describes and alters; every broker follows the change notifications. A change is a conditional write, so that
 two tools that change the same entity both take effect. A quota of 0 is refused, and so is what is no number: Kafka's
-brokers take both, and throttle nobody then.
+brokers take both, and then throttle no client.
 
 Source: KafkaApis.handleDescribeClientQuotasRequest, ZkAdminManager.describeClientQuotas and alterClientQuotas@3.9.
 """
