@@ -8,10 +8,11 @@ alterUserScramCredentials@3.9.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka_zk.broker.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.security.authorizer import CLUSTER, Operation
 from kafka_zk.broker.security.scram_credentials import credentials
@@ -76,13 +77,23 @@ def _describe_error(name: str, times: int, found: Mapping[str, scram.ScramCreden
 
 async def alter(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """A result for each user: all of a user's changes are made, or none."""
-    names = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
-    return AlterResponse(results=[await _altered(services, context, request, name) for name in names])
+    deletions, upsertions = _by_name(request.deletions), _by_name(request.upsertions)
+    results = []
+    async for name in ResponseTurns(services.clock, context).each(dict.fromkeys([*deletions, *upsertions])):
+        results.append(await _altered(services, context, name, deletions.get(name, ()), upsertions.get(name, ())))
+    return AlterResponse(results=results)
 
 
-async def _altered(services: Services, context: RequestContext, request: Any, name: str) -> Any:
-    deletions = [each for each in request.deletions if each.name == name]
-    upsertions = [each for each in request.upsertions if each.name == name]
+def _by_name(changes: Iterable[Any]) -> dict[str, list[Any]]:
+    named: dict[str, list[Any]] = {}
+    for each in changes:
+        named.setdefault(each.name, []).append(each)
+    return named
+
+
+async def _altered(
+    services: Services, context: RequestContext, name: str, deletions: Sequence[Any], upsertions: Sequence[Any]
+) -> Any:
     try:
         if not services.controller.is_active:
             raise ApiError(ErrorCode.NOT_CONTROLLER)

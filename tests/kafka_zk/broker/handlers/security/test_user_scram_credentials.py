@@ -1,6 +1,7 @@
 """The users of SCRAM through a broker: what is kept, and each refusal of Kafka's."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.security import scram
+from tests.bench.request_cost import opcodes
 from tests.kafka_zk.broker.conftest import Harness
 from tests.kafka_zk.broker.handlers.data.test_fetch_authorization import Without
 
@@ -121,3 +123,15 @@ def test_describe_names_what_is_missing_or_named_twice(broker: Harness) -> None:
 def test_a_credential_that_cannot_be_understood_is_none(broker: Harness) -> None:
     _users(broker)["a"] = {"SCRAM-SHA-256": "salt=?"}
     assert described(broker) == []
+
+
+def test_a_request_with_many_users_takes_no_longer_than_their_number(broker: Harness) -> None:
+    """Anybody can send it, also who may change nobody."""
+    steps = [opcodes(partial(altered_by_nobody, broker, count)) for count in (100, 400)]
+    assert steps[1] < 6 * steps[0]
+
+
+def altered_by_nobody(broker: Harness, count: int) -> None:
+    broker.services.authorizer = Without(Operation.ALTER)
+    users = [deletion(f"user{number}") for number in range(count)]
+    assert set(altered(broker, deletions=tuple(users)).values()) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
