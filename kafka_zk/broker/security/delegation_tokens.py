@@ -20,12 +20,15 @@ from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.errors import NoAuth, NoNode, RegistryError
 from kafka_zk.registry.client.pipeline import READS_AT_ONCE
 from kafka_zk.registry.delegation_tokens import DelegationTokenRegistry
-from kafka_zk.registry.znodes.delegation_token import Principal, TokenInformation
+from kafka_zk.registry.znodes.delegation_token import Principal, TokenInformation, encode
 from kafka_zk.security import scram
 from kafka_zk.security.scram import TokenCredential
 
 MOST_TOKENS = 20_000
 """In a cluster. With more than 40,000 the list of them is more than ZooKeeper answers, and no broker could read it."""
+
+MOST_TOKEN_BYTES = 8 * 1024
+"""Of a token's znode, with all its renewers: every broker keeps all tokens in memory, and can read one of this size."""
 
 _log = Logger()
 
@@ -152,6 +155,8 @@ class DelegationTokens:
         token_id = rules.token_id_of(self._random.randbytes(rules.ID_BYTES))
         now_ms = self._clock.wall_ms()
         token = rules.new_token(token_id, owner, requester, renewers, lifetime_ms, now_ms, self._limits)
+        if len(encode(token)) > MOST_TOKEN_BYTES:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"The token has more than {MOST_TOKEN_BYTES} bytes")
         await self._registry.create(token)
         self._keep(token)
         _log.info("created the delegation token {token_id} of {owner}", token_id=token_id, owner=str(owner))

@@ -212,3 +212,23 @@ def test_the_number_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
         assert refused.value.code == ErrorCode.POLICY_VIOLATION
 
     cluster.run(story)
+
+
+@pytest.mark.parametrize(
+    "renewers", [[Principal("User", "%" * 11_000)], [Principal("User", f"{each:0300}") for each in range(900)]]
+)
+def test_a_token_that_is_too_large_is_not_written(renewers: list[Principal]) -> None:
+    """One that no broker can read would stay for ever, and would not count."""
+    cluster = Cluster()
+
+    async def story() -> None:
+        with pytest.raises(ApiError) as refused:
+            await cluster.one.create(ALICE, ALICE, renewers, -1)
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
+        assert await cluster.registries[0].token_ids() == []
+        as_large = [Principal("User", f"{each:040}") for each in range(150)]
+        await cluster.one.create(ALICE, ALICE, as_large, -1)
+        await cluster.pause()
+        assert [token.renewers for token in cluster.other.all()] == [tuple(as_large)]
+
+    cluster.run(story)
