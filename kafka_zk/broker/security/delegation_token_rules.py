@@ -76,9 +76,9 @@ def is_owner_or_renewer(token: TokenInformation, principal: Principal) -> bool:
     return principal == token.owner or principal in token.renewers
 
 
-def is_asked_for(token: TokenInformation, owners: Collection[Principal] | None) -> bool:
+def is_asked_for(token: TokenInformation, owners: frozenset[Principal] | None) -> bool:
     """Whether a request that names ``owners`` wants the token; None for all."""
-    return owners is None or any(is_owner_or_renewer(token, owner) for owner in owners)
+    return owners is None or token.owner in owners or not owners.isdisjoint(token.renewers)
 
 
 def _expiring(token: TokenInformation, now_ms: int, period_ms: int) -> TokenInformation:

@@ -6,6 +6,7 @@ from kafka_zk.broker.security import delegation_token_rules as rules
 from kafka_zk.broker.security.delegation_token_rules import TokenLimits
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes.delegation_token import Principal, TokenInformation
+from tests.bench.request_cost import opcodes
 
 LIMITS = TokenLimits(max_lifetime_ms=1000, expiry_time_ms=300)
 ALICE, BOB, EVE = (Principal("User", name) for name in ("alice", "bob", "eve"))
@@ -62,4 +63,10 @@ def test_nobody_else_may_and_not_when_it_has_expired() -> None:
 
 
 def test_a_request_names_the_owners_or_renewers_that_it_wants() -> None:
-    assert [rules.is_asked_for(new(), owners) for owners in (None, [], [EVE], [EVE, BOB])] == [True, False, False, True]
+    wanted = [None, frozenset[Principal](), frozenset([EVE]), frozenset([EVE, BOB])]
+    assert [rules.is_asked_for(new(), owners) for owners in wanted] == [True, False, False, True]
+
+
+def test_how_many_owners_are_asked_for_does_not_matter() -> None:
+    token, few, many = new(), frozenset([EVE]), frozenset(Principal("User", f"user{each}") for each in range(500))
+    assert opcodes(lambda: rules.is_asked_for(token, many)) <= opcodes(lambda: rules.is_asked_for(token, few))
