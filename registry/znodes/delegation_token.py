@@ -23,11 +23,14 @@ CHANGE_PREFIX = "token_change_"
 MOST_RENEWERS = 1000
 """Of one token, as many as a request can name; Kafka has no limit but that of a znode."""
 
+USER = "User"
+"""The type of the principals that can log in."""
+
 _VERSION = 3
 
 
 class Principal(NamedTuple):
-    """``type`` is ``User``; a request may name others."""
+    """``type`` is USER; a request or a znode may name others."""
 
     type: str
     name: str

@@ -20,7 +20,7 @@ from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.errors import NoAuth, NoNode, RegistryError
 from kafka_zk.registry.client.pipeline import READS_AT_ONCE
 from kafka_zk.registry.delegation_tokens import DelegationTokenRegistry
-from kafka_zk.registry.znodes.delegation_token import Principal, TokenInformation, encode
+from kafka_zk.registry.znodes.delegation_token import USER, Principal, TokenInformation, encode
 from kafka_zk.security import scram
 from kafka_zk.security.scram import TokenCredential
 
@@ -124,9 +124,10 @@ class DelegationTokens:
     # -- logins -------------------------------------------------------------------------------------------------------
 
     def find(self, mechanism: str, token_id: str) -> TokenCredential:
-        """The credential of a token, an invented one if it does not exist or has expired."""
+        """The credential of a token, an invented one if it does not exist, has expired or is nobody's: who logs in is a
+        user, so that a token of Group:alice would let in User:alice."""
         token = self._tokens.get(token_id)
-        if token is None or rules.is_expired(token, self._clock.wall_ms()):
+        if token is None or token.owner.type != USER or rules.is_expired(token, self._clock.wall_ms()):
             return TokenCredential(self._invented(mechanism, token_id))
         credential = self._credentials.get((mechanism, token_id))
         if credential is None:

@@ -17,11 +17,10 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.registry.znodes.delegation_token import Principal, TokenInformation
+from kafka_zk.registry.znodes.delegation_token import USER, Principal, TokenInformation
 
 _NO_TIMESTAMP = -1
-_USER = "User"
-_ANONYMOUS = Principal(_USER, "ANONYMOUS")
+_ANONYMOUS = Principal(USER, "ANONYMOUS")
 
 CreateResponse = codec.response(ApiKey.CREATE_DELEGATION_TOKEN)
 RenewResponse = codec.response(ApiKey.RENEW_DELEGATION_TOKEN)
@@ -49,12 +48,14 @@ async def create(services: Services, context: RequestContext, header: RequestHea
 
 def _tokens_for_creation(services: Services, context: RequestContext, request: Any, owner: Principal) -> Any:
     _check_allowed(context)
+    if owner.type != USER:  # Kafka makes it, and it lets in the user of that name
+        raise ApiError(ErrorCode.INVALID_PRINCIPAL_TYPE)
     is_for_another = owner != _principal(context)
     if is_for_another and not services.authorizer.authorize(
-        context, Operation.CREATE_TOKENS, Resource(_USER, str(owner))
+        context, Operation.CREATE_TOKENS, Resource(USER, str(owner))
     ):
         raise ApiError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
-    if any(renewer.principal_type != _USER for renewer in request.renewers):
+    if any(renewer.principal_type != USER for renewer in request.renewers):
         raise ApiError(ErrorCode.INVALID_PRINCIPAL_TYPE)
     return _tokens(services)
 
@@ -132,7 +133,7 @@ def _may_see(services: Services, context: RequestContext, token: TokenInformatio
         return True
     may = services.authorizer.may
     return may(context, Operation.DESCRIBE, Resource("DelegationToken", token.token_id)) or may(
-        context, Operation.DESCRIBE_TOKENS, Resource(_USER, str(token.owner))
+        context, Operation.DESCRIBE_TOKENS, Resource(USER, str(token.owner))
     )
 
 

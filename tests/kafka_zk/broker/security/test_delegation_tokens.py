@@ -232,3 +232,14 @@ def test_a_token_that_is_too_large_is_not_written(renewers: list[Principal]) -> 
         assert [token.renewers for token in cluster.other.all()] == [tuple(as_large)]
 
     cluster.run(story)
+
+
+def test_a_token_of_an_owner_that_is_no_user_lets_nobody_in() -> None:
+    """Kafka's brokers make such tokens."""
+    cluster = Cluster()
+
+    async def story() -> None:
+        token = await cluster.one.create(Principal("Group", "alice"), EVE, [], -1)
+        assert cluster.lets_in(cluster.one, token) is None
+
+    cluster.run(story)

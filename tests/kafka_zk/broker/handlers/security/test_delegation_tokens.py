@@ -158,3 +158,10 @@ def test_a_request_may_name_owners_or_renewers(broker: Broker) -> None:
     broker.services.authorizer = NoAuthorizer({"PLAINTEXT"})
     seen = [shown(broker, "eve", owners) for owners in (None, (), ("bob",), ("carol",))]
     assert seen == [["alice"], [], ["alice"], []]
+
+
+def test_no_token_is_for_an_owner_that_is_no_user(broker: Broker) -> None:
+    """It would let the user of that name in, and what is asked is whether Group:bob may have one."""
+    broker.services.authorizer = NoAuthorizer([])
+    made = broker.create(owner_principal_type="Group", owner_principal_name="bob")
+    assert (made.error_code, list(broker.tokens.all())) == (ErrorCode.INVALID_PRINCIPAL_TYPE, [])
