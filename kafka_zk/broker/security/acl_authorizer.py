@@ -31,6 +31,9 @@ _log = Logger()
 MOST_DECISIONS = 50_000
 """So many are remembered, of all clients together: some 15 MB."""
 
+LONGEST_REMEMBERED = 512
+"""Of the names of principal and resource together: clients choose both, and up to 32 KB for a group."""
+
 RETRY_S = 5
 
 def warn_if_open(security: Security) -> None:
@@ -53,10 +56,12 @@ class _Decisions(dict[_Decision, bool]):
         self._decide = decide
 
     def __missing__(self, key: _Decision) -> bool:
-        if len(self) >= MOST_DECISIONS:
-            self.clear()
         principal, host, operation, resource = key
-        allowed = self[key] = self._decide(principal, host, operation, *resource)
+        allowed = self._decide(principal, host, operation, *resource)
+        if len(principal) + len(resource.name) <= LONGEST_REMEMBERED:
+            if len(self) >= MOST_DECISIONS:
+                self.clear()
+            self[key] = allowed
         return allowed
 
 
@@ -105,9 +110,11 @@ class AclAuthorizer(Authorizer):
         asked = context.principal, context.peer_host, operation, resource_type
         known = self._decisions_on_any.get(asked)
         if known is None:
-            if len(self._decisions_on_any) >= MOST_DECISIONS:
-                self._decisions_on_any.clear()
-            known = self._decisions_on_any[asked] = self.rules.allows_any(*asked)
+            known = self.rules.allows_any(*asked)
+            if len(context.principal) <= LONGEST_REMEMBERED:
+                if len(self._decisions_on_any) >= MOST_DECISIONS:
+                    self._decisions_on_any.clear()
+                self._decisions_on_any[asked] = known
         return known
 
     def _decide(self, principal: str, host: str, operation: Operation, resource_type: str, name: str) -> bool:

@@ -53,7 +53,10 @@ class Denials:
     def add(self, context: RequestContext, operation: Operation, resource: Resource) -> Literal[False]:
         """Something was denied; returns False, as whoever decides does then."""
         self.count += 1
-        kind = _Kind(context.principal, context.peer_host, operation, resource, context.api_key)
+        if len(resource.name) > _LONGEST_NAME:
+            resource = resource._replace(name=resource.name[: _LONGEST_NAME + 1])
+        who = context.principal[: _LONGEST_NAME + 1]
+        kind = _Kind(who, context.peer_host, operation, resource, context.api_key)
         if kind in self._repeats:
             self._repeats[kind] += 1
         elif len(self._repeats) >= MOST_KINDS:
@@ -79,8 +82,9 @@ class Denials:
 
     def _tell_of_strange_broker(self, context: RequestContext) -> None:
         """Once per principal: a cluster whose brokers may not talk to each other stands still."""
-        if context.principal not in self._strange_brokers and len(self._strange_brokers) < MOST_KINDS:
-            self._strange_brokers.add(context.principal)
+        who = context.principal[: _LONGEST_NAME + 1]
+        if who not in self._strange_brokers and len(self._strange_brokers) < MOST_KINDS:
+            self._strange_brokers.add(who)
             _own_log.warn(
                 "{principal} at {host} sent a request that only brokers may send, and may not; if it is a broker, add "
                 "{principal} to super.users, or an ACL that allows it ClusterAction on the cluster",

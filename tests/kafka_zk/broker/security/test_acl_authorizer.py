@@ -1,5 +1,6 @@
 """AclAuthorizer on a ZooKeeper in memory: it follows changes, over expired sessions too, and never opens by itself."""
 
+import tracemalloc
 from collections.abc import Coroutine
 from functools import partial
 from random import Random
@@ -11,7 +12,7 @@ from kafka_zk.base.turns import after
 from kafka_zk.broker.security import acl_authorizer
 from kafka_zk.broker.security.acl_authorizer import AclAuthorizer
 from kafka_zk.broker.security.acl_rules import AclRules
-from kafka_zk.broker.security.authorizer import CLUSTER, NoAuthorizer, Operation, topic
+from kafka_zk.broker.security.authorizer import CLUSTER, NoAuthorizer, Operation, Resource, topic
 from kafka_zk.broker.security.denials import Denials
 from kafka_zk.protocol.request import RequestContext
 from kafka_zk.registry.acls import AclRegistry
@@ -194,6 +195,27 @@ def test_acls_that_cannot_be_listed_deny_all(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(AclRegistry, "patterns", patterns)
         await after(cluster.clock, 2 * acl_authorizer.RETRY_S)
         assert may_read(authorizer, "t")
+
+    cluster.play(story())
+
+
+@pytest.mark.parametrize(("principal_size", "name_size"), [(10, 30_000), (30_000, 10)])
+def test_decisions_about_endless_names_are_not_remembered(principal_size: int, name_size: int) -> None:
+    """Clients choose names, and 50,000 of 32 KB are more than a broker's memory."""
+    cluster = Cluster(1)
+    (authorizer,) = cluster.authorizers
+
+    async def story() -> None:
+        tracemalloc.start()
+        try:
+            for number in range(200):
+                asks = ALICE._replace(principal=f"User:{number:0{principal_size}}")
+                assert not authorizer.authorize(asks, READ, Resource("Group", f"{number:0{name_size}}"))
+                assert not authorizer.may_any(asks, READ, "Group")
+            kept_bytes, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert kept_bytes < 1_000_000
 
     cluster.play(story())
 
