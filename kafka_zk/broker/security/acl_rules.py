@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from kafka_zk.network.addresses import peer_address
 from kafka_zk.security.acl import (
     IMPLIED,
     WILDCARD,
@@ -69,7 +70,8 @@ def _rule(host: str, denied: int, allowed: int) -> _Rule:
 def _rules(acls: Acls) -> dict[str, _Rules]:
     """By principal."""
     merged: dict[str, dict[str, _Rule]] = {}
-    for principal, host, operation, permission in acls:
+    for principal, written_host, operation, permission in acls:
+        host = peer_address(written_host)
         hosts = merged.setdefault(principal, {})
         rule = hosts.get(host) or _Rule(host, 0, 0)
         if permission is Permission.DENY:
@@ -274,6 +276,6 @@ def _applies(acl: Acl, principal: str, host: str, operation: Operation) -> bool:
     operations = _DENIED if acl.permission is Permission.DENY else _ALLOWED
     return (
         acl.principal in (principal, WILDCARD_PRINCIPAL)
-        and acl.host in (host, WILDCARD)
+        and peer_address(acl.host) in (peer_address(host), WILDCARD)
         and bool(operations[acl.operation] >> operation & 1)
     )

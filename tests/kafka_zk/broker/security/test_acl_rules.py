@@ -208,3 +208,24 @@ def test_a_decision_does_not_look_at_the_acls_of_others() -> None:
     mine = made._by_principal["Topic"][ALICE]
     assert len(list(mine.rules_of("pre-t"))) == 1 and len(mine.literal) + len(mine.prefixed) == 2
     assert made.allows(ALICE, HOST, READ, "Topic", "pre-t")
+
+
+@pytest.mark.parametrize(
+    ("written", "host"),
+    [
+        ("::1", "0:0:0:0:0:0:0:1"),  # as a peer is called, and Kafka's log of denials writes it
+        ("2001:DB8::1", "2001:db8:0:0:0:0:0:1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
+    ],
+)
+def test_an_address_counts_however_it_is_written(written: str, host: str) -> None:
+    made = rules(("pre-t", LITERAL, acl(READ)), ("pre-", PREFIXED, acl(READ, DENY, host=written)))
+    assert not may(made, READ, host=host) and may(made, READ, host="10.0.0.2")
+    allowed = rules(("pre-t", LITERAL, acl(READ, host=written)))
+    assert may(allowed, READ, host=host) and not may(allowed, READ, host="10.0.0.2")
+    assert allowed.explain(ALICE, written, READ, TOPIC, "pre-t").is_allowed
+
+
+def test_a_host_that_is_no_address_is_none(written: str = "one:two") -> None:
+    assert not may(rules(("pre-t", LITERAL, acl(READ, host=written))), READ)
