@@ -1,5 +1,6 @@
 """One document from a web server, such as those of OAuth providers. Blocks; imported where it is used."""
 
+import http.client
 import urllib.error
 import urllib.request
 from typing import Any
@@ -18,14 +19,18 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def fetch(request: urllib.request.Request, tls: TlsSettings) -> bytes:
-    """The answer's body. Raises: HTTPError; OSError if the server cannot be reached; ValueError for a longer one."""
+    """The answer's body. Raises: HTTPError; OSError if the server cannot be reached, or its answer is not HTTP or not
+    whole; ValueError for a longer one."""
     handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
     if request.full_url.lower().startswith("https:"):
         from kafka_zk.security.tls import client_context
 
         handlers.append(urllib.request.HTTPSHandler(context=client_context(tls)))
-    with urllib.request.build_opener(*handlers).open(request, timeout=TIMEOUT_S) as response:
-        body: bytes = response.read(MAX_RESPONSE_BYTES + 1)
+    try:
+        with urllib.request.build_opener(*handlers).open(request, timeout=TIMEOUT_S) as response:
+            body: bytes = response.read(MAX_RESPONSE_BYTES + 1)
+    except http.client.HTTPException as error:
+        raise OSError(f"the answer is not HTTP, or not whole: {type(error).__name__}") from None
     if len(body) > MAX_RESPONSE_BYTES:
         raise ValueError(f"the answer has more than {MAX_RESPONSE_BYTES} bytes")
     return body

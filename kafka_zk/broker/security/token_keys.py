@@ -64,8 +64,9 @@ class TokenKeys:
         try:
             self._tokens.keys = await self._run_in_thread(self._ask)
             wait_ms, self._backoff_ms = self._endpoint.refresh_ms, self._endpoint.retry_backoff_ms
-        except (OSError, ValueError) as error:
-            _log.error("no keys of the OAuth provider: {url}: {error}", url=self._endpoint.url, error=str(error))
+        except Exception as error:  # whatever it is: who no longer asks does not hear which keys are withdrawn
+            why = str(error) or repr(error)
+            _log.error("no keys of the OAuth provider: {url}: {error}", url=self._endpoint.url, error=why)
             wait_ms, self._backoff_ms = self._backoff_ms, min(self._backoff_ms * 2, self._most_ms)
         finally:
             self._is_fetching = False

@@ -1,5 +1,6 @@
 """What is taken of a web server: one document of a bounded size, from where it was asked for."""
 
+import socket
 import ssl
 import threading
 import urllib.error
@@ -54,6 +55,23 @@ def test_a_document_has_a_bounded_size_and_is_not_elsewhere(serve: Serve) -> Non
         fetch(Request(f"{url}/more"), TlsSettings())
     with pytest.raises(urllib.error.HTTPError):
         fetch(Request(f"{url}/away"), TlsSettings())
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", b"SSH-2.0-x\r\n"]
+)
+def test_an_answer_that_is_not_whole_is_none(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve_once() -> None:
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(10_000)
+                peer.sendall(answer)
+
+        threading.Thread(target=serve_once, daemon=True).start()
+        with pytest.raises(OSError, match="not whole"):
+            fetch(Request(f"http://127.0.0.1:{server.getsockname()[1]}"), TlsSettings())
 
 
 def test_the_servers_certificate_is_checked(serve: Serve, tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Callable
+from http.client import BadStatusLine, IncompleteRead
 from typing import Any
 
 import pytest
+from cryptography.exceptions import UnsupportedAlgorithm
 from joserfc.jwk import ECKey
 from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
 
@@ -73,6 +75,15 @@ def test_without_an_answer_the_known_keys_stay_and_it_tries_again_ever_later(mon
     assert provider.key_ids == ["b"] and provider.asked_s == [0, 60, 61, 63, 66, 69]
     provider.pass_seconds(60)
     assert provider.asked_s[-1] == 129
+
+
+@pytest.mark.parametrize("wrong", [IncompleteRead(b"{"), BadStatusLine("SSH-2.0"), UnsupportedAlgorithm("no Ed25519")])
+def test_whatever_goes_wrong_the_keys_are_fetched_again(monkeypatch: pytest.MonkeyPatch, wrong: Exception) -> None:
+    """Else those that the provider withdraws let clients in for ever."""
+    provider = Provider(monkeypatch, keys("a"), wrong, keys("b"))
+    provider.start()
+    provider.pass_seconds(61)
+    assert provider.key_ids == ["b"]
 
 
 def test_a_provider_that_does_not_answer_at_the_start_lets_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
