@@ -75,6 +75,7 @@ class SaslHandshake(Handshake):
         if self._server.state is SaslState.DONE and not self.begins_again(header):
             self._stats.expired += 1
             raise ProtocolError("its session has ended, and the client does not log in again")
+        self._check_size(body)
         if header.api_key == ApiKey.API_VERSIONS:
             return self._api_versions(context, header, body)
         if header.api_key == ApiKey.SASL_HANDSHAKE:
@@ -89,11 +90,17 @@ class SaslHandshake(Handshake):
         return self._begun_s is None or self._clock.seconds() - self._begun_s >= MIN_REAUTHENTICATION_INTERVAL_S
 
     async def bare_frame(self, context: RequestContext, frame: memoryview) -> HandshakeStep:
+        self._check_size(frame)
         reply = await self._reply(frame)
         if reply.failure is not None:
             await self._hold_back(context, reply.reason or reply.failure)
             return HandshakeStep(None, is_refused=True)  # such a client cannot be told why
         return self._next(context, [reply.challenge], self._lifetime_ms())
+
+    def _check_size(self, message: Buffer) -> None:
+        """After the first login frames may be as long as those of requests. Raises: ProtocolError."""
+        if len(message) > self.max_frame_size_bytes:
+            raise ProtocolError(f"a login's message has {len(message)} bytes; {self.max_frame_size_bytes} are allowed")
 
     async def _api_versions(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
         self._expected(self._server.api_versions)

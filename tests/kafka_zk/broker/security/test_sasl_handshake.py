@@ -269,6 +269,20 @@ def test_logging_in_again_is_possible_once_a_second(session: Login) -> None:
     assert [context.principal for context in session.server.contexts] == ["User:bob"]
 
 
+@pytest.mark.parametrize("version", [0, 1])
+def test_messages_of_a_later_login_are_no_longer_than_those_of_the_first(session: Login, version: int) -> None:
+    """All connections wait while one is read; requests may have megabytes then."""
+    session.log_in()
+    assert session.ask(HANDSHAKE, version, mechanism="PLAIN").error_code == 0
+    message = b"\0bob\0" + b"x" * MOST_BYTES_BEFORE_LOGIN
+    if version:
+        session.send(AUTHENTICATE, 2, auth_bytes=message)
+    else:
+        session.peer.sendall(frame(message))
+    session.is_closed()
+    assert session.stats.failed_reauthentications == 0
+
+
 def test_a_session_without_an_end_cannot_be_renewed(login: Login) -> None:
     login.log_in()
     login.send(HANDSHAKE, 1, mechanism="PLAIN")
