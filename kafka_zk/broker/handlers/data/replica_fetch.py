@@ -12,13 +12,15 @@ from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.replica import follower_fetch
 from kafka_zk.broker.replica.fetch_session import FetchContext, Fetched, PartitionKey, TopicKey, Wanted
 from kafka_zk.broker.replica.follower_waits import FOLLOWER_FETCHES, FollowerFetches, NewlyLed
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation
 from kafka_zk.protocol.fetch import FetchedPartition, Part
 from kafka_zk.protocol.fetch_request import TOPIC_IDS_SINCE, FetchPartition, FetchRequest
 from kafka_zk.protocol.request import RequestContext
 
 
 def due(services: Services, context: RequestContext, request: FetchRequest, fetching: FetchContext) -> Wanted:
-    """The partitions of the follower that may have news."""
+    """The partitions of the follower that may have news. If there are none, the fetch waits for those of its session,
+    and nobody asks any more whether it may read them: so that is asked here."""
     session, replicas = fetching.session, services.replicas
     if session is None or not fetching.is_incremental:
         return fetching.wanted
@@ -35,7 +37,10 @@ def due(services: Services, context: RequestContext, request: FetchRequest, fetc
             names[topic] = resolve_topic(services, context, request, topic)[0]
         return _is_of_one_epoch(services, TopicPartition(names[topic], number), fetch)
 
-    return session.due(request, changed, replicas.isr_updates.now_ms(), agrees)
+    asked = session.due(request, changed, replicas.isr_updates.now_ms(), agrees)
+    if not asked and not services.authorizer.may(context, Operation.CLUSTER_ACTION, CLUSTER):
+        return fetching.wanted  # each has an error: nothing may come of waiting
+    return asked
 
 
 def _is_of_one_epoch(services: Services, tp: TopicPartition, fetch: FetchPartition) -> bool:

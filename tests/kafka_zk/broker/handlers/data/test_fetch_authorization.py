@@ -7,9 +7,11 @@ import pytest
 from kafka_zk.broker.security.authorizer import CLUSTER, Authorizer, Operation, Resource
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import FetchResponse
 from kafka_zk.protocol.request import RequestContext
 from tests.kafka_zk.broker.conftest import Harness, batch
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce, produced, values
+from tests.kafka_zk.broker.handlers.data.test_replica_fetch import Leader
 
 
 class Without(Authorizer):
@@ -22,6 +24,13 @@ class Without(Authorizer):
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
         self.asked.append(resource)
         return operation is not self._denied
+
+
+class Nothing(Authorizer):
+    """An authorizer that allows nothing."""
+
+    def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
+        return False
 
 
 @pytest.fixture
@@ -52,3 +61,44 @@ def test_a_follower_needs_nothing_but_cluster_action(broker: Harness) -> None:
     assert values(fetched(broker.ask(ApiKey.FETCH, 11, request)).records) == [b"a"]
     assert authorizer.asked == [CLUSTER]
     assert fetched(broker.ask(ApiKey.FETCH, 11, fetch(0))).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("was_allowed", [False, True])
+def test_a_waiting_fetch_of_a_session_needs_cluster_action_too(
+    harness: Callable[..., Harness], was_allowed: bool
+) -> None:
+    """Whoever claims to know the next leader epoch waits for it: without the permission there is nothing to wait for,
+    also where it was taken away."""
+    leader = Leader(harness(), replicas=[0, 1], isr=[0, 1])
+    leader.append(b"secret")
+    services = leader.broker.services
+    allowed, denied = services.authorizer, Without(Operation.CLUSTER_ACTION)
+    services.authorizer = allowed if was_allowed else denied
+    session = leader.fetch_all(0, session_epoch=0).session_id
+    services.authorizer = denied
+    answered: list[FetchResponse] = []
+    claimed = {"current_leader_epoch": 5, "session_id": session, "session_epoch": 1, "max_wait_ms": 500}
+    leader.send(0, **claimed).addCallback(answered.append)
+    services.authorizer = allowed
+    leader.broker.lead_again("t", leader.topic_id, replicas=[0, 1], isr=[0], leader_epoch=5)
+    services.authorizer = denied
+    leader.pass_time(500)
+    [[result]] = [topic.partitions for topic in answered[0].topics]
+    assert (result.error_code, result.records or b"") == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, b"")
+
+
+def test_a_session_that_a_consumer_began_is_no_followers(harness: Callable[..., Harness]) -> None:
+    """Nothing is due in it, whatever comes; so it would tell all that is written from now on."""
+    leader = Leader(harness(), replicas=[0, 1], isr=[0, 1])
+    services = leader.broker.services
+    allowed, denied = services.authorizer, Nothing()
+    services.authorizer = denied
+    session = leader.fetch_all(0, -1, session_epoch=0).session_id
+    answered: list[FetchResponse] = []
+    leader.send(0, topics=[], session_id=session, session_epoch=1, max_wait_ms=500).addCallback(answered.append)
+    services.authorizer = allowed
+    leader.append(b"secret")
+    services.authorizer = denied
+    leader.pass_time(500)
+    [[result]] = [topic.partitions for topic in answered[0].topics]
+    assert (result.error_code, result.records or b"") == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, b"")
