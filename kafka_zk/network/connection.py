@@ -336,7 +336,7 @@ class BrokerConnection(TwistedProtocol):
         self.context = context
         if lifetime_ms is None:
             self._phase = AUTHENTICATED[self._phase]
-        elif self._phase is _HANDSHAKING:
+        elif lifetime_ms > 0 and self._phase is _HANDSHAKING:  # else it is over before the next request
             self._phase = LIMIT[self._phase]
             self._session_end = self._settings.clock.callLater(lifetime_ms / 1000, self._shake_again)
         self._decoder.max_frame_size_bytes = self._settings.max_request_size_bytes

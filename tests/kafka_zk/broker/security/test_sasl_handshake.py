@@ -24,6 +24,7 @@ from kafka_zk.security.listener_sasl import ListenerSasl
 from kafka_zk.security.password import Password
 from kafka_zk.security.sasl_server import SaslListener, SaslServer
 from kafka_zk.security.scram import TokenCredential
+from kafka_zk.security.token_validation import TokenValidator, ValidToken
 from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
 from tests.kafka_zk.network.server import Server, frame
 
@@ -49,6 +50,11 @@ class HandClock:
         return int(self.now_s * 1e9)
 
 
+def frame_of(api_key: ApiKey, version: int, **fields: Any) -> bytes:
+    body = codec.encode_body(codec.request(api_key)(**fields), api_key, version)
+    return frame(request_header(api_key, version, 7, "tester") + bytes(body))
+
+
 class Login:
     """A client at a listener with PLAIN and SCRAM-SHA-256, whose sessions last ``session_ms``, 0 for ever."""
 
@@ -57,7 +63,8 @@ class Login:
         self.clock = HandClock(reactor)
         self.stats = LoginStats(self.clock.seconds)
         users = {"bob": Password("pw"), "eve": Password("pw")}
-        sasl = ListenerSasl(("PLAIN", "SCRAM-SHA-256"), users, {"PLAIN": session_ms}, **options)
+        mechanisms = ("PLAIN", "SCRAM-SHA-256", *(("OAUTHBEARER",) if "tokens" in options else ()))
+        sasl = ListenerSasl(mechanisms, users, {"PLAIN": session_ms}, **options)
 
         async def dispatch(context: Any, header: Any, body: Any) -> list[Any]:
             return [struct.pack(">i", header.correlation_id) + b"versions"]
@@ -70,8 +77,7 @@ class Login:
         self.peer: socket.socket = self.server.connect()
 
     def send(self, api_key: ApiKey, version: int, **fields: Any) -> None:
-        body = codec.encode_body(codec.request(api_key)(**fields), api_key, version)
-        self.peer.sendall(frame(request_header(api_key, version, 7, "tester") + bytes(body)))
+        self.peer.sendall(frame_of(api_key, version, **fields))
 
     def frame(self) -> bytes:
         """The next answer, which is all that has been sent."""
@@ -144,6 +150,21 @@ def test_a_session_by_a_token_ends_with_it_and_is_marked(login: Login) -> None:
     login.send(ApiKey.LIST_GROUPS, 0)
     login.frame()
     assert [(each.principal, each.token_authenticated) for each in login.server.contexts] == [("User:alice", True)]
+
+
+def test_a_session_that_is_over_at_once_answers_nothing(reactor: LocalReactor, make_server: MakeServer) -> None:
+    """Its token has expired, within the skew of clocks that is allowed. The request comes in the same piece."""
+
+    class Tokens(TokenValidator):
+        def validate(self, token: str, now_ms: int) -> ValidToken:
+            return ValidToken("alice", now_ms - 1)
+
+    login = Login(reactor, make_server, tokens=Tokens())
+    assert login.ask(HANDSHAKE, 1, mechanism="OAUTHBEARER").error_code == 0
+    message = frame_of(AUTHENTICATE, 2, auth_bytes=b"n,,\x01auth=Bearer t\x01\x01")
+    login.peer.sendall(message + frame_of(ApiKey.LIST_GROUPS, 0))
+    login.is_closed()
+    assert login.server.contexts == [] and login.stats.expired == 1
 
 
 def test_a_wrong_password_is_refused_late_and_the_connection_ends(login: Login) -> None:
