@@ -184,18 +184,23 @@ class SaslServer:
     def _scram_step(self, message: bytes) -> bytes:
         if self._scram is None:
             first = scram.client_first(message)
-            if first.is_token:
-                found = self._listener.credentials.find_token(self._mechanism, first.username)
-                credential = found.credential
-                self._claimed = Login(found.owner, self._mechanism, found.expires_ms, is_token=True)
-            else:
-                credential = self._listener.credentials.find(self._mechanism, first.username)
-                self._claimed = Login(first.username, self._mechanism)
+            self._claimed, credential = first, self._found(first)[1]
             self._scram = ScramServer(self._mechanism, first, credential, self._listener.nonce())
             return self._scram.first_message
         final = self._scram.final_message(message)
-        self.login = self._claimed
+        login, credential = self._found(self._claimed)
+        if credential != self._scram.credential:
+            raise SaslAuthenticationFailed("The user's credential, or the token, has ended during the login")
+        self.login = login
         return final
+
+    def _found(self, first: scram.ClientFirst) -> tuple[Login, ScramCredential]:
+        """Who the client says it is, and what would prove that now."""
+        if not first.is_token:
+            credential = self._listener.credentials.find(self._mechanism, first.username)
+            return Login(first.username, self._mechanism), credential
+        found = self._listener.credentials.find_token(self._mechanism, first.username)
+        return Login(found.owner, self._mechanism, found.expires_ms, is_token=True), found.credential
 
     def _hidden(self) -> str:
         """Kafka's words where the reason would help to guess."""

@@ -177,7 +177,7 @@ class ScramServer:
                 f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS} for {mechanism}"
             )
         self._mechanism = mechanism
-        self._credential = credential
+        self.credential = credential
         self._bare = first.bare
         self._nonce = first.nonce + nonce
         self._server_nonce = nonce
@@ -191,12 +191,12 @@ class ScramServer:
         if not found["nonce"].endswith(self._server_nonce):
             raise SaslAuthenticationFailed("Invalid client nonce in the final message")
         signed = b",".join((self._bare.encode(), self.first_message, found["without_proof"].encode()))
-        signature = _hmac(self._mechanism, self._credential.stored_key, signed)
+        signature = _hmac(self._mechanism, self.credential.stored_key, signed)
         client_key = _xor(signature, _bytes(found["proof"]))
         stored_key = hashlib.new(MECHANISMS[self._mechanism], client_key).digest()
-        if not hmac.compare_digest(stored_key, self._credential.stored_key):
+        if not hmac.compare_digest(stored_key, self.credential.stored_key):
             raise SaslAuthenticationFailed("Invalid client credentials")
-        return f"v={_base64(_hmac(self._mechanism, self._credential.server_key, signed))}".encode()
+        return f"v={_base64(_hmac(self._mechanism, self.credential.server_key, signed))}".encode()
 
 
 def nonce_text(random_bits: int) -> str:

@@ -152,6 +152,17 @@ def test_a_session_by_a_token_ends_with_it_and_is_marked(login: Login) -> None:
     assert [(each.principal, each.token_authenticated) for each in login.server.contexts] == [("User:alice", True)]
 
 
+def test_a_token_that_ends_during_the_login_lets_nobody_in(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has one could keep a login half done until then."""
+    login.ask(HANDSHAKE, 1, mechanism="SCRAM-SHA-256")
+    client = scram.scram_client("SCRAM-SHA-256", "token", "right", "abc", is_token=True)
+    first = login.ask(AUTHENTICATE, 2, auth_bytes=next(client))
+    none = TokenCredential(scram.invented_credential("SCRAM-SHA-256", "token", b"secret"))
+    monkeypatch.setattr(Users, "find_token", lambda *asked: none)
+    last = login.ask(AUTHENTICATE, 2, auth_bytes=client.send(bytes(first.auth_bytes)))
+    assert last.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
 def test_a_session_that_is_over_at_once_answers_nothing(reactor: LocalReactor, make_server: MakeServer) -> None:
     """Its token has expired, within the skew of clocks that is allowed. The request comes in the same piece."""
 
