@@ -47,6 +47,7 @@ class Denials:
         self._clock = clock
         self._repeats: dict[_Kind, int] = {}
         self._not_told = 0
+        self._failures = 0
         self._strange_brokers: set[str] = set()
         self.count = 0
 
@@ -69,6 +70,19 @@ class Denials:
             if operation is Operation.CLUSTER_ACTION:
                 self._tell_of_strange_broker(context)
         return False
+
+    def failed(self, asked: tuple[object, ...]) -> None:
+        """Whoever decides raised what is being handled, and it is denied: that is told as what is denied is."""
+        if not self._failures:
+            _own_log.failure("the authorizer failed, so it is denied: {asked}", asked=asked)
+            self._clock.callLater(SUMMARY_S, self._summarise_failures)
+        self._failures += 1
+
+    def _summarise_failures(self) -> None:
+        failures, self._failures = self._failures, 0
+        if failures > 1:
+            text = "the authorizer failed {times} more times in {seconds} s"
+            _own_log.error(text, times=failures - 1, seconds=SUMMARY_S)
 
     def _summarise(self) -> None:
         repeats, self._repeats = self._repeats, {}

@@ -2,21 +2,17 @@
 
 The class is called with the broker's configuration (key -> text). Its ``authorize(context, operation, resource)``
 returns whether ``context.principal`` may do that, at once, since the whole broker waits for it; it is asked every
-time. What it raises is logged and denies. ``authorize_any(context, operation, resource_type)`` is optional: whether
-there is a resource of the type with which the principal may do that.
+time. What it raises denies, and is logged once a minute. ``authorize_any(context, operation, resource_type)`` is
+optional: whether there is a resource of the type with which the principal may do that.
 """
 
 import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from twisted.logger import Logger
-
 from kafka_zk.broker.security.authorizer import Authorizer, AuthorizerCounts, Operation, Resource
 from kafka_zk.broker.security.denials import Denials
 from kafka_zk.protocol.request import RequestContext
-
-_log = Logger()
 
 
 class CannotLoad(Exception):
@@ -56,11 +52,10 @@ class PythonAuthorizer(Authorizer):
         decide = getattr(self._decider, "authorize_any", None)
         return decide is not None and self._asked(decide, context, operation, resource_type)
 
-    @staticmethod
-    def _asked(decide: Any, *asked: Any) -> bool:
+    def _asked(self, decide: Any, *asked: Any) -> bool:
         """True alone allows: a coroutine, for one, decides nothing."""
         try:
             return decide(*asked) is True
         except Exception:
-            _log.failure("the authorizer failed, so it is denied: {asked}", asked=asked[1:])
+            self.denials.failed(asked[1:])
             return False

@@ -74,3 +74,21 @@ def test_a_broker_that_may_not_act_is_told_of(lines: list[tuple[str, str]]) -> N
         denied.add(BOB, Operation.CLUSTER_ACTION, CLUSTER)
     (hint,) = [text for logger, text in lines if logger != LOGGER]
     assert "add User:bob to super.users" in hint
+
+
+def test_an_authorizer_that_fails_does_not_fill_the_log(lines: list[tuple[str, str]]) -> None:
+    """The log has the first traceback of a minute, and how many failures there were."""
+    clock = Clock()
+    denied = Denials(clock)
+    for minute in range(2):
+        for _ in range(1_000):
+            try:
+                raise KeyError("user")
+            except KeyError:
+                denied.failed((Operation.READ, topic("t")))
+        texts = [text for _, text in lines[2 * minute :]]
+        assert len(texts) == 1 and "the authorizer failed" in texts[0]
+        clock.advance(SUMMARY_S)
+        assert lines[-1][1] == f"the authorizer failed 999 more times in {SUMMARY_S} s"
+    clock.advance(SUMMARY_S)
+    assert len(lines) == 4 and not clock.getDelayedCalls()
