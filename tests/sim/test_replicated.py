@@ -80,6 +80,6 @@ def test_power_losses_cost_no_acknowledged_record(plan: list[Fault], safeguard: 
 
 def test_orders_that_come_late_are_ignored() -> None:
     """The connection over which they were sent is closed by then; what a cut kept arrives all the same."""
-    outcome = play_replicated(1, [Fault(7_200, "late-orders", "broker-2", 3_000)])
+    outcome = play_replicated(1, [Fault(7_200, "late-orders", "broker-3", 3_000)])
     assert not outcome.violations
     assert any("ControllerIgnored" in line for line in map(str, outcome.history.facts))
