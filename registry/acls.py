@@ -1,7 +1,7 @@
 """The ACLs of the cluster, as Kafka's AclAuthorizer keeps them, and the announcements that they changed.
 
 Every write is conditional, so that of two writers none undoes what the other did, and is announced in the same
-transaction: a change that nobody announces cannot happen.
+transaction, so no change goes without its announcement.
 
 Source: AclAuthorizer.updateResourceAcls, KafkaZkClient.scala@3.9.
 """
@@ -27,7 +27,7 @@ from kafka_zk.registry.znodes import acl_change
 from kafka_zk.security.acl import Acls, Pattern
 
 MOST_ATTEMPTS = 200
-"""Each failure of a conditional write is another writer's success: so many, and this writer gives up."""
+"""A conditional write fails when another writer's succeeds. After this number of failures the writer gives up."""
 
 Stored = Acls | InvalidZnode | NoAuth
 """The ACLs of a pattern, empty if it has none, or why they are not known."""
@@ -46,7 +46,7 @@ class AclRegistry:
         await ensure_paths(self._client, [*types, *acl_change.PARENTS.values()])
 
     async def patterns(self) -> list[Pattern]:
-        """All that have a znode; whoever asks hears of whatever was written before. Raises: NoAuth if an ACL of
+        """All that have a znode; what was written before the call is among them. Raises: NoAuth if an ACL of
         ZooKeeper hides which there are."""
         await self._client.sync()
         wanted = [(root, each) for root in znodes.ROOTS for each in znodes.STORED_TYPES]

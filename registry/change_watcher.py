@@ -1,6 +1,6 @@
 """Follows the sequential znodes under a parent by which writers announce changes (configs, ACLs).
 
-Each is read once, in the order of the sequence numbers. They are hints: whoever is told reads what has changed. Any
+Each is read once, in the order of the sequence numbers. They are hints: a listener reads what has changed. Any
 broker may delete those that are older than CHANGE_EXPIRATION_MS.
 
 Source: ZkNodeChangeNotificationListener@3.9.
@@ -83,7 +83,7 @@ class ChangeWatcher:
             self._reading = False
 
     def _new_names(self) -> list[str]:
-        """By names, not by the last number: somebody may have made one with the greatest number there is."""
+        """By names, not by the last number: another client may have made one with the greatest number there is."""
         if self._closed:
             return []
         self._read_names.intersection_update(self._names)

@@ -22,7 +22,7 @@ from kafka_zk.registry.znodes.delegation_token import TokenInformation
 _log = Logger()
 
 MOST_ATTEMPTS = 200
-"""Each failure of a conditional write is another writer's success: so many, and this writer gives up."""
+"""A conditional write fails when another writer's succeeds. After this number of failures the writer gives up."""
 
 
 class DelegationTokenRegistry:

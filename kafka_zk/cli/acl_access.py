@@ -11,7 +11,7 @@ Found = Mapping[Pattern, Sequence[Acl]]
 
 
 class AclAccess(Protocol):
-    """``unknown``: the patterns whose ACLs nobody understands and which are denied to everyone, with the reason; a
+    """``unknown``: the patterns whose ACLs cannot be understood, and which are denied to everyone, with the reason; a
     broker does not tell them."""
 
     def find(self, wanted: AclFilter) -> tuple[Found, Mapping[Pattern, str]]: ...

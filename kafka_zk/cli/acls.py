@@ -82,7 +82,7 @@ def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def list_acls(bootstrap: str, zookeeper: str | None, as_json: bool, principal: str | None, **named: Any) -> None:
     """List ACLs: all of them, or all that apply to a resource (by its name, by a prefix of it or by *).
 
-    With --zookeeper also those that nobody understands: what they are for is denied to everyone.
+    With --zookeeper also those that cannot be understood: their resources are denied to everyone.
     """
     resource = _resource(named, required=False)
     wanted = AclFilter(principal=principal)
@@ -100,7 +100,7 @@ def list_acls(bootstrap: str, zookeeper: str | None, as_json: bool, principal: s
 @click.option("--deny-principal", multiple=True, help="A denial is stronger than any permission.")
 @click.option("--operation", "operations", type=_OPERATION, multiple=True, required=True, help="May be repeated.")
 @click.option("--host", default=WILDCARD, show_default=True, help="The address that they come from.")
-@click.option("--replace-unreadable", is_flag=True, help="With --zookeeper: replace ACLs that nobody understands.")
+@click.option("--replace-unreadable", is_flag=True, help="With --zookeeper: replace ACLs that cannot be understood.")
 @where
 def add(
     bootstrap: str,

@@ -108,7 +108,7 @@ class Listener:
         self._stalled_checks = math.ceil(STALLED_S / self._check_interval_s)
         self._quiet_checks: dict[BrokerConnection, int] = {}
         self._all_closed: Deferred[None] | None = None
-        self._pause: Any = None  # its timer, while nobody is accepted because of a rate
+        self._pause: Any = None  # its timer, while a rate lets no connection in
 
     @property
     def name(self) -> str:

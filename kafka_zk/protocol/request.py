@@ -42,7 +42,8 @@ class RequestContext(NamedTuple):
     broker has an authorizer, which wants to know what it decides for.
 
     ``memory`` is whom to ask for memory if answering takes much of it; all is given back with the answer. ``api_key``:
-    of the request, -1 where nobody asks. ``token_authenticated``: the principal has logged in with a delegation token.
+    of the request, -1 without an authorizer. ``token_authenticated``: the principal has logged in with a delegation
+    token.
     """
 
     listener_name: str

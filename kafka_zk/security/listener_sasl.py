@@ -150,7 +150,7 @@ class _CallbackTokens(TokenValidator):
         except Exception as error:  # it is another's code
             raise RefusedToken(f"the callback raises {type(error).__name__}") from None
         if not isinstance(name, str) or not name or valid.expires_ms <= now_ms:
-            raise RefusedToken("the callback names nobody, or the token has expired")
+            raise RefusedToken("the callback names no user, or the token has expired")
         return valid
 
 
@@ -162,7 +162,7 @@ def _tokens(
     if callback is not None:
         return _CallbackTokens(callback), None
     if handler not in _SIGNED_HANDLERS:
-        if url:  # whoever set it believes that tokens are verified
+        if url:  # its administrator believes that tokens are verified
             wanted = keys.name_of("OAUTHBEARER", SERVER_CALLBACK)
             raise InvalidSecurity(f"{JWKS_URL}={url}: without effect unless {wanted}={_SIGNED_HANDLERS[0]}")
         return UnsecuredTokens(options), None

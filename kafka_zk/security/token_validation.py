@@ -18,7 +18,7 @@ _PART = re.compile(r"[A-Za-z0-9_-]*")
 
 
 class RefusedToken(Exception):
-    """A token lets nobody in. The message is for the log and has nothing of the token; ``status`` and ``scope`` are
+    """A token is refused. The message is for the log and has nothing of the token; ``status`` and ``scope`` are
     what the client is told."""
 
     def __init__(self, message: str, status: str = "invalid_token", scope: str | None = None) -> None:

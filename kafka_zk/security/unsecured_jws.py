@@ -28,7 +28,7 @@ class InvalidToken(SaslAuthenticationFailed):
 
 
 def claims_of(token: str) -> dict[str, Any]:
-    """The claims of a compact JWS, whoever signed it. Raises: InvalidToken, without the token in its message."""
+    """The claims of a compact JWS, its signature unchecked. Raises: InvalidToken, without the token in its message."""
     try:
         return dict(parse(token).claims)
     except RefusedToken as error:

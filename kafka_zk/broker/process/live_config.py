@@ -92,7 +92,7 @@ class LiveConfig:
             )
 
     async def session_renewed(self) -> None:
-        """Read again what was announced while nobody could read it, or so long ago that the announcement is gone."""
+        """Read again what was announced while the session was away, or so long ago that the announcement is gone."""
         await self._load_users()
         await self.read_quotas_again()
         await self.changed("brokers", DEFAULT_ENTITY)

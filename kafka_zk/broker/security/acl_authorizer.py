@@ -2,7 +2,7 @@
 
 All ACLs are in memory. A change is announced by a znode, upon which the pattern that it names is read again; after a
 new session all are read again, since announcements may have come and gone meanwhile. While nothing was read yet,
-nobody may do anything, except super users.
+only super users may do anything.
 
 Source: AclAuthorizer.scala@3.9.
 """
@@ -29,7 +29,7 @@ from kafka_zk.security.acl import Acl, AclFilter, Acls, Pattern
 _log = Logger()
 
 MOST_DECISIONS = 50_000
-"""So many are remembered, of all clients together: some 15 MB."""
+"""Maximum number of decisions that are remembered, of all clients together: some 15 MB."""
 
 LONGEST_REMEMBERED = 512
 """Of the names of principal and resource together: clients choose both, and up to 32 KB for a group."""
@@ -168,7 +168,7 @@ class AclAuthorizer(Authorizer):
         except (ConnectionLoss, SessionLost):
             pass  # read on when connected
         except RegistryError as error:
-            _log.error("nobody may do anything, because the ACLs cannot be read: {error}", error=error)
+            _log.error("only super users may do anything, because the ACLs cannot be read: {error}", error=error)
             self._forget()
             self._clock.callLater(RETRY_S, self._follow)
         finally:

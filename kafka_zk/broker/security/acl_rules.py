@@ -82,7 +82,7 @@ def _rules(acls: Acls) -> dict[str, _Rules]:
 
 
 class Reason(NamedTuple):
-    """Why somebody may do something or not. ``pattern`` and ``acl`` where an ACL decides."""
+    """Why a principal may do something or not. ``pattern`` and ``acl`` where an ACL decides."""
 
     is_allowed: bool
     text: str

@@ -77,7 +77,7 @@ class Authorizer:
         raise NotImplementedError
 
     def may(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        """As ``authorize``, for whoever only chooses what to show, or asks for another permission next."""
+        """As ``authorize``, without logging a denial: to choose what to show, or before another permission is asked."""
         return self.authorize(context, operation, resource)
 
     def may_any(self, context: RequestContext, operation: Operation, resource_type: str) -> bool:

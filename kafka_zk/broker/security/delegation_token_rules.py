@@ -1,7 +1,7 @@
 """Who may have, renew, end and see which delegation token, and for how long (KIP-48). Pure.
 
 Source: DelegationTokenManager.scala, DelegationTokenManagerZk.scala@3.9. What is not in them: a token that has expired
-lets nobody in, although it is there until the controller deletes it.
+is no login, although it is there until the controller deletes it.
 """
 
 import base64

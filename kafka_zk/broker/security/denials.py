@@ -18,7 +18,7 @@ from kafka_zk.protocol.request import RequestContext
 LOGGER = "kafka.authorizer.logger"
 SUMMARY_S = 60
 MOST_KINDS = 1_000
-"""So many kinds of denials are told apart within SUMMARY_S."""
+"""Maximum number of kinds of denials that the log tells apart within SUMMARY_S."""
 
 _LONGEST_NAME = 250
 _log = Logger(namespace=LOGGER)
@@ -52,7 +52,7 @@ class Denials:
         self.count = 0
 
     def add(self, context: RequestContext, operation: Operation, resource: Resource) -> Literal[False]:
-        """Something was denied; returns False, as whoever decides does then."""
+        """Note a denial. Returns False, which is the decision."""
         self.count += 1
         if len(resource.name) > _LONGEST_NAME:
             resource = resource._replace(name=resource.name[: _LONGEST_NAME + 1])
@@ -72,7 +72,7 @@ class Denials:
         return False
 
     def failed(self, asked: tuple[object, ...]) -> None:
-        """Whoever decides raised what is being handled, and it is denied: that is told as what is denied is."""
+        """The authorizer raised the exception that is being handled, so this is a denial; it is logged as one."""
         if not self._failures:
             _own_log.failure("the authorizer failed, so it is denied: {asked}", asked=asked)
             self._clock.callLater(SUMMARY_S, self._summarise_failures)

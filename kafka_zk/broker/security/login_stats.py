@@ -47,7 +47,7 @@ class LoginStats:
 
     @property
     def latency_ms(self) -> tuple[float, float] | None:
-        """Average and maximum of the time that logging in again took lately; None if nobody did."""
+        """Average and maximum of the time that logging in again took lately; None if no client did."""
         recent = [sample for sample in self._latencies if self._now_s() - sample[0] < 2 * WINDOW_S]
         if not recent:
             return None

@@ -1,7 +1,7 @@
 """The SCRAM credentials of all users, as ``/config/users`` has them.
 
 They are in memory, since a login must not wait for ZooKeeper, and follow the change notifications. A user whose znode
-cannot be read or understood has no credential, and nobody has one if the users cannot be listed.
+cannot be read or understood has no credential. If the users cannot be listed, no user has one.
 
 Source: ScramCredentialUtils.java, UserConfigHandler@3.9.
 """

@@ -122,7 +122,7 @@ async def _wanted_topic(
 
 
 def _hidden_topic(wanted: Any, version: int) -> Sequence[bytes]:
-    """What it says is what the client has said, so that nobody can tell whether there is such a topic."""
+    """What it says is what the client has said, so that no client can tell whether there is such a topic."""
     name = "" if wanted.name is None and version < _NULL_NAMES_SINCE else wanted.name
     topic_id = uuids.ZERO if wanted.name is not None else wanted.topic_id
     hidden = Topic(

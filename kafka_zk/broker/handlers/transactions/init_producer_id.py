@@ -31,7 +31,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 def _may_be_idempotent(authorizer: Authorizer, context: RequestContext) -> bool:
-    """Whoever may write to any topic may do it without duplicates."""
+    """A principal that may write to any topic may do it without duplicates."""
     return (
         authorizer.may(context, Operation.IDEMPOTENT_WRITE, CLUSTER)
         or authorizer.may_any(context, _WRITE, "Topic")
