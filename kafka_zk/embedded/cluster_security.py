@@ -1,6 +1,6 @@
 """How a cluster on this machine is secured: SASL_SSL everywhere, with an authority and users of its own.
 
-    DIR/security/              nobody else can enter it; every file in it has mode 0600
+    DIR/security/              only its owner can enter it; every file in it has mode 0600
         authority.pem          the authority's private key and certificate
         ca.pem                 its certificate alone, by which clients know the brokers
         broker-0.pem …         the private key and certificates of each broker
@@ -9,8 +9,8 @@
         admin.properties       the same for the user "admin", as whom brokers log in to each other
         librdkafka.properties  for kcat -F and other clients on librdkafka: the user "client"
 
-What is there is used again. A certificate is renewed at a start that finds it near its end; the authority keeps its
-key, so clients go on trusting it. Properties files are written anew at every start.
+Existing files are used again. A start renews the certificates that are near their end; the authority keeps its key,
+so clients go on trusting it. Properties files are written anew at every start.
 """
 
 import contextlib

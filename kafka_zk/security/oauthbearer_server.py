@@ -1,7 +1,7 @@
 """SASL OAUTHBEARER, a broker's side. Pure.
 
-A token that is refused gets a JSON document; the client then sends one byte, and is told the document again as the
-reason of the failure. Whatever else it sends ends its login, too: Kafka would take another token.
+A token that is refused gets a JSON document; the client then sends one byte and gets the document again, as the
+reason of the failure. Anything else it sends ends its login, too: Kafka would take another token.
 
 Source: RFC 7628; KIP-255; OAuthBearerClientInitialResponse.java, OAuthBearerSaslServer.java@3.9.
 Tests: tests/kafka_zk/security/test_oauthbearer_server.py.

@@ -130,7 +130,7 @@ class OffsetManager:
                 offsets.written(part, written.record_offset)
             else:
                 offsets.failed(part)
-        live.carry_out([])  # counts the offsets, or forgets a group that was made for them in vain
+        live.carry_out([])  # counts the offsets, or forgets a group that was created for them alone
         return written.error
 
     def find(self, group_id: str) -> tuple[ErrorCode, GroupOffsets]:

@@ -49,7 +49,7 @@ _Decision = tuple[str, str, Operation, Resource]
 
 
 class _Decisions(dict[_Decision, bool]):
-    """(principal, host, operation, resource) -> whether it is allowed; what is missing is decided."""
+    """(principal, host, operation, resource) -> whether it is allowed; decides what it does not know yet."""
 
     def __init__(self, decide: Callable[[str, str, Operation, str, str], bool]) -> None:
         super().__init__()

@@ -124,8 +124,8 @@ class DelegationTokens:
     # -- logins -------------------------------------------------------------------------------------------------------
 
     def find(self, mechanism: str, token_id: str) -> TokenCredential:
-        """The credential of a token, an invented one if it does not exist, has expired or is nobody's: who logs in is a
-        user, so that a token of Group:alice would let in User:alice."""
+        """The credential of a token, an invented one if it does not exist, has expired or belongs to no
+        user: a login makes a user, so a token of Group:alice would be a login of User:alice."""
         token = self._tokens.get(token_id)
         if token is None or token.owner.type != USER or rules.is_expired(token, self._clock.wall_ms()):
             return TokenCredential(self._invented(mechanism, token_id))

@@ -25,7 +25,7 @@ class LoginStats:
         self._latencies: list[tuple[float, int, float, float]] = []  # start, count, sum and maximum of each sample
 
     def logged_in(self, *, can_reauthenticate: bool = False) -> None:
-        """A client has logged in. ``can_reauthenticate``: it is told when it has to do so again."""
+        """A client has logged in. ``can_reauthenticate``: the response said how long its session lasts."""
         self.successful += 1
         self.without_reauthentication += not can_reauthenticate
 

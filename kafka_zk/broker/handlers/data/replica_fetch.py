@@ -20,7 +20,7 @@ from kafka_zk.protocol.request import RequestContext
 
 def due(services: Services, context: RequestContext, request: FetchRequest, fetching: FetchContext) -> Wanted:
     """The partitions of the follower that may have news. If there are none, the fetch waits for those of its session,
-    and nobody asks any more whether it may read them: so that is asked here."""
+    without another check of what it may read. So its permission is checked here."""
     session, replicas = fetching.session, services.replicas
     if session is None or not fetching.is_incremental:
         return fetching.wanted
