@@ -30,6 +30,7 @@ POLL_S = 0.05
 PRODUCE, FETCH = 0, 1
 _PRODUCE_VERSION, _FETCH_VERSION = 3, 4
 _FETCH_HEAD = struct.Struct(">iiiib")  # replica, max wait, min bytes, max bytes, isolation level
+_CRC = 17  # where a batch begins to be the client's: offset and leader epoch are the broker's
 _FETCHED = struct.Struct(">ihqqii")  # partition, error, high watermark, last stable offset, aborted, records' size
 
 
@@ -105,11 +106,11 @@ class Prober:
         body += struct.pack(">iiqi", 1, 0, offset, 1 << 20)
         answer = self._ask(FETCH, _FETCH_VERSION, body)
         position = 4 + 4 + len(self._topic) + 4
-        _, error, _, _, _, size = _FETCHED.unpack_from(answer, position)
+        error = _FETCHED.unpack_from(answer, position)[1]
         if error:
             raise _BadAnswer(f"Fetch: error {error}")
-        records = answer[position + _FETCHED.size :]
-        if size != len(self._batch) or int.from_bytes(records[:8], "big") != offset:
+        records = answer[position + _FETCHED.size :][: len(self._batch)]  # an attack may have written behind them
+        if int.from_bytes(records[:8], "big") != offset or records[_CRC:] != self._batch[_CRC:]:
             raise _BadAnswer("Fetch: not the record that was written")
         return offset
 
