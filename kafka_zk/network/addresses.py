@@ -12,7 +12,8 @@ _GROUPS = struct.Struct(">8H")
 
 
 def peer_address(host: str) -> str:
-    """The address of a peer whom ``getpeername`` calls so; anything else as it is."""
+    """The address of a peer whom ``getpeername`` calls so; anything else as it is: a client may write anything into
+    an ACL."""
     if ":" not in host:
         return host
     if host.startswith(_MAPPED) and "." in host:
@@ -20,7 +21,7 @@ def peer_address(host: str) -> str:
     address, percent, scope = host.partition("%")
     try:
         groups = _GROUPS.unpack(socket.inet_pton(socket.AF_INET6, address))
-    except OSError:
+    except (OSError, ValueError):  # as Python has it, a text with a NUL is another kind of mistake
         return host
     return ":".join(f"{group:x}" for group in groups) + percent + scope
 
@@ -35,6 +36,8 @@ def address_of(text: str) -> str | None:
         return peer_address((mapped or address).compressed)
     except ValueError:
         pass
+    if "\0" in text:  # a resolver in C would see its beginning only
+        return None
     try:
         found = socket.getaddrinfo(text, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

@@ -170,14 +170,18 @@ class AclAuthorizer(Authorizer):
         except RegistryError as error:
             _log.error("only super users may do anything, because the ACLs cannot be read: {error}", error=error)
             self._forget()
-            self._clock.callLater(RETRY_S, self._follow)
+        except Exception:  # a bug: denials may be missing
+            _log.failure("only super users may do anything, because the ACLs cannot be taken in")
+            self._forget()
         finally:
             self._is_following = False
 
     def _forget(self) -> None:
+        """What is known may lack denials; read all again after a while."""
         self._wants_all = True
         self.is_loaded = False
         self._decide_anew()
+        self._clock.callLater(RETRY_S, self._follow)
 
     def _decide_anew(self) -> None:
         self._generation = self.rules.generation

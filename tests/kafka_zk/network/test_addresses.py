@@ -15,6 +15,7 @@ from kafka_zk.network.addresses import address_of, peer_address
         ("no.such.host.invalid", None),
         ("", None),
         ("a" * 70, None),
+        ("::1\0", None),
     ],
 )
 def test_the_address_that_a_text_stands_for(text: str, address: str | None) -> None:
@@ -23,7 +24,8 @@ def test_the_address_that_a_text_stands_for(text: str, address: str | None) -> N
 
 @pytest.mark.parametrize(
     ("host", "address"), [("10.0.0.1", "10.0.0.1"), ("::ffff:10.0.0.1", "10.0.0.1"), ("::1", "0:0:0:0:0:0:0:1"),
-     ("2001:db8::f0:5", "2001:db8:0:0:0:0:f0:5"), ("fe80::1%lo.5", "fe80:0:0:0:0:0:0:1%lo.5"), ("a:b", "a:b")]
+     ("2001:db8::f0:5", "2001:db8:0:0:0:0:f0:5"), ("fe80::1%lo.5", "fe80:0:0:0:0:0:0:1%lo.5"), ("a:b", "a:b"),
+     (":\0", ":\0"), ("::1\0%lo", "::1\0%lo")]
 )  # fmt: skip
 def test_a_peer_has_one_address_however_it_came(host: str, address: str) -> None:
     assert peer_address(host) == address

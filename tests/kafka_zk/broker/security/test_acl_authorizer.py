@@ -176,6 +176,47 @@ def test_an_announcement_that_is_not_understood_has_all_read_again() -> None:
     cluster.play(story())
 
 
+@pytest.mark.parametrize("host", [":\0", "::1\0%lo", "\0", "::ffff:\0."])
+def test_a_strange_host_opens_nothing(host: str) -> None:
+    """A broker that fails at one ACL knows none of its pattern, and no denial either."""
+    cluster = Cluster(2)
+    strange = Acl("User:bob", host, READ, Permission.ALLOW)
+
+    async def story() -> None:
+        everything = Pattern(ResourceType.TOPIC, "*", PatternType.LITERAL)
+        await allow(cluster, everything)
+        one, other = cluster.authorizers
+        await one.add(TOPIC, frozenset([MAY_READ._replace(permission=Permission.DENY)]))
+        await one.add(TOPIC, frozenset([strange]))
+        await after(cluster.clock, 1)
+        assert [(may_read(each, "t"), may_read(each, "u")) for each in (one, other)] == [(False, True)] * 2
+
+    cluster.play(story())
+
+
+def test_only_super_users_are_let_in_while_acls_cannot_be_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Denials may be missing, whatever the reason is. It is tried again."""
+    cluster = Cluster(1)
+    (authorizer,) = cluster.authorizers
+    put = AclRules.put
+
+    def fails(self: AclRules, *_: Any) -> None:
+        raise ValueError("a bug")
+
+    async def story() -> None:
+        await allow(cluster, TOPIC)
+        await after(cluster.clock, 1)
+        monkeypatch.setattr(AclRules, "put", fails)
+        await allow(cluster, PREFIX)
+        await after(cluster.clock, 1)
+        assert not may_read(authorizer, "t") and authorizer.authorize(ADMIN, READ, topic("t"))
+        monkeypatch.setattr(AclRules, "put", put)
+        await after(cluster.clock, 2 * acl_authorizer.RETRY_S)
+        assert may_read(authorizer, "t") and may_read(authorizer, "pre-t")
+
+    cluster.play(story())
+
+
 def test_acls_that_cannot_be_listed_deny_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody knows which there are. It is tried again."""
     cluster = Cluster(1)
