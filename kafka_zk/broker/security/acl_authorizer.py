@@ -8,6 +8,7 @@ Source: AclAuthorizer.scala@3.9.
 """
 
 from collections.abc import Callable, Collection
+from sys import getsizeof
 
 from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
@@ -29,10 +30,10 @@ from kafka_zk.security.acl import Acl, AclFilter, Acls, Pattern
 _log = Logger()
 
 MOST_DECISIONS = 50_000
-"""Maximum number of decisions that are remembered, of all clients together: some 15 MB."""
+"""Maximum number of decisions that are remembered, of all clients together: some 15 MB, at most 40."""
 
 LONGEST_REMEMBERED = 512
-"""Of the names of principal and resource together: clients choose both, and up to 32 KB for a group."""
+"""Bytes in memory of the names of principal and resource together: clients choose both, and up to 32 KB for a group."""
 
 RETRY_S = 5
 
@@ -58,7 +59,7 @@ class _Decisions(dict[_Decision, bool]):
     def __missing__(self, key: _Decision) -> bool:
         principal, host, operation, resource = key
         allowed = self._decide(principal, host, operation, *resource)
-        if len(principal) + len(resource.name) <= LONGEST_REMEMBERED:
+        if getsizeof(principal) + getsizeof(resource.name) <= LONGEST_REMEMBERED:
             if len(self) >= MOST_DECISIONS:
                 self.clear()
             self[key] = allowed

@@ -1,11 +1,11 @@
 """Who may do what. Every handler asks; without ``authorizer.class.name`` everyone may do everything, as in Kafka."""
 
-import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from kafka_zk.base.types import new_tuple
 from kafka_zk.protocol.request import RequestContext
+from kafka_zk.protocol.topic_names import MAX_NAME_LENGTH
 from kafka_zk.security.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, Acl, AclFilter, Acls, Pattern
 from kafka_zk.security.acl import Operation as Operation
 
@@ -28,9 +28,24 @@ def transactional_id(name: str) -> Resource:
     return new_tuple(Resource, ("TransactionalId", name))
 
 
-@functools.lru_cache(maxsize=1000)
-def topic(name: str) -> Resource:
-    return Resource("Topic", name)
+MOST_TOPICS = 5_000
+"""Maximum number of topics whose resources are kept: some 2 MB."""
+
+
+class _Topics(dict[str, Resource]):
+    """By their names. Clients choose the names they ask for, up to 32 KB; no topic has so long a one."""
+
+    def __missing__(self, name: str) -> Resource:
+        made = Resource("Topic", name)
+        if len(name) <= MAX_NAME_LENGTH:
+            if len(self) >= MOST_TOPICS:
+                self.clear()
+            self[name] = made
+        return made
+
+
+topic: Callable[[str], Resource] = _Topics().__getitem__
+"""The resource that is the topic of this name."""
 
 
 _SUPPORTED_OPERATIONS = {each.label: operations for each, operations in SUPPORTED_OPERATIONS.items()}

@@ -240,9 +240,11 @@ def test_acls_that_cannot_be_listed_deny_all(monkeypatch: pytest.MonkeyPatch) ->
     cluster.play(story())
 
 
-@pytest.mark.parametrize(("principal_size", "name_size"), [(10, 30_000), (30_000, 10)])
-def test_decisions_about_endless_names_are_not_remembered(principal_size: int, name_size: int) -> None:
-    """Clients choose names, and 50,000 of 32 KB are more than a broker's memory."""
+@pytest.mark.parametrize(
+    ("principal_size", "name_size", "letter"), [(10, 30_000, "0"), (30_000, 10, "0"), (10, 480, "\U0001f600")]
+)
+def test_decisions_about_endless_names_are_not_remembered(principal_size: int, name_size: int, letter: str) -> None:
+    """Clients choose names, and 50,000 of 32 KB are more than a broker's memory. Some letters have four bytes."""
     cluster = Cluster(1)
     (authorizer,) = cluster.authorizers
 
@@ -251,12 +253,13 @@ def test_decisions_about_endless_names_are_not_remembered(principal_size: int, n
         try:
             for number in range(200):
                 asks = ALICE._replace(principal=f"User:{number:0{principal_size}}")
-                assert not authorizer.authorize(asks, READ, Resource("Group", f"{number:0{name_size}}"))
+                assert not authorizer.authorize(asks, READ, Resource("Group", f"{number}{letter * name_size}"))
                 assert not authorizer.may_any(asks, READ, "Group")
             kept_bytes, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
         assert kept_bytes < 1_000_000
+        assert not authorizer._decisions
 
     cluster.play(story())
 
