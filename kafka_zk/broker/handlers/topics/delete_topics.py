@@ -64,7 +64,7 @@ def _refused(name: str | None, topic_id: uuid.UUID) -> Any:
 
 
 class _Hidden(ApiError):
-    """The client may not know which topic has the id."""
+    """The client may not know which topic has the id, or it is not known yet whether it may."""
 
 
 async def _delete(
@@ -77,9 +77,9 @@ async def _delete(
     by_id: bool,
 ) -> None:
     if not services.controller.is_active:
-        raise ApiError(ErrorCode.NOT_CONTROLLER)
+        raise _Hidden(ErrorCode.NOT_CONTROLLER)
     if not services.config.delete_topic_enable:
-        raise ApiError(
+        raise _Hidden(
             ErrorCode.TOPIC_DELETION_DISABLED if version >= _DISABLED_SINCE else ErrorCode.INVALID_REQUEST
         )
     if name is None:

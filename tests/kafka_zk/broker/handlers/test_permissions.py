@@ -110,6 +110,22 @@ def test_topics_are_deleted_by_id_without_telling_their_names(broker: Harness) -
 
 
 @pytest.mark.parametrize(
+    ("is_controller", "enable", "code"),
+    [(False, "true", ErrorCode.NOT_CONTROLLER), (True, "false", ErrorCode.TOPIC_DELETION_DISABLED)],
+)
+def test_a_broker_that_deletes_nothing_tells_no_names_either(
+    harness: Callable[..., Harness], is_controller: bool, enable: str, code: ErrorCode
+) -> None:
+    broker = harness(delete_topic_enable=enable)
+    topic_id = broker.lead("secret")
+    broker.services.controller.is_active = is_controller  # type: ignore[misc]
+    authorize_by(broker, "")
+    wanted = {"topics": [{"name": None, "topic_id": topic_id}], "timeout_ms": 1}
+    (result,) = ask(broker, Request(ApiKey.DELETE_TOPICS, 6, wanted)).responses
+    assert (result.error_code, result.name, result.topic_id) == (code, None, topic_id)
+
+
+@pytest.mark.parametrize(
     ("acls", "topic", "cluster"),
     [
         ("Describe Topic t", 1 << 8, 0),
