@@ -169,7 +169,8 @@ class DelegationTokens:
         changed = await self._update(
             hmac, lambda token: rules.renewed(token, principal, period_ms, now_ms, self._limits)
         )
-        assert changed is not None, "only renewed"
+        if changed is None:
+            raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)  # any more: it was deleted meanwhile
         return changed.expiry_ms
 
     async def expire(self, principal: Principal, hmac: bytes, period_ms: int) -> int:

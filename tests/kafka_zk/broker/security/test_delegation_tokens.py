@@ -123,6 +123,27 @@ def test_errors_of_renewing() -> None:
     cluster.run(story)
 
 
+def test_a_token_that_another_broker_has_just_deleted_is_not_found() -> None:
+    """The announcement is still on its way. To delete it once more is no error: the first answer may have been lost."""
+    cluster = Cluster()
+
+    async def story() -> None:
+        token = await cluster.one.create(ALICE, ALICE, [], -1)
+        again = await cluster.one.create(ALICE, ALICE, [], -1)
+        await cluster.pause()
+        await cluster.registries[1].update(token.token_id, lambda found: None)
+        assert cluster.lets_in(cluster.other, token) == "alice", "it does not know yet"
+        with pytest.raises(ApiError) as refused:
+            await cluster.other.renew(ALICE, cluster.one.hmac(token.token_id), -1)
+        assert refused.value.code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+        assert cluster.lets_in(cluster.other, token) is None
+        await cluster.registries[1].update(again.token_id, lambda found: None)
+        now_ms = cluster.world.scheduler.clock.wall_ms()
+        assert await cluster.other.expire(ALICE, cluster.one.hmac(again.token_id), -1) == now_ms
+
+    cluster.run(story)
+
+
 def test_the_controller_deletes_what_has_expired_but_nothing_that_was_renewed() -> None:
     cluster = Cluster()
 
