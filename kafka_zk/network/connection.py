@@ -55,7 +55,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.api_versions import unsupported_version_response
 from kafka_zk.protocol.errors import OtherProtocol, ProtocolError
 from kafka_zk.protocol.fetch import Part
-from kafka_zk.protocol.request import RequestContext, RequestHeader, parse_request_header
+from kafka_zk.protocol.request import NO_REQUEST, RequestContext, RequestHeader, parse_request_header
 
 REQUESTS_PER_TURN = 64
 """Maximum number of small requests from one read that are handled before other connections get a turn."""
@@ -64,7 +64,7 @@ _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")  # as a frame begins
 _HANDSHAKING, _OPEN = Phase.HANDSHAKING, Phase.OPEN
 _IDLE, _READING, _READY = Slot.IDLE, Input.READING, Output.READY
-_BARE = RequestHeader(-1, 0, 0, None)  # of a frame that is no request
+_BARE = RequestHeader(NO_REQUEST, 0, 0, None)
 _log = Logger()  # not a class's: its events would hold on to the connection
 
 
@@ -218,7 +218,15 @@ class BrokerConnection(TwistedProtocol):
         except ProtocolError as error:
             self._refuse(error)
         else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """As ``_handle_waiting``, in the turn of a timer or of another connection, which would get the exception while
+        this connection waits for ever."""
+        try:
             self._handle_waiting()
+        except Exception:
+            self._failed(Failure())
 
     def _handle_waiting(self) -> None:
         """Handle the frames that are there; the answers to several leave together, in one system call."""
@@ -244,7 +252,7 @@ class BrokerConnection(TwistedProtocol):
             self._handle(frames.popleft())
         else:
             if self._slot is _IDLE and not output.is_muted:  # else the response decides how long the peer is muted
-                output.mute(0, self._handle_waiting)
+                output.mute(0, self._go_on)
         if frames:
             self._input.pause()
 
@@ -462,7 +470,7 @@ class BrokerConnection(TwistedProtocol):
                     return
             self._output.send(parts, self._drained)
         if mute_ms:
-            self._output.mute(mute_ms, self._handle_waiting)
+            self._output.mute(mute_ms, self._go_on)
 
     def _send_when_read(self, waiting: "Deferred[None]", parts: list[Part], mute_ms: int) -> None:
         """The slices are held while a thread reads them; the connection stays busy."""
@@ -482,7 +490,7 @@ class BrokerConnection(TwistedProtocol):
                 if self._phase not in CLOSED_PHASES:
                     self._output.send(parts, self._drained)
                     if mute_ms > 0:
-                        self._output.mute(mute_ms, self._handle_waiting)
+                        self._output.mute(mute_ms, self._go_on)
             self._handle_waiting()
 
         waiting.addBoth(send).addErrback(self._failed)

@@ -18,6 +18,9 @@ from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.memory import UNLIMITED, Memory
 from kafka_zk.protocol.primitives import MALFORMED, skip_tagged_fields, string
 
+NO_REQUEST = -1
+"""The API key of what has no header: a message of SASL after SaslHandshake version 0."""
+
 MAX_TAGGED_BYTES = 64 * 1024
 """Of a header. Kafka's clients send none."""
 

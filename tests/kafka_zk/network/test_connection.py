@@ -310,6 +310,22 @@ def test_a_failing_response_hook_closes_the_connection(
     assert len(warnings) == 1
 
 
+def test_a_response_hook_that_fails_after_a_throttle_closes_the_connection(
+    reactor: LocalReactor, make_server: Callable[..., Server], warnings: list[str]
+) -> None:
+    """The exception of a timer would be logged, and the peer wait for its answer until it counts as idle."""
+
+    def hook(_context: RequestContext, header: RequestHeader, _parts: Response) -> int:
+        return 10 // (2 - header.correlation_id)
+
+    server = make_server(on_response=hook)
+    peer = server.connect()
+    peer.sendall(request(1) + request(2))
+    assert receive_all(reactor, peer, 8) == answer(1)
+    reactor.until(lambda: is_closed(peer))
+    assert len(server.handled) == 2 and len(warnings) == 1
+
+
 def test_a_handshake_comes_before_dispatch_and_gives_the_principal(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:

@@ -13,7 +13,7 @@ from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.protocol.fetch import FetchResponse, read_fetch_response
+from kafka_zk.protocol.fetch import FetchResponse, Part, read_fetch_response
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.produce import (
     PartitionData,
@@ -22,7 +22,7 @@ from kafka_zk.protocol.produce import (
     read_produce_response,
     write_produce_request,
 )
-from kafka_zk.protocol.request import RequestHeader, response_body_position
+from kafka_zk.protocol.request import NO_REQUEST, RequestHeader, response_body_position
 from kafka_zk.registry.znodes.topics import TopicAssignment
 from tests.kafka_zk.broker.conftest import CONTEXT, Harness, batch
 
@@ -236,6 +236,17 @@ def test_the_time_of_requests_mutes_for_one_sample_at_most(broker: Harness) -> N
     assert client.muted_ms == 0
     assert quotas.exempt_time.per_second(quotas.now_ms()) > 50
     assert dispatch.on_response is not None
+
+
+def test_a_login_is_not_muted_even_without_requests_around_it(broker: Harness) -> None:
+    """The answer to a bare message has no throttle time, and the hook knows already who has logged in."""
+    limit(broker, "users", "ANONYMOUS", request_percentage="0")
+    hook = Client(broker).settings.on_response
+    assert hook is not None
+    token: list[Part] = [b"v=c2lnbmF0dXJl"]
+    assert hook(CONTEXT, RequestHeader(NO_REQUEST, 0, 0, None), token) == 0
+    assert token == [b"v=c2lnbmF0dXJl"]
+    assert hook(CONTEXT, RequestHeader(ApiKey.HEARTBEAT, 1, 7, "c"), [struct.pack(">iih", 7, 0, 0)]) > 0
 
 
 def test_a_request_that_waits_is_not_charged_for_it(broker: Harness) -> None:
