@@ -75,10 +75,16 @@ def _name(encoded: str) -> str | None:
     return None if encoded == DEFAULT_ENTITY else desanitize(encoded)
 
 
-def value_text(place: Place, key: str, value: float) -> str:
-    """The value as a znode has it. Raises: ApiError(INVALID_REQUEST)."""
+def check_key(place: Place, key: str) -> None:
+    """Raises: ApiError(INVALID_REQUEST) for what is no quota. To remove it is refused, too: beside the quotas of a user
+    are the passwords, which others may change. (Kafka removes any key.)"""
     if key not in place.keys:
         raise _refusal(f"Invalid configuration key {key}")
+
+
+def value_text(place: Place, key: str, value: float) -> str:
+    """The value as a znode has it. Raises: ApiError(INVALID_REQUEST)."""
+    check_key(place, key)
     kind = WHOLE_NUMBERS.get(key)
     if kind is not None:
         value = _whole(key, kind, value)

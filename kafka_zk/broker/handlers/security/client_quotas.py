@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafka_zk.broker.handlers.error_map import error_code, error_message
+from kafka_zk.broker.handlers.long_responses import ResponseTurns
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.handlers.topics.side_by_side import side_by_side
 from kafka_zk.broker.quota.quota_entities import (
@@ -19,6 +20,7 @@ from kafka_zk.broker.quota.quota_entities import (
     USER,
     Place,
     changed,
+    check_key,
     entity_at,
     place_of,
     value_text,
@@ -30,6 +32,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.registry.client.pipeline import READS_AT_ONCE
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize, sanitize
 
 _WORDS = {USER: "user", CLIENT_ID: "client", IP: "ip"}
@@ -56,13 +59,17 @@ async def describe(services: Services, context: RequestContext, header: RequestH
     except ApiError as error:
         return DescribeResponse(throttle_time_ms=0, error_code=error.code, error_message=error.message, entries=None)
     entries = []
+    turns = ResponseTurns(services.clock, context)
     for entity_type in ("users", "clients", "ips"):
         names = await _names(services, entity_type, wanted, is_strict=request.strict)
-        for name, properties in (await services.configs.entities_until_answered(entity_type, names)).items():
-            place = Place(entity_type, name)
-            values = values_of(place, properties)
-            if values and _matches(place, wanted, is_strict=request.strict):
-                entries.append(_described(place, values))
+        for start in range(0, len(names), READS_AT_ONCE):
+            some = names[start : start + READS_AT_ONCE]
+            stored = await services.configs.entities_until_answered(entity_type, some)
+            async for name, properties in turns.each(stored.items()):
+                place = Place(entity_type, name)
+                values = values_of(place, properties)
+                if values and _matches(place, wanted, is_strict=request.strict):
+                    entries.append(_described(place, values))
     return DescribeResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message="", entries=entries)
 
 
@@ -177,7 +184,10 @@ async def _alter(
         address = desanitize(place.name)
         if await services.replicas.run_in_thread(lambda: address_of(address)) is None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{place.name} is not a valid IP or resolvable host.")
-    changes = {each.key: None if each.remove else value_text(place, each.key, each.value) for each in operations}
+    changes: dict[str, str | None] = {}
+    for each in operations:
+        check_key(place, each.key)
+        changes[each.key] = None if each.remove else value_text(place, each.key, each.value)
     if not validate_only:
         await services.configs.update_entity(
             place.entity_type, place.name, lambda present: changed(present, changes), removes_empty=True

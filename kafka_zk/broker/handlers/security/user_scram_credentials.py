@@ -20,6 +20,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.registry.client.pipeline import READS_AT_ONCE
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize, sanitize
 from kafka_zk.security import scram
 
@@ -43,12 +44,17 @@ async def describe(services: Services, context: RequestContext, header: RequestH
     asked = Counter(user.name for user in request.users or ())
     encoded = [sanitize(name) for name in asked if name] or await services.configs.entity_names("users")
     wanted = [name for name in encoded if name != DEFAULT_ENTITY]
-    stored = await services.configs.entities_until_answered("users", wanted)
-    found = {desanitize(name): credentials(name, stored.get(name, {})) for name in wanted}
+    found: dict[str, dict[str, scram.ScramCredential]] = {}
+    turns = ResponseTurns(services.clock, context)
+    for start in range(0, len(wanted), READS_AT_ONCE):
+        some = wanted[start : start + READS_AT_ONCE]
+        stored = await services.configs.entities_until_answered("users", some)
+        async for name in turns.each(some):
+            found[desanitize(name)] = credentials(name, stored.get(name, {}))
     if asked:
         results = [_described(name, asked[name], found.get(name, {})) for name in asked]
     else:
-        results = [_described(name, 1, found[name]) for name in sorted(found) if found[name]]
+        results = [_described(name, 1, found[name]) async for name in turns.each(sorted(filter(found.get, found)))]
     return DescribeResponse(error_message="", results=results)
 
 

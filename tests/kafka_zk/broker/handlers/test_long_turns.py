@@ -17,6 +17,7 @@ from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestHeader, response_body_position
 from kafka_zk.protocol.request_limits import max_elements
+from kafka_zk.security import scram
 from kafka_zk.sim.machine.scheduler import VirtualClock as Clock
 from tests.kafka_zk.broker.conftest import CONTEXT, Harness, update_metadata
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets
@@ -209,6 +210,42 @@ def test_a_large_update_of_the_metadata_is_prepared_in_turns(broker: Harness) ->
     partitions = ELEMENTS
     answer(broker, ApiKey.UPDATE_METADATA, 8, update_metadata("many", uuids.random_topic_id(), partitions, fields))
     assert len(broker.services.metadata.topics["many"]) == partitions
+    assert isinstance(broker.clock, WorkClock)
+    assert broker.clock.turns > 10
+    assert broker.clock.longest_s < LONGEST_TURN_S
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "request_fields", "listed"),
+    [
+        (ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, {"components": [], "strict": False}, "entries"),
+        (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, {"users": None}, "results"),
+    ],
+)
+def test_all_users_are_read_and_described_in_turns(
+    broker: Harness,
+    monkeypatch: pytest.MonkeyPatch,
+    api_key: ApiKey,
+    version: int,
+    request_fields: dict[str, Any],
+    listed: str,
+) -> None:
+    """A short request, and an answer as long as the cluster has users."""
+    credential = scram.encode_credential(scram.ScramCredential(b"salt", b"stored", b"server", scram.MIN_ITERATIONS))
+    users = {f"u{number:05}": {"producer_byte_rate": "1000", "SCRAM-SHA-256": credential} for number in range(5_000)}
+    broker.configs.users.update(users)
+
+    async def names(entity_type: str) -> list[str]:
+        return list(users) if entity_type == "users" else []
+
+    async def none() -> list[str]:
+        return []
+
+    monkeypatch.setattr(broker.configs, "entity_names", names)
+    monkeypatch.setattr(broker.configs, "names_of_clients_of_users", none)
+    frame = memoryview(answer(broker, api_key, version, codec.request(api_key)(**request_fields)))
+    described = codec.decode_response(api_key, version, frame[response_body_position(frame, api_key, version) :])
+    assert len(getattr(described, listed)) == len(users)
     assert isinstance(broker.clock, WorkClock)
     assert broker.clock.turns > 10
     assert broker.clock.longest_s < LONGEST_TURN_S

@@ -68,6 +68,15 @@ def test_a_password_beside_a_quota_is_neither_shown_nor_lost(broker: Harness) ->
     assert broker.configs.users["a"]["SCRAM-SHA-256"] == "secret"
 
 
+def test_who_may_change_quotas_removes_no_password(broker: Harness) -> None:
+    """That is another permission."""
+    broker.configs.users["a"] = {"SCRAM-SHA-256": "secret"}
+    removed: dict[str, Any] = {"SCRAM-SHA-256": None}
+    code, message = alter(broker, {"user": "a"}, **removed)
+    assert (code, message) == (ErrorCode.INVALID_REQUEST, "Invalid configuration key SCRAM-SHA-256")
+    assert broker.configs.users["a"] == {"SCRAM-SHA-256": "secret"}
+
+
 def test_nothing_changes_if_it_is_only_validated(broker: Harness) -> None:
     assert alter(broker, {"user": "a"}, validate_only=True, producer_byte_rate=1000) == (0, None)
     assert alter(broker, {"user": "a"}, validate_only=True, producer_byte_rate=0)[0] == ErrorCode.INVALID_REQUEST
