@@ -10,7 +10,11 @@ class AuthenticationFailed(Exception):
 
 
 class SaslAuthenticationFailed(AuthenticationFailed):
-    """A SASL exchange failed. A broker sends ``str(error)`` to the client."""
+    """A SASL exchange failed. A broker sends ``str(error)`` to the client; ``reason``: what its log has instead."""
+
+    def __init__(self, message: str, reason: str | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class UnsupportedSaslMechanism(AuthenticationFailed):

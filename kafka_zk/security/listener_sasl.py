@@ -3,7 +3,7 @@
 Where Kafka has the class of a callback handler, a Python class is taken as ``module:Class``. It is made once, with the
 options of the login module, and asked off the reactor's thread, so that it may wait for others:
 
-    PLAIN         authenticate(username, password) -> whether that is right
+    PLAIN         authenticate(username, password) -> whether that is right; what it raises fails the login
     OAUTHBEARER   validate(token) -> the user's name, and when the token expires in seconds since the epoch;
                   ValueError refuses it
 
@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from kafka_zk.base.integers import NATURAL_INT64, decimal_integer
 from kafka_zk.security.client_security import JAVA_PACKAGE
-from kafka_zk.security.errors import InvalidSecurity
+from kafka_zk.security.errors import InvalidSecurity, SaslAuthenticationFailed
 from kafka_zk.security.listener_keys import MAX_REAUTH_MS, SERVER_CALLBACK, ListenerKeys
 from kafka_zk.security.password import Password
 from kafka_zk.security.tls_settings import TlsSettings
@@ -40,6 +40,7 @@ _DEFAULT_HANDLERS = {
 }
 _PYTHON_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _METHODS = {"PLAIN": "authenticate", "OAUTHBEARER": "validate"}
+_NOT_VERIFIED = "Authentication failed: credentials for user could not be verified"  # PlainSaslServer.java@3.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,10 @@ def _callback(keys: ListenerKeys, mechanism: str, options: Mapping[str, str]) ->
 
 def _password_check(callback: Any) -> Callable[[str, str], bool]:
     def check(username: str, password: str) -> bool:
-        return callback.authenticate(username, password) is True
+        try:
+            return callback.authenticate(username, password) is True
+        except Exception as error:  # it is another's code; what it says may have the password
+            raise SaslAuthenticationFailed(_NOT_VERIFIED, f"the callback raises {type(error).__name__}") from None
 
     return check
 

@@ -144,7 +144,7 @@ class SaslServer:
             challenge = self._step(message)
         except SaslAuthenticationFailed as error:
             is_explained = self._mechanism == PLAIN or isinstance(error, ExplainedFailure)
-            return self._failed(str(error) if is_explained else self._hidden())
+            return self._failed(str(error) if is_explained else self._hidden(), error.reason)
         if self.login is not None:
             if self._before is not None and self.login.user != self._before.user:
                 change = f"from User.{self._before.user}: User.{self.login.user}"
@@ -152,10 +152,10 @@ class SaslServer:
             self.state = SaslState.DONE
         return SaslReply(challenge)
 
-    def _failed(self, failure: str) -> SaslReply:
+    def _failed(self, failure: str, reason: str | None = None) -> SaslReply:
         self.state = SaslState.FAILED
         self.login = None
-        return SaslReply(failure=failure, reason=None if self._bearer is None else self._bearer.reason)
+        return SaslReply(failure=failure, reason=reason if self._bearer is None else self._bearer.reason)
 
     def _step(self, message: bytes) -> bytes:
         if self._mechanism == PLAIN:

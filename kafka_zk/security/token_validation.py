@@ -79,6 +79,8 @@ def principal_name(claims: Mapping[str, Any], name: str) -> str:
     value = claims.get(name)
     if not isinstance(value, str) or not value.strip():
         raise RefusedToken(f"the claim {name} with the principal's name is missing")
+    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise RefusedToken(f"the claim {name} has half a character, which no principal's name can have")
     return value
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from joserfc.jwk import ECKey
 
-from kafka_zk.security.errors import InvalidSecurity
+from kafka_zk.security.errors import InvalidSecurity, SaslAuthenticationFailed
 from kafka_zk.security.listener_keys import ListenerKeys
 from kafka_zk.security.listener_sasl import JWKS_URL, JwksEndpoint, ListenerSasl, listener_sasl
 from kafka_zk.security.signed_tokens import ExpectedClaims, SignedTokens
@@ -33,6 +33,8 @@ class Passwords:
         assert options == {"where": "ldap"}
 
     def authenticate(self, username: str, password: str) -> object:
+        if username == "broken":
+            raise KeyError(password)
         return {"right": True, "truthy": "yes"}.get(password)
 
 
@@ -119,6 +121,16 @@ def test_a_python_class_looks_at_passwords() -> None:
     check = sasl.check_password
     assert check is not None and sasl.blocking == {"PLAIN"}
     assert [check("a", password) for password in ("right", "truthy", "wrong")] == [True, False, False]
+
+
+def test_a_python_class_that_fails_fails_the_login_and_tells_no_password() -> None:
+    """Any other exception would close the connection at once, so that passwords could be tried fast."""
+    sasl = made(**PLAIN, **{f"{LISTENER}plain.sasl.server.callback.handler.class": f"{__name__}:Passwords"})
+    assert sasl.check_password is not None
+    with pytest.raises(SaslAuthenticationFailed) as failed:
+        sasl.check_password("broken", "secret")
+    assert str(failed.value) == "Authentication failed: credentials for user could not be verified"
+    assert failed.value.reason == "the callback raises KeyError" and failed.value.__suppress_context__
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ def test_a_token_that_a_client_makes_of_its_options_is_taken() -> None:
     token: Token = unsecured_token(options, NOW_MS)
     validator = UnsecuredTokens({"unsecuredValidatorRequiredScope": "b a"})
     assert validator.validate(token.value.value, NOW_MS + 1) == ValidToken("alice", NOW_MS + 3_600_000)
+    assert UnsecuredTokens({}).validate(made(sub="Zoë 😀"), NOW_MS).principal_name == "Zoë 😀"
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,7 @@ def test_a_token_that_a_client_makes_of_its_options_is_taken() -> None:
         (made(sub=None), "principal"),
         (made(sub=" "), "principal"),
         (made(sub=["alice"]), "principal"),
+        (made(sub="alice\ud800"), "half a character"),
     ],
 )
 def test_tokens_that_are_refused(token: str, reason: str) -> None:
