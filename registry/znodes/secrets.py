@@ -3,6 +3,7 @@
     /config/users/<user>               SCRAM keys: with them one logs in as the user
     /config/brokers/<id>               passwords of key stores (encrypted with a key that lies on the brokers)
     /delegation_token/tokens/<id>      the token's HMAC
+    /kafka-zk/secret                   with it one can tell which users exist
 
 Other entities of ``/config`` should hold no secret; what is named like one is taken for one. Data that cannot be
 understood are secret as a whole. Source: ZkData.scala in Kafka 3.9 (sensitiveRootPaths, UserConfig, DelegationTokens).
@@ -16,7 +17,9 @@ from kafka_zk.registry.znodes import json_codec
 
 HIDDEN = "[hidden]"  # as Kafka's Password.HIDDEN
 
-_SENSITIVE = re.compile(r"(?:^|/)(?:config/(?P<entity>users|brokers|topics|clients|ips)|delegation_token/tokens)/.")
+_SENSITIVE = re.compile(
+    r"(?:^|/)(?:(?:config/(?P<entity>users|brokers|topics|clients|ips)|delegation_token/tokens)/.|kafka-zk/secret$)"
+)
 _NAMED_LIKE_ONE = re.compile(r"password|secret|jaas|credential|token|certificate|hmac|scram|\.key$", re.IGNORECASE)
 _OF_USERS = {
     "version", "config", "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate",

@@ -30,6 +30,8 @@ def znode(**config: object) -> bytes:
         ("/config/brokers/0", znode(**{"listener.name.internal.ssl.keystore.password": SECRET})),
         ("/config/brokers/<default>", znode(**{"sasl.jaas.config": SECRET, "ssl.keystore.key": SECRET})),
         ("/config/topics/t", znode(**{"confluent.secret": SECRET})),
+        ("/kafka-zk/secret", SECRET.encode()),
+        ("/chroot/kafka-zk/secret", b"\xff" + SECRET.encode()),
         ("/delegation_token/tokens/abc", json.dumps({"version": 3, "hmac": SECRET}).encode()),
     ],
 )
@@ -49,6 +51,7 @@ def test_what_is_no_secret_stays() -> None:
         assert told is not None and json.loads(told) == json.loads(data)
     assert masked("/brokers/topics/config", b"\xff") == b"\xff"
     assert masked("/config/users", b"x") == b"x"
+    assert masked("/kafka-zk/secrets", b"x") == b"x"
     assert masked("/config/users/alice", None) is None
 
 
