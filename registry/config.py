@@ -14,9 +14,24 @@ from twisted.logger import Logger
 from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.registry import change_watcher
 from kafka_zk.registry.change_watcher import CHANGE_EXPIRATION_MS, ChangeWatcher
-from kafka_zk.registry.client.client import Create, RegistryClient
-from kafka_zk.registry.client.errors import BadVersion, InvalidZnode, NoAuth, NodeExists, NoNode, NotEmpty
-from kafka_zk.registry.client.pipeline import READS_AT_ONCE, create_with_parents, outcomes, read_all, readable
+from kafka_zk.registry.client.client import Create, Delete, Operation, RegistryClient, SetData, ZnodeStat
+from kafka_zk.registry.client.errors import (
+    BadVersion,
+    InvalidZnode,
+    MultiFailed,
+    NoAuth,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+)
+from kafka_zk.registry.client.pipeline import (
+    READS_AT_ONCE,
+    create_with_parents,
+    ensure_paths,
+    outcomes,
+    read_all,
+    readable,
+)
 from kafka_zk.registry.client.session import until_answered
 from kafka_zk.registry.faults import ZnodeFaults
 from kafka_zk.registry.znodes import config as znodes
@@ -143,7 +158,8 @@ class ConfigRegistry:
         *,
         removes_empty: bool = False,
     ) -> None:
-        """Replace the entity's config by what ``change`` makes of it, and notify all brokers, over connection losses.
+        """Replace the entity's config by what ``change`` makes of it, and notify all brokers in the same transaction,
+        over connection losses.
 
         The write is conditional, and ``change`` is called again if another writer was faster: no change is lost.
         ``removes_empty``: an entity that has no config afterwards has no znode either, as AdminZkClient@3.9 does it.
@@ -152,7 +168,6 @@ class ConfigRegistry:
         await until_answered(
             self._client, lambda: self._update(entity_type, entity_name, change, removes_empty=removes_empty)
         )
-        await until_answered(self._client, lambda: self.notify(entity_type, entity_name))
 
     async def _update(
         self,
@@ -172,25 +187,39 @@ class ConfigRegistry:
             if present.faults:
                 raise InvalidZnode(f"{path}: it cannot be understood, so it is not changed: {present.faults[0]}")
             values = change(present.values)
-            changed = znodes.encode(values)
             try:
-                if removes_empty and not values:
-                    if stat is not None:
-                        await self._client.delete(path, stat.version)
-                    await self._remove_empty_parents(entity_type, entity_name)
+                if removes_empty and not values and await self._removed(entity_type, entity_name, stat):
                     return
-            except NotEmpty:
-                pass  # a user whose clients have configs of their own
-            except (NoNode, BadVersion):
-                continue
-            try:
-                if stat is None:
-                    await create_with_parents(self._client, Create(path, changed))
-                else:
-                    await self._client.set(path, changed, stat.version)
+                data = znodes.encode(values)
+                write: Operation = Create(path, data) if stat is None else SetData(path, data, stat.version)
+                await self._write(entity_type, entity_name, write)
                 return
-            except (NodeExists, NoNode, BadVersion):
+            except (NodeExists, BadVersion):
                 continue  # another writer was faster
+            except NoNode:
+                parents = [] if stat is not None else [path.rpartition("/")[0]]
+                await ensure_paths(self._client, [CONFIG_CHANGES, *parents])
+
+    async def _removed(self, entity_type: str, entity_name: str, stat: ZnodeStat | None) -> bool:
+        """False for a user whose clients have configs of their own: it has no config, and stays."""
+        try:
+            if stat is None:
+                await self.notify(entity_type, entity_name)  # it may have been removed by this call already
+            else:
+                path = znodes.entity_path(entity_type, entity_name)
+                await self._write(entity_type, entity_name, Delete(path, stat.version))
+        except NotEmpty:
+            return False
+        await self._remove_empty_parents(entity_type, entity_name)
+        return True
+
+    async def _write(self, entity_type: str, entity_name: str, write: Operation) -> None:
+        """Together with its announcement: a broker that does not hear of it would let in a user who was removed. Raises
+        what is in the way of the first of them."""
+        try:
+            await self._client.multi([write, _announcement(entity_type, entity_name)])
+        except MultiFailed as error:
+            raise error.cause from None
 
     async def _remove_empty_parents(self, entity_type: str, entity_name: str) -> None:
         """Of the last client of a user: ``clients``, and the user that has no config either."""
@@ -214,9 +243,7 @@ class ConfigRegistry:
 
     async def notify(self, entity_type: str, entity_name: str) -> None:
         """Announce to all brokers that the entity's config changed."""
-        data = znodes.encode_change(ConfigChange(entity_type, entity_name))
-        path = f"{CONFIG_CHANGES}/{CONFIG_CHANGE_PREFIX}"
-        await create_with_parents(self._client, Create(path, data, sequential=True))
+        await create_with_parents(self._client, _announcement(entity_type, entity_name))
 
     async def purge_changes(self, now_ms: int, expiration_ms: int = CHANGE_EXPIRATION_MS) -> int:
         """Delete notifications made more than ``expiration_ms`` before ``now_ms`` (wall clock). Returns how many."""
@@ -238,3 +265,8 @@ class ConfigRegistry:
                 on_change(change.entity_type, change.entity_name)
 
         return ChangeWatcher(self._client, CONFIG_CHANGES, CONFIG_CHANGE_PREFIX, report, self._events)
+
+
+def _announcement(entity_type: str, entity_name: str) -> Create:
+    data = znodes.encode_change(ConfigChange(entity_type, entity_name))
+    return Create(f"{CONFIG_CHANGES}/{CONFIG_CHANGE_PREFIX}", data, sequential=True)

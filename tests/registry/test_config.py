@@ -9,7 +9,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import LogLevel, capturedLogs
 
 from kafka_zk.registry.client.client import RegistryClient
-from kafka_zk.registry.client.errors import InvalidZnode
+from kafka_zk.registry.client.errors import InvalidZnode, SessionLost
 from kafka_zk.registry.config import ConfigRegistry
 from tests.registry.world import World
 
@@ -207,6 +207,28 @@ def test_two_updates_of_an_entity_both_take_effect(world: World) -> None:
         for update in updates:
             await update
         assert await registries[0].entity("users", "u") == {"a": "1", "b": "1"}
+
+    world.scheduler.run(story())
+
+
+def _become(value: Mapping[str, str], _present: Mapping[str, str]) -> Mapping[str, str]:
+    return value
+
+
+def test_no_update_goes_without_its_announcement(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that dies between the two would leave the others with a user who was removed."""
+    registry = ConfigRegistry(world.clients[0])
+
+    async def dies(*_: Any) -> None:
+        raise SessionLost("between the two")
+
+    async def story() -> None:
+        monkeypatch.setattr(ConfigRegistry, "notify", dies)
+        values: list[dict[str, str]] = [{"a": "1"}, {"a": "2"}, {}]
+        for value in values:
+            await registry.update_entity("users", "u", partial(_become, value), removes_empty=True)
+        assert await registry.entity_names("users") == []
+        assert len((await world.clients[0].children("/config/changes"))[0]) == 3
 
     world.scheduler.run(story())
 
