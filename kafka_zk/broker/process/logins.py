@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-from twisted.internet.defer import DeferredSemaphore
-
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.parts import BrokerParts
+from kafka_zk.broker.security.login_checks import LoginChecks
 from kafka_zk.broker.security.login_stats import LoginStats
 from kafka_zk.broker.security.sasl_handshake import SaslHandshake, SaslHandshakes
 from kafka_zk.network.connection_settings import Dispatch, Handshake
@@ -22,10 +21,8 @@ def logins(
 ) -> Callable[[], Handshake]:
     """Makes the login of each new connection. ``dispatch`` answers ApiVersions."""
     delay_s = parts.services.config.connection_failed_authentication_delay_ms / 1000
-    waiting = DeferredSemaphore(CALLBACKS_AT_ONCE)
-    handshakes = SaslHandshakes(
-        machine.clock, dispatch, delay_s, stats, lambda work: waiting.run(machine.run_in_thread, work)
-    )
+    checks = LoginChecks(machine.run_in_thread, CALLBACKS_AT_ONCE)
+    handshakes = SaslHandshakes(machine.clock, dispatch, delay_s, stats, checks)
 
     def nonce() -> str:
         return nonce_text(machine.random.getrandbits(NONCE_BITS))
