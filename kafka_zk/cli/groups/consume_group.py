@@ -20,7 +20,6 @@ from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsume
 from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.clients.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.recorder.timeline.trace_file import TraceWriter
-from kafka_zk.registry.client.counted_client import CountedClient
 from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
 from kafka_zk.registry.client.session_pipe import SessionPipe
@@ -112,10 +111,10 @@ def _make(config: ZookeeperConsumerConfig, trace: Path | None, cleanup: ExitStac
     """The consumer; with a trace, its requests to ZooKeeper are counted and its events written."""
     if trace is None:
         return BlockingZookeeperConsumer(config=config, open_client=partial(_open_client, config))
-    clients: list[CountedClient] = []
+    clients: list[KazooTwistedClient] = []
 
     async def open_client() -> "RegistryClient":
-        clients.append(CountedClient(await _open_client(config)))
+        clients.append(await _open_client(config))
         return clients[0]
 
     writers: list[TraceWriter] = []
