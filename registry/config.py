@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.registry import change_watcher
-from kafka_zk.registry.change_watcher import CHANGE_EXPIRATION_MS, ChangeWatcher
+from kafka_zk.registry.change_watcher import ChangeWatcher
 from kafka_zk.registry.client.client import Create, RegistryClient
 from kafka_zk.registry.client.errors import BadVersion, InvalidZnode, NoAuth, NodeExists, NoNode, NotEmpty
 from kafka_zk.registry.client.pipeline import READS_AT_ONCE, create_with_parents, outcomes, read_all, readable
@@ -218,9 +218,9 @@ class ConfigRegistry:
         path = f"{CONFIG_CHANGES}/{CONFIG_CHANGE_PREFIX}"
         await create_with_parents(self._client, Create(path, data, sequential=True))
 
-    async def purge_changes(self, now_ms: int, expiration_ms: int = CHANGE_EXPIRATION_MS) -> int:
-        """Delete notifications made more than ``expiration_ms`` before ``now_ms`` (wall clock). Returns how many."""
-        return await change_watcher.purge(self._client, CONFIG_CHANGES, now_ms, expiration_ms)
+    async def purge_changes(self, now_ms: int) -> int:
+        """Delete old notifications; ``now_ms``: wall clock. Returns how many."""
+        return await change_watcher.purge(self._client, CONFIG_CHANGES, now_ms)
 
     def watch_changes(self, on_change: Callable[[str, str], None]) -> ChangeWatcher:
         """Call ``on_change(entity_type, entity_name)`` for each notification, those already there first; malformed ones
