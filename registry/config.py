@@ -17,7 +17,7 @@ from kafka_zk.registry.change_watcher import ChangeWatcher
 from kafka_zk.registry.client.client import Create, RegistryClient
 from kafka_zk.registry.client.errors import BadVersion, InvalidZnode, NoAuth, NodeExists, NoNode, NotEmpty
 from kafka_zk.registry.client.pipeline import READS_AT_ONCE, create_with_parents, outcomes, read_all, readable
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import child_names, until_answered
 from kafka_zk.registry.faults import ZnodeFaults
 from kafka_zk.registry.znodes import config as znodes
 from kafka_zk.registry.znodes.config import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ConfigChange
@@ -86,16 +86,7 @@ class ConfigRegistry:
 
         Raises: SessionLost; NoAuth.
         """
-        path = znodes.entity_type_path(entity_type)
-
-        async def read() -> list[str]:
-            await self._client.sync()
-            return (await self._client.children(path))[0]
-
-        try:
-            return await until_answered(self._client, read)
-        except NoNode:
-            return []
+        return await child_names(self._client, znodes.entity_type_path(entity_type))
 
     async def names_of_clients_of_users(self) -> list[str]:
         """All ``<user>/clients/<client>`` that have a znode below ``users``, read over connection losses. Users whose
