@@ -119,12 +119,9 @@ class AclRegistry:
             return False
         return True
 
-    async def purge_changes(
-        self, now_ms: int, expiration_ms: int = change_watcher.CHANGE_EXPIRATION_MS
-    ) -> int:
-        """Delete announcements made more than ``expiration_ms`` before ``now_ms`` (wall clock). Returns how many."""
-        parents = acl_change.PARENTS.values()
-        return sum([await change_watcher.purge(self._client, each, now_ms, expiration_ms) for each in parents])
+    async def purge_changes(self, now_ms: int) -> int:
+        """Delete old announcements; ``now_ms``: wall clock. Returns how many."""
+        return sum([await change_watcher.purge(self._client, each, now_ms) for each in acl_change.PARENTS.values()])
 
     def watch_changes(self, on_change: Callable[[Pattern | None], None]) -> list[ChangeWatcher]:
         """Call ``on_change`` with the pattern of each announcement, those already there first; None: it cannot be

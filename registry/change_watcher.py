@@ -105,8 +105,8 @@ class ChangeWatcher:
         _log.failure("cannot read {path}", failure=failure, path=self._parent)
 
 
-async def purge(client: RegistryClient, parent: str, now_ms: int, expiration_ms: int = CHANGE_EXPIRATION_MS) -> int:
-    """Delete changes made more than ``expiration_ms`` before ``now_ms`` (wall clock). Returns how many."""
+async def purge(client: RegistryClient, parent: str, now_ms: int) -> int:
+    """Delete changes made more than CHANGE_EXPIRATION_MS before ``now_ms`` (wall clock). Returns how many."""
     try:
         names, _ = await client.children(parent)
     except NoNode:
@@ -116,7 +116,7 @@ async def purge(client: RegistryClient, parent: str, now_ms: int, expiration_ms:
     old = [
         path
         for path, answer in zip(paths, answers, strict=True)
-        if isinstance(answer, ZnodeStat) and answer.ctime_ms < now_ms - expiration_ms
+        if isinstance(answer, ZnodeStat) and answer.ctime_ms < now_ms - CHANGE_EXPIRATION_MS
     ]
     deleted = await readable(client.delete(path) for path in old)
     return sum(not isinstance(outcome, NoAuth) for outcome in deleted)

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.registry import change_watcher
-from kafka_zk.registry.change_watcher import CHANGE_EXPIRATION_MS, ChangeWatcher
+from kafka_zk.registry.change_watcher import ChangeWatcher
 from kafka_zk.registry.client.client import Create, Delete, Operation, RegistryClient, SetData, ZnodeStat
 from kafka_zk.registry.client.errors import (
     BadVersion,
@@ -32,7 +32,7 @@ from kafka_zk.registry.client.pipeline import (
     read_all,
     readable,
 )
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import child_names, until_answered
 from kafka_zk.registry.faults import ZnodeFaults
 from kafka_zk.registry.znodes import config as znodes
 from kafka_zk.registry.znodes.config import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ConfigChange
@@ -101,16 +101,7 @@ class ConfigRegistry:
 
         Raises: SessionLost; NoAuth.
         """
-        path = znodes.entity_type_path(entity_type)
-
-        async def read() -> list[str]:
-            await self._client.sync()
-            return (await self._client.children(path))[0]
-
-        try:
-            return await until_answered(self._client, read)
-        except NoNode:
-            return []
+        return await child_names(self._client, znodes.entity_type_path(entity_type))
 
     async def names_of_clients_of_users(self) -> list[str]:
         """All ``<user>/clients/<client>`` that have a znode below ``users``, read over connection losses. Users whose
@@ -245,9 +236,9 @@ class ConfigRegistry:
         """Announce to all brokers that the entity's config changed."""
         await create_with_parents(self._client, _announcement(entity_type, entity_name))
 
-    async def purge_changes(self, now_ms: int, expiration_ms: int = CHANGE_EXPIRATION_MS) -> int:
-        """Delete notifications made more than ``expiration_ms`` before ``now_ms`` (wall clock). Returns how many."""
-        return await change_watcher.purge(self._client, CONFIG_CHANGES, now_ms, expiration_ms)
+    async def purge_changes(self, now_ms: int) -> int:
+        """Delete old notifications; ``now_ms``: wall clock. Returns how many."""
+        return await change_watcher.purge(self._client, CONFIG_CHANGES, now_ms)
 
     def watch_changes(self, on_change: Callable[[str, str], None]) -> ChangeWatcher:
         """Call ``on_change(entity_type, entity_name)`` for each notification, those already there first; malformed ones

@@ -10,7 +10,7 @@ them fails, those around it are written again, so that each has its own outcome.
 Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch in Kafka 3.9; KAFKA-6082 (fencing).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -37,6 +37,7 @@ from kafka_zk.registry.client.errors import (
     NoNode,
     RegistryError,
 )
+from kafka_zk.registry.client.multis import in_batches
 from kafka_zk.registry.client.pipeline import outcomes
 from kafka_zk.registry.client.watches import DataWatcher
 from kafka_zk.registry.znodes import controller as znodes
@@ -44,7 +45,6 @@ from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, EP
 
 _log = Logger()
 
-BATCH_SIZE_BYTES = 512 * 1024
 BATCH_COUNT = 1000
 SINGLES_AT_ONCE = 32
 """Of a multi that fails with no more operations than this, each is sent by itself, all at the same time."""
@@ -153,7 +153,8 @@ class ControllerRegistry:
         this one may or may not have been written. Raises ControllerMoved (some may have been written before).
         """
         settled: list[Result | RegistryError] = []
-        for batch in _batches(operations):  # one after the other: to send all at once would hold the reactor up
+        # One after the other: to send all at once would hold the reactor up.
+        for batch in in_batches(operations, _size_bytes, BATCH_COUNT):
             (outcome,) = await outcomes([self._client.multi(_fenced(epoch_zk_version, batch))])
             refusal = _refusal(epoch_zk_version, outcome) if isinstance(outcome, MultiFailed) else outcome
             if isinstance(refusal, ControllerMoved):
@@ -254,15 +255,5 @@ def _refusal(epoch_zk_version: int, failed: MultiFailed) -> ControllerMoved | Mu
     return MultiFailed(failed.index - 1, failed.cause)
 
 
-def _batches(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
-    batch: list[Operation] = []
-    batch_size = 0
-    for operation in operations:
-        size = len(operation.path) + data_size(operation) + _OVERHEAD_BYTES
-        if batch and (batch_size + size > BATCH_SIZE_BYTES or len(batch) == BATCH_COUNT):
-            yield batch
-            batch, batch_size = [], 0
-        batch.append(operation)
-        batch_size += size
-    if batch:
-        yield batch
+def _size_bytes(operation: Operation) -> int:
+    return len(operation.path) + data_size(operation) + _OVERHEAD_BYTES

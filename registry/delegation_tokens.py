@@ -14,7 +14,7 @@ from kafka_zk.registry.change_watcher import ChangeWatcher
 from kafka_zk.registry.client.client import Create, Delete, Operation, RegistryClient, SetData
 from kafka_zk.registry.client.errors import BadVersion, InvalidZnode, MultiFailed, NoAuth, NodeExists, NoNode
 from kafka_zk.registry.client.pipeline import Found, ensure_paths, read_all
-from kafka_zk.registry.client.session import until_answered
+from kafka_zk.registry.client.session import child_names, until_answered
 from kafka_zk.registry.faults import ZnodeFaults
 from kafka_zk.registry.znodes import delegation_token as znodes
 from kafka_zk.registry.znodes.delegation_token import TokenInformation
@@ -38,15 +38,7 @@ class DelegationTokenRegistry:
 
     async def token_ids(self) -> list[str]:
         """All that were written anywhere before this was called. Raises: NoAuth."""
-
-        async def read() -> list[str]:
-            await self._client.sync()
-            return (await self._client.children(znodes.TOKENS))[0]
-
-        try:
-            return await until_answered(self._client, read)
-        except NoNode:
-            return []
+        return await child_names(self._client, znodes.TOKENS)
 
     async def read(self, token_ids: Sequence[str]) -> dict[str, TokenInformation]:
         """What is known of these tokens; without those that are gone, hidden by an ACL or not understood."""

@@ -130,9 +130,10 @@ def _in_group_of_zookeeper(
     bootstrap: str,
     **options: Any,
 ) -> int:
-    from kafka_zk.cli.groups.consume_group import GroupOptions, consume_in_group
+    from kafka_zk.cli.groups.consume_group import ZookeeperGroupOptions, consume_in_group
 
-    return consume_in_group(GroupOptions(properties=_named(name, dict(consumer_properties)), **options), write)
+    properties = _named(name, dict(consumer_properties))
+    return consume_in_group(ZookeeperGroupOptions(properties=properties, **options), write)
 
 
 def _in_group_of_broker(

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafka_zk.base.types import TopicPartition
+from kafka_zk.base.types import TopicPartition, partitions_by_topic
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.primitives import MALFORMED, Buffer, length, read_count, read_length, read_name, string
 
@@ -95,9 +95,7 @@ def read_assignment(data: Buffer) -> list[TopicPartition]:
 
 
 def _partitions(partitions: Iterable[TopicPartition]) -> Iterable[bytes]:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        by_topic.setdefault(topic, []).append(partition)
+    by_topic = partitions_by_topic(sorted(partitions))
     yield length(len(by_topic), False)
     for topic, numbers in by_topic.items():
         yield string(topic, False)

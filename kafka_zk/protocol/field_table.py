@@ -72,10 +72,6 @@ class Field:
         """Whether it is an array of numbers or truth values."""
         return self.is_array and self.type_name in FIXED_FORMATS
 
-    @property
-    def is_struct_array(self) -> bool:
-        return self.is_array and self.struct is not None
-
     def _default(self, text: str | int) -> Any:
         """A struct has no default in Kafka's tables, so it is None until it is set."""
         if text == "null" or (self.struct is not None and not self.is_array):

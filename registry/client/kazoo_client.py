@@ -94,6 +94,8 @@ class KazooClientBase(ABC):
         self._outstanding: dict[_Request, None] = {}
         self._closed = False
         self._has_multi_read = True
+        self.request_count = 0
+        """How many requests its user made, a multi being one."""
 
     # RegistryClient
 
@@ -221,6 +223,7 @@ class KazooClientBase(ABC):
         *,
         by_leader: bool = False,
     ) -> Awaitable[Any]:
+        self.request_count += 1
         if self._closed or self._state is SessionState.LOST:
             return self._failed(SessionLost(path))
         if self._state is SessionState.SUSPENDED:

@@ -1,6 +1,7 @@
 """Many small multis as a few big ones."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from kafka_zk.registry.client.client import Operation, RegistryClient, ZnodeStat, data_size
 from kafka_zk.registry.client.errors import BadVersion, MultiFailed, NodeExists, NoNode, RegistryError
@@ -9,6 +10,7 @@ from kafka_zk.registry.client.pipeline import outcomes
 BATCH_COUNT = 100
 BATCH_SIZE_BYTES = 512 * 1024
 
+T = TypeVar("T")
 Results = list[str | ZnodeStat | None]
 
 
@@ -19,7 +21,7 @@ async def settle(client: RegistryClient, multis: Sequence[Sequence[Operation]]) 
     Each is all or nothing. They are sent together, many in one; where such a big one is refused, its parts are sent
     again one by one, so that each has an outcome of its own.
     """
-    batches = list(_batches(multis))
+    batches = list(in_batches(multis, _size_bytes, BATCH_COUNT))
     answers = await outcomes(client.multi([step for multi in batch for step in multi]) for batch in batches)
     settled: list[Results | RegistryError] = []
     for batch, answer in zip(batches, answers, strict=True):
@@ -33,6 +35,10 @@ async def settle(client: RegistryClient, multis: Sequence[Sequence[Operation]]) 
     return settled
 
 
+def _size_bytes(multi: Sequence[Operation]) -> int:
+    return sum(len(step.path) + data_size(step) for step in multi)
+
+
 def _told(outcome: Results | RegistryError) -> Results | RegistryError:
     """A refusal that no re-reading will change (NoAuth) is not MultiFailed but its cause."""
     if isinstance(outcome, MultiFailed) and not isinstance(outcome.cause, NodeExists | NoNode | BadVersion):
@@ -40,15 +46,16 @@ def _told(outcome: Results | RegistryError) -> Results | RegistryError:
     return outcome
 
 
-def _batches(multis: Sequence[Sequence[Operation]]) -> Iterator[list[Sequence[Operation]]]:
-    batch: list[Sequence[Operation]] = []
+def in_batches(items: Iterable[T], size_bytes: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """In lists of ``most`` items and BATCH_SIZE_BYTES at the most; a larger item is alone."""
+    batch: list[T] = []
     batch_size = 0
-    for multi in multis:
-        size = sum(len(step.path) + data_size(step) for step in multi)
-        if batch and (batch_size + size > BATCH_SIZE_BYTES or len(batch) == BATCH_COUNT):
+    for item in items:
+        size = size_bytes(item)
+        if batch and (batch_size + size > BATCH_SIZE_BYTES or len(batch) == most):
             yield batch
             batch, batch_size = [], 0
-        batch.append(multi)
+        batch.append(item)
         batch_size += size
     if batch:
         yield batch

@@ -9,7 +9,7 @@ from twisted.python.failure import Failure
 
 from kafka_zk.base.clock import Timers
 from kafka_zk.registry.client.client import RegistryClient, SessionState
-from kafka_zk.registry.client.errors import ConnectionLoss, SessionLost
+from kafka_zk.registry.client.errors import ConnectionLoss, NoNode, SessionLost
 
 T = TypeVar("T")
 
@@ -62,6 +62,20 @@ async def until_answered(client: RegistryClient, attempt: Callable[[], Awaitable
             return await attempt()
         except ConnectionLoss:
             await client.connected()
+
+
+async def child_names(client: RegistryClient, path: str) -> list[str]:
+    """The sorted names of a znode's children, none if it is not there; read over connection losses, and not older than
+    what was written anywhere before the call. Raises: SessionLost; NoAuth."""
+
+    async def read() -> list[str]:
+        await client.sync()
+        return (await client.children(path))[0]
+
+    try:
+        return await until_answered(client, read)
+    except NoNode:
+        return []
 
 
 def add_listener(

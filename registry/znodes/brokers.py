@@ -60,13 +60,12 @@ class BrokerInfo:
         endpoints: tuple[EndPoint, ...],
         *,
         rack: str | None = None,
-        jmx_port: int = -1,
         timestamp_ms: int = -1,
     ) -> "BrokerInfo":
         """A registration of today's version; host and port are those of the first PLAINTEXT endpoint."""
         plain = next((endpoint for endpoint in endpoints if endpoint.protocol == "PLAINTEXT"), None)
         host, port = (plain.host, plain.port) if plain else (None, -1)
-        return cls(broker_id, host, port, endpoints, rack, jmx_port, timestamp_ms)
+        return cls(broker_id, host, port, endpoints, rack, timestamp_ms=timestamp_ms)
 
     def endpoint(self, listener_name: str) -> EndPoint | None:
         """The endpoint of that listener, None when the broker has no such listener."""

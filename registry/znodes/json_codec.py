@@ -142,9 +142,9 @@ def object_list(path: str, document: Mapping[str, Any], key: str) -> list[dict[s
     return value
 
 
-def version(path: str, document: Mapping[str, Any], least: int = 1) -> int:
-    """The document's own version number, at least ``least``. Raises InvalidZnode."""
+def version(path: str, document: Mapping[str, Any]) -> int:
+    """The document's own version number, at least 1. Raises InvalidZnode."""
     number = integer(path, document, "version")
-    if number < least:
+    if number < 1:
         raise InvalidZnode(f"{path}: version {number} is not known")
     return number

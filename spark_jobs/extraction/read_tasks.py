@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kafka_zk.base.types import partitions_by_topic
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange, grouped, split
 from kafka_zk.spark_jobs.source.offset_specs import format_offsets
@@ -48,9 +49,7 @@ def read_tasks(ranges: Sequence[OffsetRange], asked: Extraction, cores: int) -> 
 
 def _bounds(ranges: Sequence[OffsetRange]) -> dict[str, str]:
     """Exactly these ranges, as the source's options say it."""
-    assigned: dict[str, list[int]] = {}
-    for each in ranges:
-        assigned.setdefault(each.topic, []).append(each.partition)
+    assigned = partitions_by_topic(each.tp for each in ranges)
     starts = {each.tp: each.from_offset for each in ranges}
     ends = {each.tp: each.until_offset for each in ranges}
     return {

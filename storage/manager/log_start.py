@@ -88,13 +88,11 @@ class DirectoryOpening:
         partitions: Sequence[tuple[TopicPartition, str]],
         load: Callable[[TopicPartition, str], Steps[tuple[Log, Dropped | None]]],
         helper_count: int,
-        helper_min_bytes: int = HELPER_MIN_BYTES,
     ) -> None:
         self.log_count = len(partitions)
         self._partitions = iter(partitions)
         self._load = load
         self._helpers = HelperPool(helper_count) if helper_count else None
-        self._helper_min_bytes = helper_min_bytes
         self._scanned_here_bytes = 0
         self._all_begun = False
         self.bytes_to_scan = 0
@@ -146,7 +144,7 @@ class DirectoryOpening:
         if isinstance(work, ScanWork) and not loading.is_counted:
             loading.is_counted = True
             self.bytes_to_scan += work.left_bytes
-        if self._helpers is not None and work.left_bytes >= self._helper_min_bytes:
+        if self._helpers is not None and work.left_bytes >= HELPER_MIN_BYTES:
             self._helpers.submit(loading, work)
             return True
         if isinstance(work, ScanWork):

@@ -18,7 +18,8 @@ from kafka_zk.registry.client.errors import (
     RegistryError,
     SessionLost,
 )
-from kafka_zk.registry.controller import BATCH_SIZE_BYTES, ControllerRegistry, Elected, Lost
+from kafka_zk.registry.client.multis import BATCH_SIZE_BYTES
+from kafka_zk.registry.controller import ControllerRegistry, Elected, Lost
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, decode_epoch
 from kafka_zk.sim.zookeeper.client import SimClient
 from tests.registry.world import World, broker_info

@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
-from typing import Any, TextIO, cast
+from typing import Any, cast
 
 from twisted.logger import ILogObserver, LogLevel, formatEvent, globalLogBeginner
 
@@ -42,17 +42,15 @@ _RECORD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "a
 _PLAIN = re.compile(r"[^\s=\"]+")
 
 
-def configure(
-    *, level: str = "info", as_json: bool = False, stream: TextIO | None = None, log_file: LogFile | None = None
-) -> None:
-    """Send every log of this process to ``stream`` (stderr) or to a file; call once, at the start of a process.
+def configure(*, level: str = "info", as_json: bool = False, log_file: LogFile | None = None) -> None:
+    """Send every log of this process to stderr or to a file; call once, at the start of a process.
 
     Beside a file, what an authorizer denies goes to AUTHORIZER_LOG, which is made when there is something to say.
 
     Args:
         level: the least that is logged: debug, info, warning or error.
     """
-    handler = LogFileHandler(log_file) if log_file is not None else logging.StreamHandler(stream or sys.stderr)
+    handler = LogFileHandler(log_file) if log_file is not None else logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]

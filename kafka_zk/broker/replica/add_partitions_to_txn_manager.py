@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
-from kafka_zk.base.types import TopicPartition
+from kafka_zk.base.types import TopicPartition, partitions_by_topic
 from kafka_zk.broker.replica.transaction_verification import Refused, TransactionToVerify
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
@@ -164,9 +164,7 @@ def _all_refused(questions: Mapping[str, _Question], code: ErrorCode) -> dict[st
 
 
 def _message(question: _Question) -> Any:
-    topics: dict[str, list[int]] = {}
-    for tp in question.tps:
-        topics.setdefault(tp.topic, []).append(tp.partition)
+    topics = partitions_by_topic(question.tps)
     transaction = question.transaction
     return _Transaction(
         transactional_id=transaction.transactional_id,

@@ -6,7 +6,7 @@ Source: TransactionMarkerChannelManager.scala, MetadataVersion.writeTxnMarkersRe
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
-from kafka_zk.base.types import TopicPartition
+from kafka_zk.base.types import TopicPartition, partitions_by_topic
 from kafka_zk.broker.metadata.cache import BrokerEndPoint, MetadataCache
 from kafka_zk.broker.transaction.marker_channels import TxnMarker, Written
 from kafka_zk.protocol import codec
@@ -88,9 +88,7 @@ class MarkerClient:
 
 
 def _message(marker: TxnMarker) -> Any:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(marker.tps):
-        by_topic.setdefault(topic, []).append(partition)
+    by_topic = partitions_by_topic(sorted(marker.tps))
     return _Marker(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,

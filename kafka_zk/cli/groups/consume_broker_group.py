@@ -1,13 +1,12 @@
 """``kafka-zk consume --group --bootstrap-server``: the same output as ``consume``, as a member of a broker's group."""
 
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from kafka_zk.broker.process.signals import interrupt_at_the_end
-from kafka_zk.cli.groups.group_records import FLUSH_MS, group_records
+from kafka_zk.cli.groups.group_records import FLUSH_MS, GroupOptions, write_records
 from kafka_zk.cli.terminal.brokers import broker_admin, check_topics
 from kafka_zk.cli.terminal.command_config import secured
 from kafka_zk.cli.terminal.waiting import shortened_list, waiting
@@ -17,20 +16,11 @@ from kafka_zk.clients.consumer.consumer_config import ConsumerConfig
 from kafka_zk.clients.consumer.records import ConsumerRecord
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerGroupOptions:
-    """What the command line says about the group."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerGroupOptions(GroupOptions):
+    """Of a broker's group."""
 
-    group: str
-    topics: tuple[str, ...]
-    white_list: str | None
-    black_list: str | None
     bootstrap: str
-    from_beginning: bool
-    properties: Mapping[str, str]
-    max_messages: int | None
-    timeout_ms: int | None
-    wait: bool
 
 
 def consume_in_broker_group(options: BrokerGroupOptions, write: Callable[[ConsumerRecord], None]) -> int:
@@ -53,17 +43,10 @@ def consume_in_broker_group(options: BrokerGroupOptions, write: Callable[[Consum
     if options.topics and not options.wait:
         with broker_admin(servers) as admin:
             check_topics(admin, options.topics)
-    count = 0
     with ExitStack() as cleanup:
         consumer = BlockingConsumer(config=config)
         consumer.subscribe(options.topics, white_list=options.white_list, black_list=options.black_list)
         cleanup.enter_context(consumer)
         with waiting(f"the coordinator of group {options.group} at {shortened_list(servers)}", None):
             consumer.start()
-        for record in group_records(consumer, options.timeout_ms):
-            write(record)
-            count += 1
-            if count == options.max_messages:
-                break
-        sys.stdout.buffer.flush()
-    return count
+        return write_records(consumer, options, write)

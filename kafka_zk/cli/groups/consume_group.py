@@ -1,7 +1,6 @@
 """``kafka-zk consume --group``: the same output as ``consume``, as a member of a group in ZooKeeper."""
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka_zk.broker.process.signals import interrupt_at_the_end
-from kafka_zk.cli.groups.group_records import FLUSH_MS, group_records
+from kafka_zk.cli.groups.group_records import FLUSH_MS, GroupOptions, write_records
 from kafka_zk.cli.terminal.command_config import secured
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.nearest import missing
@@ -20,7 +19,6 @@ from kafka_zk.clients.consumer.blocking_consumer import BlockingZookeeperConsume
 from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.clients.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.recorder.timeline.trace_file import TraceWriter
-from kafka_zk.registry.client.counted_client import CountedClient
 from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.client.kazoo_twisted import KazooTwistedClient
 from kafka_zk.registry.client.session_pipe import SessionPipe
@@ -30,24 +28,15 @@ if TYPE_CHECKING:
     from kafka_zk.registry.client.client import RegistryClient
 
 
-@dataclass(frozen=True, slots=True)
-class GroupOptions:
-    """What the command line says about the group."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZookeeperGroupOptions(GroupOptions):
+    """Of a group in ZooKeeper."""
 
-    group: str
-    topics: tuple[str, ...]
-    white_list: str | None
-    black_list: str | None
     zookeeper: str | None
-    from_beginning: bool
-    properties: Mapping[str, str]
-    max_messages: int | None
-    timeout_ms: int | None
     trace: Path | None
-    wait: bool
 
 
-def consume_in_group(options: GroupOptions, write: Callable[[ConsumerRecord], None]) -> int:
+def consume_in_group(options: ZookeeperGroupOptions, write: Callable[[ConsumerRecord], None]) -> int:
     """Consume until a limit, Ctrl-C or SIGTERM; then leave the group in an orderly way. Returns the count of records.
 
     What was written counts as processed.
@@ -66,20 +55,13 @@ def consume_in_group(options: GroupOptions, write: Callable[[ConsumerRecord], No
     config = ZookeeperConsumerConfig.from_properties(given)
     if options.topics and not options.wait:
         _check_topics(config, options.topics)
-    count = 0
     with ExitStack() as cleanup:
         consumer = _make(config, options.trace, cleanup)
         consumer.subscribe(options.topics, white_list=options.white_list, black_list=options.black_list)
         limit_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
         with waiting(f"ZooKeeper at {shortened_list(config.zookeeper_connect)}", limit_ms / 1000):
             cleanup.enter_context(consumer)
-        for record in group_records(consumer, options.timeout_ms):
-            write(record)
-            count += 1
-            if count == options.max_messages:
-                break
-        sys.stdout.buffer.flush()
-    return count
+        return write_records(consumer, options, write)
 
 
 def _check_topics(config: ZookeeperConsumerConfig, topics: Sequence[str]) -> None:
@@ -112,10 +94,10 @@ def _make(config: ZookeeperConsumerConfig, trace: Path | None, cleanup: ExitStac
     """The consumer; with a trace, its requests to ZooKeeper are counted and its events written."""
     if trace is None:
         return BlockingZookeeperConsumer(config=config, open_client=partial(_open_client, config))
-    clients: list[CountedClient] = []
+    clients: list[KazooTwistedClient] = []
 
     async def open_client() -> "RegistryClient":
-        clients.append(CountedClient(await _open_client(config)))
+        clients.append(await _open_client(config))
         return clients[0]
 
     writers: list[TraceWriter] = []

@@ -2,7 +2,8 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from kafka_zk.cli.terminal.waiting import told, waiting
 from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer, BlockingZookeeperConsumer
@@ -10,6 +11,37 @@ from kafka_zk.clients.consumer.records import ConsumerRecord
 
 FLUSH_MS = 200
 """Output is flushed when nothing came for so long; the consumer's consumer.timeout.ms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOptions:
+    """What the command line says about the group."""
+
+    group: str
+    topics: tuple[str, ...]
+    white_list: str | None
+    black_list: str | None
+    from_beginning: bool
+    properties: Mapping[str, str]
+    max_messages: int | None
+    timeout_ms: int | None
+    wait: bool
+
+
+def write_records(
+    consumer: BlockingZookeeperConsumer | BlockingConsumer,
+    options: GroupOptions,
+    write: Callable[[ConsumerRecord], None],
+) -> int:
+    """Write records until the limit or the silence that the options name. Returns the count of records."""
+    count = 0
+    for record in group_records(consumer, options.timeout_ms):
+        write(record)
+        count += 1
+        if count == options.max_messages:
+            break
+    sys.stdout.buffer.flush()
+    return count
 
 
 def group_records(

@@ -136,6 +136,7 @@ def delete(wanted: tuple[str, ...], at: "Where", as_json: bool) -> None:
 @where
 def delete_offsets(group: str, topics: tuple[str, ...], at: "Where", as_json: bool) -> None:
     """Remove a group's offsets for topics that it reads no longer."""
+    from kafka_zk.base.types import partitions_by_topic
     from kafka_zk.cli.groups.group_access import check_names, group_access
     from kafka_zk.cli.groups.group_reset import parse_topics
 
@@ -143,10 +144,8 @@ def delete_offsets(group: str, topics: tuple[str, ...], at: "Where", as_json: bo
     with group_access(at) as access:
         side = access.the_one(group)
         offsets = side.offsets(group)
-        known: dict[str, list[int]] = {}
-        for tp in offsets:
-            known.setdefault(tp.topic, []).append(tp.partition)
-        tps = parse_topics(topics, known, lacking=f"group {group} has no such offsets {side.kind.place}")
+        lacking = f"group {group} has no such offsets {side.kind.place}"
+        tps = parse_topics(topics, partitions_by_topic(offsets), lacking=lacking)
         side.delete_offsets(group, tps)
     rows = [_offset_row(group, side.kind, tp, offsets[tp], "deleted-offset") for tp in tps]
     _print((*RESET_COLUMNS[:-1], "deleted-offset"), rows, as_json)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import CancelledError
 
-from kafka_zk.base.types import TopicPartition
+from kafka_zk.base.types import TopicPartition, partitions_by_topic
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.config import ClientConfig
 from kafka_zk.clients.connection.connections import version_between
@@ -186,9 +186,7 @@ class GroupCoordinator:
 
         Raises: BrokerError for what waiting does not cure; ClientClosed.
         """
-        topics: dict[str, list[int]] = {}
-        for tp in sorted(tps):
-            topics.setdefault(tp.topic, []).append(tp.partition)
+        topics = partitions_by_topic(sorted(tps))
         message = _OffsetFetch(
             group_id=self._group_id,
             topics=[_FetchTopic(name=name, partition_indexes=numbers) for name, numbers in topics.items()],

@@ -8,7 +8,7 @@ import queue
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred
 
@@ -17,7 +17,6 @@ from kafka_zk.base.events import Observe, ignore
 from kafka_zk.clients.connection.waiting import run
 from kafka_zk.learn.lesson.clock import LessonClock
 from kafka_zk.registry.client.client import EventType, Operation, RegistryClient, Watch, WatchedEvent, ZnodeStat
-from kafka_zk.registry.client.counted_client import CountedClient
 
 T = TypeVar("T")
 
@@ -102,7 +101,7 @@ class Gate:
         self._call_on_reactor(deliver)
 
 
-class GatedClient(CountedClient):
+class GatedClient:
     """A client whose watches go through a gate, and whose ZooKeeper can be made to look far away.
 
     While ``gate.delay_s`` is not 0, every answer and every watch comes that much later.
@@ -112,33 +111,37 @@ class GatedClient(CountedClient):
     """
 
     def __init__(self, client: RegistryClient, member: str, gate: Gate, clock: Timers) -> None:
-        super().__init__(client)
+        self._client = client
         self._member = member
         self._gate = gate
         self._clock = clock
 
+    def __getattr__(self, name: str) -> Any:
+        """What neither waits nor is late is the client's own."""
+        return getattr(self._client, name)
+
     def get(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[bytes | None, ZnodeStat]]:
-        return self._late(super().get(path, self._held(watch)))
+        return self._late(self._client.get(path, self._held(watch)))
 
     def exists(self, path: str, watch: Watch | None = None) -> Awaitable[ZnodeStat | None]:
-        return self._late(super().exists(path, self._held(watch)))
+        return self._late(self._client.exists(path, self._held(watch)))
 
     def children(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[list[str], ZnodeStat]]:
-        return self._late(super().children(path, self._held(watch)))
+        return self._late(self._client.children(path, self._held(watch)))
 
     def create(
         self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequential: bool = False
     ) -> Awaitable[str]:
-        return self._late(super().create(path, data, ephemeral=ephemeral, sequential=sequential))
+        return self._late(self._client.create(path, data, ephemeral=ephemeral, sequential=sequential))
 
     def set(self, path: str, data: bytes, version: int = -1) -> Awaitable[ZnodeStat]:
-        return self._late(super().set(path, data, version))
+        return self._late(self._client.set(path, data, version))
 
     def delete(self, path: str, version: int = -1) -> Awaitable[None]:
-        return self._late(super().delete(path, version))
+        return self._late(self._client.delete(path, version))
 
     def multi(self, operations: Sequence[Operation]) -> Awaitable[list[str | ZnodeStat | None]]:
-        return self._late(super().multi(operations))
+        return self._late(self._client.multi(operations))
 
     def _late(self, answer: Awaitable[T]) -> Awaitable[T]:
         """The answer, or the error, when it is due; the order stays."""

@@ -4,7 +4,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
@@ -92,7 +92,6 @@ class ZookeeperMember(LessonMember):
         super().__init__(thread, gate, name)
         self._zookeeper = zookeeper
         self._client: KazooTwistedClient | None = None
-        self._counted: GatedClient | None = None
         self.consumer = ZookeeperConsumer(
             thread.reactor,
             open_client=self._open,
@@ -121,8 +120,7 @@ class ZookeeperMember(LessonMember):
         timeout_ms = self.consumer.config.zookeeper_session_timeout_ms
         self._client = KazooTwistedClient(self._thread.reactor, self._zookeeper, timeout_ms)
         await self._client.start()
-        self._counted = GatedClient(self._client, self.name, self._gate, self._thread.reactor)
-        return self._counted
+        return cast(RegistryClient, GatedClient(self._client, self.name, self._gate, self._thread.reactor))
 
     def _observe(self, event: Event) -> None:
-        self._happened(event, self._counted.request_count if self._counted is not None else None)
+        self._happened(event, None if self._client is None else self._client.request_count)

@@ -26,16 +26,15 @@ MAX_PARTITIONS = 500
 class ClusterObserver:
     """Reports from its making until ``close``; where the client's callbacks run."""
 
-    def __init__(self, client: RegistryClient, observe: Observe, max_partitions: int = MAX_PARTITIONS) -> None:
+    def __init__(self, client: RegistryClient, observe: Observe) -> None:
         self._client = client
         self._source = EventSource(OBSERVER, observe)
-        self._max_partitions = max_partitions
         self._registry = TopicRegistry(client)
         self._brokers: dict[int, int] | None = None  # id -> broker epoch; None: not read yet
         self._topics: dict[str, Watcher] = {}
         self._states: dict[TopicPartition, Watcher] = {}
         self.unwatched: set[TopicPartition] = set()
-        """Partitions beyond the first ``max_partitions``, whose state is not watched."""
+        """Partitions beyond the first MAX_PARTITIONS, whose state is not watched."""
         self._watchers: list[Watcher] = [
             BrokerRegistry(client).watch(self._brokers_read),
             ControllerRegistry(client).watch(self._controller_read),
@@ -76,7 +75,7 @@ class ClusterObserver:
         for tp in [tp for tp in self._states if tp.topic == topic and tp not in tps]:
             self._states.pop(tp).close()
         for tp in sorted(tps - self._states.keys()):
-            if len(self._states) < self._max_partitions:
+            if len(self._states) < MAX_PARTITIONS:
                 self._states[tp] = DataWatcher(self._client, znodes.state_path(*tp), partial(self._state_read, tp))
             else:
                 self.unwatched.add(tp)

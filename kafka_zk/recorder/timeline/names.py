@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from kafka_zk.base.types import TopicPartition
+from kafka_zk.base.types import TopicPartition, partitions_by_topic
 from kafka_zk.registry.znodes.consumers import consumer_of
 
 _GENERATED_ID = re.compile(r".*-[0-9]{13}-([0-9a-f]{8})")
@@ -50,9 +50,7 @@ def short_name(group_id: str, consumer_id: str) -> str:
 
 def listed(partitions: Iterable[TopicPartition]) -> str:
     """``t-0,1,4 u-2``: partitions by topic, or ``nothing``."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        by_topic.setdefault(topic, []).append(partition)
+    by_topic = partitions_by_topic(sorted(partitions))
     return " ".join(f"{topic}-{','.join(map(str, numbers))}" for topic, numbers in by_topic.items()) or "nothing"
 
 

@@ -1,4 +1,5 @@
-"""Which answers renew the lease: those that went through ZooKeeper's leader, which is who expires sessions."""
+"""Which answers renew the lease: those that went through ZooKeeper's leader, which is who expires sessions. Which
+requests count."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -58,3 +59,18 @@ def test_reads_do_not_renew_the_lease(ask: Ask, value: Any, renews: bool) -> Non
     outcome: Any = ask(client)
     outcome.get()
     assert client.lease_held() == renews
+
+
+def test_requests_of_the_user_are_counted_and_heartbeats_are_not() -> None:
+    client = KazooBlockingClient("h:1", 6000, clock_ms=lambda: 1000.0)
+    client._session, client._state = _Answering(None), SessionState.CONNECTED  # type: ignore[assignment]
+    requests: list[Ask] = [
+        lambda client: client.sync(),
+        lambda client: client._heartbeat(),
+        lambda client: client.delete("/x"),
+        lambda client: client.multi([]),
+    ]
+    for ask in requests:
+        outcome: Any = ask(client)
+        outcome.get()
+    assert client.request_count == 2

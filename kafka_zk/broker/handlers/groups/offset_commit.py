@@ -61,7 +61,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     wanted: Wanted = {}
     asked: Asked = []
     for name, pieces in request.topics:
-        error = group_error or _topic_error(services, context, name)
+        error = group_error or topic_error(services, context, name)
         known = () if error else services.metadata.topics.get(name, ())
         tps_of = _cached_tps if known else _tps
         asked_pieces: list[tuple[TopicPartition, ...]] = []
@@ -150,6 +150,7 @@ def _group_error(services: Services, context: RequestContext, version: int, grou
     return ErrorCode.NONE
 
 
-def _topic_error(services: Services, context: RequestContext, name: str) -> ErrorCode:
+def topic_error(services: Services, context: RequestContext, name: str) -> ErrorCode:
+    """Why the client may not commit offsets of this topic; NONE if it may."""
     allowed = services.authorizer.authorize(context, Operation.READ, topic(name))
     return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED

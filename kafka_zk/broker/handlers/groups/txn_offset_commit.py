@@ -9,10 +9,11 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.offset_manager import Codes, Committer
 from kafka_zk.broker.group.records import OffsetAndMetadata
 from kafka_zk.broker.group.requests import NO_GENERATION, UNKNOWN_MEMBER_ID
+from kafka_zk.broker.handlers.groups.offset_commit import topic_error
 from kafka_zk.broker.handlers.long_responses import ResponseTurns
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.replica.transaction_verification import TransactionToVerify
-from kafka_zk.broker.security.authorizer import Operation, group, topic, transactional_id
+from kafka_zk.broker.security.authorizer import Operation, group, transactional_id
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -37,7 +38,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     wanted: dict[TopicPartition, OffsetAndMetadata] = {}
     now_ms = services.clock.wall_ms()
     for named in request.topics:
-        error = refused or _topic_error(services, context, named.name)
+        error = refused or topic_error(services, context, named.name)
         known = services.metadata.topics.get(named.name, ())
         for each in named.partitions:
             await turns.make()
@@ -86,11 +87,6 @@ def _request_error(services: Services, context: RequestContext, request: Any) ->
     if not services.authorizer.authorize(context, Operation.READ, group(request.group_id)):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     return ErrorCode.NONE
-
-
-def _topic_error(services: Services, context: RequestContext, name: str) -> ErrorCode:
-    allowed = services.authorizer.authorize(context, Operation.READ, topic(name))
-    return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _for_version(code: ErrorCode, version: int) -> ErrorCode:
