@@ -31,6 +31,7 @@ def znode(**config: object) -> bytes:
         ("/config/brokers/<default>", znode(**{"sasl.jaas.config": SECRET, "ssl.keystore.key": SECRET})),
         ("/config/topics/t", znode(**{"confluent.secret": SECRET})),
         ("/delegation_token/tokens/abc", json.dumps({"version": 3, "hmac": SECRET}).encode()),
+        ("/kafka/kafka-zk/secret", SECRET.encode()),
     ],
 )
 def test_secrets_are_masked(path: str, data: bytes) -> None:
