@@ -1,4 +1,4 @@
-"""Tells observers who is connected to this broker as whom, and whom quotas throttle, as often as that changes.
+"""Reports to observers who is connected to this broker as whom, and whom quotas throttle, whenever that changes.
 
 Connections carry no client id, so clients are told apart by principal, host and listener. Nothing is counted while
 requests are served: every INTERVAL_MS the connections and the quotas' own measurements are looked through.
@@ -19,9 +19,9 @@ from kafka_zk.protocol.request import RequestContext
 
 INTERVAL_MS = 2_000
 MOST_CONNECTIONS = 2_000
-"""So many are looked at in one turn: about a millisecond."""
+"""Maximum number of connections that one turn looks at: about a millisecond."""
 MOST_CLIENTS = 50
-"""So many are told, of both kinds each: those with the most connections, and the longest throttles."""
+"""Maximum number of clients in an event, those with the most connections, and of throttled ones, the longest first."""
 LONGEST_NAME = 100
 
 
@@ -45,7 +45,7 @@ class ClientReport:
             self._periodic.stop()
 
     def tell(self) -> None:
-        """Tell what has changed since the last call."""
+        """Report if anything has changed since the last call."""
         connections = list(chain.from_iterable(each.connections for each in self._listeners))
         contexts = (each.context for each in connections[:MOST_CONNECTIONS])
         counts = Counter(map(_client, filter(_is_known, contexts)))

@@ -17,7 +17,7 @@ class ConnectedClient(NamedTuple):
 
 
 class ThrottledClient(NamedTuple):
-    """An owner of a quota (``key``) whom it held back in the last 30 to 60 s, by ``throttle_ms`` on average.
+    """The owner of a quota (``key``) that throttled it in the last 30 to 60 s, by ``throttle_ms`` on average.
 
     ``user`` or ``client_id`` is empty where it does not matter. ``used`` and ``bound`` in the unit of the key.
     """
@@ -32,9 +32,9 @@ class ThrottledClient(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClientsSeen(Event):
-    """These clients are connected to the broker now, and quotas throttle these; what it told before is over.
+    """These clients are connected to the broker now, and quotas throttle these. It replaces the event before.
 
-    ``left_out``: of how many connections nothing is told, because there are too many.
+    ``left_out``: number of connections that are not in it, because there are too many.
     """
 
     clients: tuple[ConnectedClient, ...]

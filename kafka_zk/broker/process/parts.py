@@ -229,7 +229,7 @@ class BrokerParts:
         )
 
     def report_clients(self, listeners: Sequence[Listener]) -> None:
-        """Observers hear from now on who is connected, where there are principals or ACLs, and who is throttled."""
+        """Report to observers who is connected, where there are principals or ACLs, and who is throttled."""
         base, config = self._base, self._base.config
         if not base.events.observed:
             return

@@ -23,7 +23,7 @@ SUMMARY_S = 60
 MOST_KINDS = 1_000
 """Maximum number of kinds of denials that the log tells apart within SUMMARY_S."""
 MOST_TOLD = 50
-"""Maximum number of them that observers hear of."""
+"""Maximum number of kinds that are explained and reported to observers within SUMMARY_S."""
 
 _LONGEST_NAME = 250
 _log = Logger(namespace=LOGGER)
@@ -108,7 +108,7 @@ class Denials:
             _log.info("{count} other denials in {seconds} s", count=not_told, seconds=SUMMARY_S)
 
     def _tell(self, kinds: list[tuple[_Kind, int]]) -> None:
-        """Tell observers of denials, and how often there was each."""
+        """Report denials to observers, with the number of each."""
         if not self._events.observed or len(self._repeats) > MOST_TOLD:
             return
         for kind, times in kinds:

@@ -31,7 +31,7 @@ TOLD_LATE_MS = 2_000
 _ENDS_SESSIONS = frozenset(("kill", "pause", "expire", "cut", "delay", "fill-disk", "leave", "crash"))
 _UNDOES = {"resume": ("pause",), "mend": ("cut", "delay"), "free-disk": ("fill-disk",)}
 _OF_CLIENTS = (ClientsSeen, Denied)
-"""What clients do is neither cause nor effect of what a process does."""
+"""Reports on clients are neither causes nor effects of what the broker does."""
 _KEPT = 200_000
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")

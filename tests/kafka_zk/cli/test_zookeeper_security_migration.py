@@ -71,7 +71,7 @@ def test_what_looks_like_a_wrong_chroot_is_told_and_with_the_check_refused(
 
 
 def test_without_an_identity_nothing_is_tried(capfd: pytest.CaptureFixture[str]) -> None:
-    """Whoever secures znodes as nobody could not open them again."""
+    """Znodes that belong to no identity could not be opened again."""
     for wanted in ("secure", "unsecure"):
         assert run([COMMAND, "--zookeeper.acl", wanted]) == 1
         said = " ".join(capfd.readouterr().err.split())
