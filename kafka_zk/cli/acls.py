@@ -177,9 +177,8 @@ def explain(
         by = None if reason.pattern is None or reason.acl is None else _row(reason.pattern, reason.acl)
         print_json({"allowed": reason.is_allowed, "reason": reason.text, "by": by})
         return
-    of = f" of {reason.pattern}" if reason.pattern is not None else ""
     asked = f"May {principal} {operation.label} {resource_type.label} {name}"
-    say(f"{asked}? {'Yes' if reason.is_allowed else 'No'}, {reason.text}{of}.")
+    say(f"{asked}? {'Yes' if reason.is_allowed else 'No'}, {reason}.")
 
 
 def _access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[AclAccess]:

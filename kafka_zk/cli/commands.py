@@ -45,6 +45,9 @@ COMMANDS = {
     "quotas": _Entry("quotas", "How much users and clients may use: list, set, remove, explain.", is_client=True),
     "dump-log": _Entry("dump_log", "Show what lies in segment and index files."),
     "znodes": _Entry("znodes", "Show the znode tree with data and owners.", is_client=True),
+    "zookeeper-security-migration": _Entry(
+        "zookeeper_security_migration", "ACLs of ZooKeeper for znodes that exist.", is_client=True
+    ),
     "extract": _Entry("spark.extract", "What is new of a topic into a folder by Spark, exactly once."),
     "lake": _Entry("spark.lake", "Check folders that extract has written: every offset once."),
     "replay": _Entry("cluster.replay", "Play famous outages, and scenarios of your own, on a simulated cluster."),

@@ -74,7 +74,8 @@ def command(
     kafka-zk watch --group h --bootstrap-server 127.0.0.1:9092
 
     With --cluster it shows what happens to brokers and partitions, step by step: which znode changed, whose watch
-    fired, who read it again and what they wrote, which requests went where. Without traces it shows the znodes alone;
+    fired, who read it again and what they wrote, which requests went where, which client was denied what, by which
+    ACL; with -v who is connected as whom, and whom quotas throttle. Without traces it shows the znodes alone;
     the traces of a kafka-zk up on this machine are found without --trace.
 
     \b

@@ -37,6 +37,7 @@ from kafka_zk.registry.client.kazoo_common import (
     registry_error,
     start_create,
     start_multi,
+    start_set_acl,
     to_stat,
 )
 from kafka_zk.registry.client.kazoo_multi_read import found_or_none, start_multi_read
@@ -186,6 +187,11 @@ class KazooClientBase(ABC):
             return [self._chroot.relative(result) if isinstance(result, str) else result for result in converted]
 
         return self._write(full, lambda kazoo: start_multi(kazoo, full, acls), convert)
+
+    def reset_acl(self, path: str) -> Awaitable[ZnodeStat]:
+        """Give a znode the ACL that it would get if this client created it. Raises NoNode, NoAuth."""
+        full, acl = self._chroot.full(path), self._security.acl(path)
+        return self._submit(path, lambda kazoo: start_set_acl(kazoo, full, acl), to_stat, by_leader=True)
 
     def sync(self) -> Awaitable[None]:
         return self._submit("/", _start_sync, lambda _: None, by_leader=True)

@@ -125,6 +125,11 @@ def start_create(kazoo: KazooClient, operation: Create, acl: Acl) -> Any:
     return kazoo.create_async(path, data, acl=_ACLS[acl], ephemeral=ephemeral, sequence=sequential)
 
 
+def start_set_acl(kazoo: KazooClient, path: str, acl: Acl) -> Any:
+    """Send the ACL of an existing znode; kazoo's async result of its stat."""
+    return kazoo.set_acls_async(path, _ACLS[acl])
+
+
 def start_multi(kazoo: KazooClient, operations: Sequence[Operation], acls: Sequence[Acl]) -> Any:
     """Send the operations as one transaction; kazoo's async result of them. ``acls``: one each, for the creates."""
     transaction = kazoo.transaction()

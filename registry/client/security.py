@@ -9,7 +9,7 @@ import enum
 from dataclasses import dataclass
 from pathlib import Path
 
-_SENSITIVE = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+_SENSITIVE = ("/config/users", "/config/brokers", "/delegation_token/tokens", "/kafka-zk/secret")
 _ALWAYS_OPEN = "/consumers"
 
 

@@ -17,9 +17,8 @@ from kafka_zk.registry.znodes import json_codec
 
 HIDDEN = "[hidden]"  # as Kafka's Password.HIDDEN
 
-_SENSITIVE = re.compile(
-    r"(?:^|/)(?:(?:config/(?P<entity>users|brokers|topics|clients|ips)|delegation_token/tokens)/.|kafka-zk/secret$)"
-)
+_SENSITIVE = re.compile(r"(?:^|/)(?:config/(?P<entity>users|brokers|topics|clients|ips)|delegation_token/tokens)/.")
+_ALL_SECRET = re.compile(r"(?:^|/)kafka-zk/secret$")
 _NAMED_LIKE_ONE = re.compile(r"password|secret|jaas|credential|token|certificate|hmac|scram|\.key$", re.IGNORECASE)
 _OF_USERS = {
     "version", "config", "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate",
@@ -29,7 +28,7 @@ _OF_USERS = {
 
 def may_hold_secrets(path: str) -> bool:
     """Whether ``masked`` looks at the data of a znode at this path."""
-    return _SENSITIVE.search(path) is not None
+    return bool(_SENSITIVE.search(path) or _ALL_SECRET.search(path))
 
 
 def masked(path: str, data: bytes | None) -> bytes | None:
@@ -38,6 +37,8 @@ def masked(path: str, data: bytes | None) -> bytes | None:
     Args:
         path: the whole path, chroot included.
     """
+    if data and _ALL_SECRET.search(path):
+        return HIDDEN.encode()
     found = _SENSITIVE.search(path)
     if not found or not data:
         return data

@@ -22,7 +22,7 @@ async def start_authorizer(
         return NoAuthorizer(config.broker_listeners)
     from kafka_zk.broker.security.denials import Denials
 
-    denials = Denials(machine.clock)
+    denials = Denials(machine.clock, events)
     if config.authorizer_class_name != ACL_AUTHORIZER:
         from kafka_zk.broker.security.python_authorizer import CannotLoad, load
 

@@ -205,6 +205,7 @@ class Broker:
         for listener in new_listeners(self._machine, parts, quotas, self._stats):
             listener.bind()
             self._listeners.append(listener)
+        parts.report_clients(self._listeners)
         credentials = parts.credentials if parts.security.needs_credentials else None
         live_config = LiveConfig(
             parts.services, quotas, parts.log_cleaner, self._register, credentials, parts.client_quotas

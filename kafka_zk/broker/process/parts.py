@@ -3,7 +3,7 @@
 Source: KafkaServer.startup and shutdown@3.9.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,7 @@ from kafka_zk.broker.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS
 from kafka_zk.broker.security.login_stats import LoginStats
 from kafka_zk.broker.transaction.state_topic import TransactionStateTopic
 from kafka_zk.network.connection_rates import ConnectionRates
+from kafka_zk.network.listener import Listener
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -57,6 +58,7 @@ from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.topics import TopicRegistry
 
 if TYPE_CHECKING:
+    from kafka_zk.broker.process.client_report import ClientReport
     from kafka_zk.broker.process.live_tls import LiveTls
 
 _log = Logger()
@@ -92,6 +94,7 @@ class BrokerParts:
         metadata = MetadataCache()
         self.peers = Peers(machine, config, base.broker_id, metadata, base.security.between_brokers)
         self.tls: LiveTls | None = None
+        self._client_report: ClientReport | None = None
         self._fetch_purgatory = Purgatory(clock, end_of_turn(machine.reactor))
         replicas = ReplicaManager(
             base.broker_id, base.logs, clock, self._fetch_purgatory, machine.run_in_thread, metadata, base.events
@@ -225,6 +228,25 @@ class BrokerParts:
             random=random,
         )
 
+    def report_clients(self, listeners: Sequence[Listener]) -> None:
+        """Report to observers who is connected, where there are principals or ACLs, and who is throttled."""
+        base, config = self._base, self._base.config
+        if not base.events.observed:
+            return
+        from kafka_zk.broker.process.client_report import ClientReport
+
+        quotas = self.services.client_quotas
+        report = self._client_report = ClientReport(base.events, base.machine.clock, listeners, quotas)
+        if config.authorizer_class_name or set(config.listener_protocols.values()) != {"PLAINTEXT"}:
+            report.start()
+
+        def quotas_changed() -> None:
+            if not quotas.quotas.table.is_empty:
+                report.start()
+
+        quotas.on_change = quotas_changed
+        quotas_changed()
+
     # -- while it runs ------------------------------------------------------------------------------------------------
 
     def periodic_work(self, live_config: LiveConfig) -> list[tuple[int, Callable[[], object]]]:
@@ -316,6 +338,8 @@ class BrokerParts:
 
     async def close(self) -> None:
         """Nothing of them goes on; the listeners and the logs are closed after them."""
+        if self._client_report is not None:
+            self._client_report.stop()
         self._base.authorizer.close()
         if self._base.delegation_tokens is not None:
             self._base.delegation_tokens.close()

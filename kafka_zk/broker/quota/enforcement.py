@@ -75,6 +75,8 @@ class Enforcement:
         self._clock = clock
         self._settings: list[tuple[ConnectionSettings, Dispatch]] = []
         self._limit_fetches: LimitFetches = lambda find: None
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when there are other quotas than before."""
 
     def attach(self, settings: ConnectionSettings) -> None:
         """From now on for the connections of a listener, too."""
@@ -91,6 +93,7 @@ class Enforcement:
         self._limit_fetches(self._fetch_bucket if self.quotas.table.has(QuotaKey.FETCH) else None)
         for settings, dispatch in self._settings:
             self._apply(settings, dispatch)
+        self.on_change()
 
     def _apply(self, settings: ConnectionSettings, dispatch: Dispatch) -> None:
         table = self.quotas.table

@@ -25,7 +25,7 @@ from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.errors import ConnectionLoss, RegistryError, SessionLost
 from kafka_zk.registry.client.security import Security
 from kafka_zk.registry.client.session import until_answered
-from kafka_zk.security.acl import Acl, AclFilter, Acls, Pattern
+from kafka_zk.security.acl import Acl, AclFilter, Acls, Pattern, ResourceType, named
 
 _log = Logger()
 
@@ -89,6 +89,7 @@ class AclAuthorizer(Authorizer):
         self.acls = self
         self.rules = rules
         self.denials = denials
+        denials.explain = self.explain
         self.is_loaded = False
 
     @property
@@ -122,6 +123,13 @@ class AclAuthorizer(Authorizer):
         if not self.is_loaded:
             return self.rules.is_super_user(principal)
         return self.rules.allows(principal, host, operation, resource_type, name)
+
+    def explain(self, principal: str, host: str, operation: Operation, resource: Resource) -> str:
+        """Why it is decided so, in a few words."""
+        resource_type = named(ResourceType, resource.type)
+        if not self.is_loaded or resource_type is None:
+            return "the ACLs are not known yet"
+        return str(self.rules.explain(principal, host, operation, resource_type, resource.name))
 
     # -- the ACLs in ZooKeeper ----------------------------------------------------------------------------------------
 

@@ -89,6 +89,9 @@ class Reason(NamedTuple):
     pattern: Pattern | None = None
     acl: Acl | None = None
 
+    def __str__(self) -> str:
+        return self.text if self.pattern is None else f"{self.text} of {self.pattern}"
+
 
 class _Names:
     """What is known by pattern: literal names, and prefixes with how many there are of each length."""
@@ -117,6 +120,12 @@ class _Names:
     @property
     def is_empty(self) -> bool:
         return not (self.literal or self.prefixed)
+
+    def patterns_of(self, resource_type: ResourceType, name: str) -> list[Pattern]:
+        """Those that apply to the name: its own, ``*``, prefixes from the longest on."""
+        literal = [Pattern(resource_type, each, _LITERAL) for each in {name: 0, WILDCARD: 0} if each in self.literal]
+        prefixes = (name[:each] for each in sorted(self._lengths, reverse=True) if each <= len(name))
+        return literal + [Pattern(resource_type, each, _PREFIXED) for each in prefixes if each in self.prefixed]
 
     def prefixes_of(self, name: str) -> list[_Rules]:
         prefixed, longest = self.prefixed, len(name)
@@ -250,7 +259,7 @@ class AclRules:
         """As ``allows``, and why."""
         if principal in self._super_users:
             return Reason(True, f"{principal} is a super user")
-        applying = [pattern for pattern in self._acls if pattern.matches(resource_type, name)]
+        applying = self._patterns[resource_type.label].patterns_of(resource_type, name)
         for pattern in applying:
             if pattern in self.unknown:
                 return Reason(False, f"its ACLs are not known: {self.unknown[pattern]}", pattern)

@@ -6,12 +6,15 @@ that a client that asks again and again does not fill the log.
 Source: AclAuthorizer.logAuditMessage@3.9.
 """
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Timers
+from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.broker.security.authorizer import Operation, Resource
+from kafka_zk.broker.security.events import Denied
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestContext
 
@@ -19,6 +22,8 @@ LOGGER = "kafka.authorizer.logger"
 SUMMARY_S = 60
 MOST_KINDS = 1_000
 """Maximum number of kinds of denials that the log tells apart within SUMMARY_S."""
+MOST_TOLD = 50
+"""Maximum number of kinds that are explained and reported to observers within SUMMARY_S."""
 
 _LONGEST_NAME = 250
 _log = Logger(namespace=LOGGER)
@@ -40,11 +45,17 @@ class _Kind(NamedTuple):
         )
 
 
-class Denials:
-    """``count``: of all denials so far."""
+Explain = Callable[[str, str, Operation, Resource], str]
+"""Why a principal at a host may not do that, in a few words."""
 
-    def __init__(self, clock: Timers) -> None:
+
+class Denials:
+    """``count``: of all denials so far. ``explain`` is asked for observers only."""
+
+    def __init__(self, clock: Timers, events: EventSource = SILENT) -> None:
         self._clock = clock
+        self._events = events
+        self.explain: Explain = lambda *asked: "the authorizer says no"
         self._repeats: dict[_Kind, int] = {}
         self._not_told = 0
         self._failures = 0
@@ -67,6 +78,7 @@ class Denials:
                 self._clock.callLater(SUMMARY_S, self._summarise)
             self._repeats[kind] = 0
             _log.info("{denial}", denial=str(kind))
+            self._tell([(kind, 1)])
             if operation is Operation.CLUSTER_ACTION:
                 self._tell_of_strange_broker(context)
         return False
@@ -87,12 +99,23 @@ class Denials:
     def _summarise(self) -> None:
         repeats, self._repeats = self._repeats, {}
         not_told, self._not_told = self._not_told, 0
+        self._tell([each for each in list(repeats.items())[:MOST_TOLD] if each[1]])
         for kind, times in repeats.items():
             if times:
                 text = "{denial}, {times} more times in {seconds} s"
                 _log.info(text, denial=str(kind), times=times, seconds=SUMMARY_S)
         if not_told:
             _log.info("{count} other denials in {seconds} s", count=not_told, seconds=SUMMARY_S)
+
+    def _tell(self, kinds: list[tuple[_Kind, int]]) -> None:
+        """Report denials to observers, with the number of each."""
+        if not self._events.observed or len(self._repeats) > MOST_TOLD:
+            return
+        for kind, times in kinds:
+            principal, host, operation, resource, api_key = kind
+            fields = (_printable(principal), host, operation.label, f"{resource.type} {_printable(resource.name)}")
+            cause = self.explain(principal, host, operation, resource)
+            self._events.emit(Denied, *fields, _request(api_key), times, cause=_printable(cause))
 
     def _tell_of_strange_broker(self, context: RequestContext) -> None:
         """Once per principal: a cluster whose brokers may not talk to each other stands still."""

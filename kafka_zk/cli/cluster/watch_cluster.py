@@ -10,7 +10,9 @@ import click
 
 from kafka_zk.base.events import Event
 from kafka_zk.broker.controller.events import ControllerEvent
+from kafka_zk.broker.process.events import ClientsSeen
 from kafka_zk.broker.replica.events import ReplicaEvent
+from kafka_zk.broker.security.events import Denied
 from kafka_zk.cli.cluster.running_cluster import find_cluster
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.output import note
@@ -22,7 +24,7 @@ from kafka_zk.recorder.timeline.trace_file import TraceFollower
 from kafka_zk.registry.client.events import RegistryEvent
 
 POLL_MS = 100
-_SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent)
+_SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent, ClientsSeen, Denied)
 """What of the brokers' traces is about the cluster and not about a group."""
 
 

@@ -97,6 +97,11 @@ def zookeeper_option(help_text: str, envvar: str | None = None) -> Decorator:
     servers = click.option(
         "--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", envvar=envvar, show_envvar=True, help=help_text
     )
+    return lambda command: servers(zk_tls_config_option(command))
+
+
+def zk_tls_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--zk-tls-config-file``, which ``zookeeper_properties`` reads."""
     secured = click.option(
         "--zk-tls-config-file",
         type=click.Path(path_type=Path, dir_okay=False),
@@ -105,7 +110,7 @@ def zookeeper_option(help_text: str, envvar: str | None = None) -> Decorator:
         callback=_remember_tls_config,
         help="Properties file for a secure connection to ZooKeeper: zookeeper.ssl.client.enable=true and so on.",
     )
-    return lambda command: servers(secured(command))
+    return secured(command)
 
 
 def zookeeper_properties() -> dict[str, str]:

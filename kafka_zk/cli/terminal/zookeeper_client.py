@@ -29,15 +29,15 @@ def zookeeper_client(servers: str) -> Iterator[KazooBlockingClient]:
 
 
 @contextlib.contextmanager
-def zookeeper_session(servers: str) -> Iterator[KazooBlockingClient]:
-    """A connected client, secured as the command's ``--zk-tls-config-file`` says.
+def zookeeper_session(servers: str, security: Security | None = None) -> Iterator[KazooBlockingClient]:
+    """A connected client, secured as the command's ``--zk-tls-config-file`` says, or by ``security``.
 
     A chroot that is not there is an error here: looking must not create it.
 
     Raises: CommandFailed, RegistryError.
     """
     parsed = connect_string.parse(servers)
-    security = zookeeper_security(zookeeper_properties())
+    security = security or zookeeper_security(zookeeper_properties())
     if parsed.chroot:
         with connected(parsed.hosts, security) as client:
             if run_blocking(_exists(client, parsed.chroot)) is None:

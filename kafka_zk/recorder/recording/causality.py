@@ -11,7 +11,9 @@ from collections.abc import Hashable
 from typing import NamedTuple, TypeVar
 
 from kafka_zk.base.events import Event
+from kafka_zk.broker.process.events import ClientsSeen
 from kafka_zk.broker.replica.events import RoleChanged
+from kafka_zk.broker.security.events import Denied
 from kafka_zk.recorder.recording.session_names import process_of
 from kafka_zk.recorder.timeline.cluster_events import OperatorActed
 from kafka_zk.registry.client.client import EventType
@@ -28,6 +30,8 @@ TOLD_LATE_MS = 2_000
 """An act is told when it is done, by which time the session may be over."""
 _ENDS_SESSIONS = frozenset(("kill", "pause", "expire", "cut", "delay", "fill-disk", "leave", "crash"))
 _UNDOES = {"resume": ("pause",), "mend": ("cut", "delay"), "free-disk": ("fill-disk",)}
+_OF_CLIENTS = (ClientsSeen, Denied)
+"""Reports on clients are neither causes nor effects of what the broker does."""
 _KEPT = 200_000
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -94,6 +98,8 @@ class Causality:
     def of_event(self, event: Event) -> Cause | None:
         """Of what a process told."""
         found: int | None = None
+        if isinstance(event, _OF_CLIENTS):
+            return None
         if isinstance(event, WatchFired):
             changes = self._children_changed if event.type is EventType.CHILD else self._data_changed
             found = None if event.type is EventType.NONE else changes.get(event.path)
@@ -124,7 +130,7 @@ class Causality:
             _remember(self._reread, (event.actor, event.path), seq)
         elif isinstance(event, OperatorActed):
             ended = self._acted(seq, event)
-        if not isinstance(event, WatchArmed):
+        if not isinstance(event, (WatchArmed, *_OF_CLIENTS)):
             self._last[process_of(event.actor)] = _Told(seq, event.time_ms)
         return ended
 

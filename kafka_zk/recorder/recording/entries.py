@@ -32,6 +32,8 @@ create index if not exists by_time on entries (time_ms, actor);
 create index if not exists by_group_step on entries (time_ms)
     where kind in ('RebalancePrepared', 'AssignmentCompleted');
 create index if not exists by_operator on entries (time_ms) where kind = 'OperatorActed';
+create index if not exists by_clients_seen on entries (actor, seq) where kind = 'ClientsSeen';
+create index if not exists by_denial on entries (seq) where kind = 'Denied';
 create index if not exists by_change on entries (seq) where kind in ('created', 'changed', 'deleted');
 create index if not exists by_session_change on entries (seq) where kind in ('session began', 'session ended');
 create index if not exists by_path on entries (path, seq) where path != '';
@@ -212,6 +214,15 @@ class Entries:
     def operator_acts(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
         """The latest of what somebody did to the cluster in this time, in order."""
         return self._latest("kind = 'OperatorActed'", from_ms, to_ms, limit)
+
+    def clients_seen(self, seq: int) -> list[Entry]:
+        """What each broker told last of its clients, until this entry."""
+        latest = "select max(seq) from entries where kind = 'ClientsSeen' and seq <= ? group by actor"
+        return self._entries(f"where seq in ({latest}) order by actor", seq)
+
+    def denials(self, seq: int, limit: int) -> list[Entry]:
+        """What brokers denied until this entry, the last first."""
+        return self._entries("where kind = 'Denied' and seq <= ? order by seq desc limit ?", seq, limit)
 
     def _latest(self, condition: str, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
         return self._entries(

@@ -15,7 +15,9 @@ from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import events as controller_events
 from kafka_zk.broker.group import events as coordinator_events
+from kafka_zk.broker.process import events as process_events
 from kafka_zk.broker.replica import events as replica_events
+from kafka_zk.broker.security import events as security_events
 from kafka_zk.broker.transaction import events as transaction_events
 from kafka_zk.rebalance import events as group_events
 from kafka_zk.recorder.timeline import cluster_events
@@ -24,7 +26,7 @@ from kafka_zk.registry.client import events as registry_events
 
 _MODULES = (
     registry_events, group_events, controller_events, replica_events, coordinator_events, transaction_events,
-    seen_events, cluster_events,
+    seen_events, cluster_events, process_events, security_events,
 )  # fmt: skip
 
 

@@ -12,8 +12,10 @@ from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller import events as controller
 from kafka_zk.broker.group import events as coordinator
+from kafka_zk.broker.process.events import ClientsSeen
 from kafka_zk.broker.replica import events as replica
 from kafka_zk.broker.replica.partition import Role
+from kafka_zk.broker.security.events import Denied
 from kafka_zk.broker.transaction.events import TransactionChanged
 from kafka_zk.broker.transaction.states import TransactionState
 from kafka_zk.rebalance import events as group
@@ -251,6 +253,25 @@ def _transaction_changed(event: TransactionChanged, names: Names) -> Sentence | 
     return Sentence(text, (item,), None if event.state in _RARE_IN_TRANSACTIONS else Mark.DETAIL)
 
 
+# --- clients ---
+
+
+def _denied(event: Denied, names: Names) -> str:
+    again = f", {event.times} more times" if event.times > 1 else ""
+    who = f"{event.principal} at {event.host}"
+    return f"denies {who} {event.operation} on {event.resource} ({event.request}): {event.cause}{again}"
+
+
+def _clients_seen(event: ClientsSeen, names: Names) -> Sentence:
+    connected = ", ".join(f"{each.principal} ×{each.connection_count}" for each in event.clients) or "nobody"
+    throttled = ", ".join(
+        f"{' '.join(filter(None, (each.user, each.client_id)))} by {each.throttle_ms} ms ({each.key})"
+        for each in event.throttled
+    )
+    text = f"connected: {connected}" + (f"; throttled: {throttled}" if throttled else "")
+    return Sentence(text, mark=Mark.DETAIL)
+
+
 def _state(tp: TopicPartition, leader: int, leader_epoch: int, isr: Iterable[int]) -> str:
     led = f"leader {leader}" if leader >= 0 else "no leader"
     return f"{tp} ({led}, epoch {leader_epoch}, ISR {_ids(isr)})"
@@ -364,4 +385,7 @@ _TABLE: dict[type[Event], _Say[Any]] = dict([
     _row(replica.ControllerIgnored, lambda e, names: _safeguard(
         f"ignores a request of controller epoch {e.controller_epoch}: it knows epoch {e.known_epoch}")),
     _row(TransactionChanged, _transaction_changed),
+    # clients
+    _row(Denied, _denied),
+    _row(ClientsSeen, _clients_seen),
 ])  # fmt: skip

@@ -9,6 +9,7 @@ from kafka_zk.recorder.recording.documents import Document, znode_document
 from kafka_zk.recorder.recording.entries import CHANGES, Bucket, Entry
 from kafka_zk.recorder.recording.export import export
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.web.client_view import clients_document
 from kafka_zk.recorder.web.cluster_view import cluster_document
 from kafka_zk.recorder.web.episodes import Episode, GroupStep, episodes
 from kafka_zk.recorder.web.explanations import explanation
@@ -54,7 +55,9 @@ class RecordingApi:
         """The cluster after entry ``seq``, and the rest of its transaction."""
         seq = self._recording.entries.whole(self._seq(query))
         document = cluster_document(self._recording.znodes.after(seq).znodes, _several(query, "open"))
-        return {"seq": seq, "cluster": {**document, "coordinated": self._coordinated(seq)}}
+        brokers = {f"broker-{each['id']}" for each in document["brokers"]}
+        clients = clients_document(self._recording.entries, seq, brokers)
+        return {"seq": seq, "cluster": {**document, "coordinated": self._coordinated(seq), "clients": clients}}
 
     def tree(self, query: Query) -> Document:
         """The znodes after entry ``seq``: all; where there are too many, those with ``name`` in their path, or without

@@ -29,6 +29,13 @@ _BY_MODULE = {
     "kafka_zk.broker.controller.events": ("kafka_zk/broker/controller/active.py", _CONTROLLER),
     "kafka_zk.broker.replica.events": ("kafka_zk/broker/replica/partition.py", _PARTITION),
     "kafka_zk.broker.group.events": ("kafka_zk/broker/group/coordinator.py", _COORDINATOR),
+    "kafka_zk.broker.process.events": (
+        "kafka_zk/broker/process/client_report.py", "core/src/main/scala/kafka/network/SocketServer.scala"
+    ),
+    "kafka_zk.broker.security.events": (
+        "kafka_zk/broker/security/acl_rules.py",
+        "core/src/main/scala/kafka/security/authorizer/AclAuthorizer.scala: logAuditMessage",
+    ),
     "kafka_zk.broker.transaction.events": ("kafka_zk/broker/transaction/state_manager.py", _TRANSACTIONS),
     "kafka_zk.recorder.timeline.events": ("kafka_zk/recorder/timeline/group_observer.py", _CONNECTOR),
     "kafka_zk.recorder.timeline.cluster_events": ("kafka_zk/recorder/timeline/cluster_observer.py", _CONTROLLER),

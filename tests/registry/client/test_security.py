@@ -24,6 +24,8 @@ from kafka_zk.testing.certificates import CertificateAuthority
         ("/config/topics/t", Acl.CREATOR_AND_READERS),
         ("/delegation_token/tokens/x", Acl.CREATOR),
         ("/delegation_token/token_changes", Acl.CREATOR_AND_READERS),
+        ("/kafka-zk/secret", Acl.CREATOR),
+        ("/kafka-zk", Acl.CREATOR_AND_READERS),
         ("/consumers", Acl.OPEN),
         ("/consumers/g/offsets/t/0", Acl.OPEN),
         ("/consumersX", Acl.CREATOR_AND_READERS),

@@ -33,6 +33,7 @@ def znode(**config: object) -> bytes:
         ("/kafka-zk/secret", SECRET.encode()),
         ("/chroot/kafka-zk/secret", b"\xff" + SECRET.encode()),
         ("/delegation_token/tokens/abc", json.dumps({"version": 3, "hmac": SECRET}).encode()),
+        ("/kafka/kafka-zk/secret", SECRET.encode()),
     ],
 )
 def test_secrets_are_masked(path: str, data: bytes) -> None:

@@ -1,5 +1,6 @@
 // The cluster at one moment: who lives, who leads, who owns what, and what goes from whom to whom just now.
 
+import { clients } from "./clients.js";
 import { clock, colour, counted, foldButton, html, readable, svg } from "./dom.js";
 import { isOpen, toggle } from "./folds.js";
 import { clusterLegend } from "./legend.js";
@@ -14,7 +15,7 @@ export function clusterView(cluster, recording, flow, measured, filter, again) {
   return html("div", {}, headline(cluster, recording, measured), html("div", { class: "columns" },
     html("div", {}, html("h2", {}, "Who talks to whom ", html("small", { class: "soft" }, "just now")),
       flowPicture(cluster, recording, flow, measured), clusterLegend(), ...groups(cluster, measured, filter, again)),
-    html("div", { class: "wide" }, ...partitions(cluster, measured, filter, again), ...others(cluster))));
+    html("div", { class: "wide" }, ...partitions(cluster, measured, filter, again), ...clients(cluster.clients, filter), ...others(cluster))));
 }
 
 // How it is, in one line: what is wrong, or that nothing is.

@@ -8,7 +8,7 @@ import { atMoment, rates, sparkline } from "./sparkline.js";
 const ROW = 18, LABEL = 205, TOP = 18, RIGHT = 10, WORD_WIDTH = 6.3, TICK = 85;
 const ZOOKEEPER = "ZooKeeper"; // a lane of its own for all that is written there, in the colours of who wrote it
 const FROM_ZOOKEEPER = new Set(["created", "changed", "deleted", "session began", "session ended"]);
-const DETAILS = new Set(["WatchArmed", "WatchSeen", "WatchGone", "PartitionsMoved", "ReplicasMoved"]);
+const DETAILS = new Set(["WatchArmed", "WatchSeen", "WatchGone", "PartitionsMoved", "ReplicasMoved", "ClientsSeen"]);
 export const isDetail = (entry) => DETAILS.has(entry.kind);
 const MOST_LANES = 300, MOST_LANES_OF_TOPIC = 100, MOST_PROCESSES = 12;
 const TITLES = { leader: (stem) => `${stem} leaders`, owner: (stem) => `${stem} owners`,

@@ -15,7 +15,9 @@ from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.controller.events import ControllerElected, LeadersElected
+from kafka_zk.broker.process import client_report
 from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.process.events import ClientsSeen
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.replica.events import RoleChanged
 from kafka_zk.broker.replica.partition import Role
@@ -66,6 +68,15 @@ class Observed:
         self._reactor.result_of(self._broker.stop())
         self._reactor.close()
 
+    def set_quota(self) -> None:
+        quotas = self._broker.services.client_quotas
+        quotas.quotas.set("users", "alice", {"producer_byte_rate": "1"})
+        quotas.changed()
+
+    def wait_for(self, kind: type[Event]) -> Event:
+        self._reactor.until(lambda: any(isinstance(event, kind) for event in self.events))
+        return self.only(kind)
+
     def observe(self, event: Event) -> None:
         self.events.append(event)
         raise OSError("the observer's disk is full")
@@ -92,6 +103,17 @@ def test_an_observer_hears_of_the_controller_the_replicas_and_the_registry(obser
     assert (changed.partition, changed.role, changed.refusal) == (tp, Role.LEADER, None)
     assert {event.actor for event in observed.events} == {"broker-1001", "controller-1001"}
     assert observed.only(ControllerElected) and any(isinstance(event, WatchFired) for event in observed.events)
+
+
+def test_an_observer_hears_of_clients_once_there_are_quotas(
+    observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without principals, ACLs and quotas there is nothing to tell, and nobody looks."""
+    monkeypatch.setattr(client_report, "INTERVAL_MS", 1)
+    observed.set_quota()
+    seen = observed.wait_for(ClientsSeen)
+    assert isinstance(seen, ClientsSeen) and not seen.throttled
+    assert {(each.principal, each.listener) for each in seen.clients} == {("User:ANONYMOUS", "PLAINTEXT")}
 
 
 def test_everything_that_a_broker_tells_can_be_written_down(observed: Observed) -> None:

@@ -53,6 +53,18 @@ class Cluster(World):
         self.scheduler.run(played())
 
 
+def test_a_denial_is_explained() -> None:
+    cluster = Cluster()
+    [authorizer] = cluster.authorizers
+    asked = ("User:bob", "10.0.0.1", READ, topic("t"))
+    assert authorizer.denials.explain(*asked) == "the ACLs are not known yet"
+
+    async def story() -> None:
+        assert authorizer.denials.explain(*asked) == "no ACL applies to it"
+
+    cluster.play(story())
+
+
 async def allow(cluster: Cluster, *patterns: Pattern) -> None:
     for pattern in patterns:
         await cluster.acls.update(pattern, lambda was: was | {MAY_READ})

@@ -114,6 +114,15 @@ def test_acls_that_are_not_known_deny_what_they_are_for() -> None:
     assert may(made, READ, "pre-t") and not made.unknown
 
 
+def test_an_explanation_names_the_acl_and_the_nearest_pattern() -> None:
+    made = rules(("*", LITERAL, acl(WRITE)), ("pre-", PREFIXED, acl(READ)), ("pre-t", PREFIXED, acl(READ)))
+    assert str(made.explain(ALICE, HOST, READ, TOPIC, "pre-t1")).endswith(" of Topic:PREFIXED:pre-t")
+    assert str(made.explain(ALICE, HOST, WRITE, TOPIC, "pre-t1")).endswith(" of Topic:LITERAL:*")
+    told = str(made.explain("User:bob", HOST, READ, TOPIC, "pre-t1"))
+    assert told == "no ACL of Topic:LITERAL:*, Topic:PREFIXED:pre-t, Topic:PREFIXED:pre- allows it"
+    assert str(made.explain("User:bob", HOST, READ, ResourceType.GROUP, "g")) == "no ACL applies to it"
+
+
 def test_a_change_gives_a_new_generation_and_leaves_nothing_behind() -> None:
     made = rules()
     pattern = Pattern(TOPIC, "t", PREFIXED)

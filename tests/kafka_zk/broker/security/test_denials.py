@@ -7,9 +7,11 @@ import pytest
 from twisted.internet.task import Clock
 from twisted.logger import ILogObserver, formatEvent, globalLogPublisher
 
+from kafka_zk.base.events import Event, EventSource
 from kafka_zk.broker.security import denials
-from kafka_zk.broker.security.authorizer import CLUSTER, Operation, topic
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation, Resource, topic
 from kafka_zk.broker.security.denials import LOGGER, SUMMARY_S, Denials
+from kafka_zk.broker.security.events import Denied
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestContext
 
@@ -58,6 +60,37 @@ def test_a_client_that_asks_for_a_million_names_does_not_fill_the_log(
     assert len(lines) == 10
     clock.advance(SUMMARY_S)
     assert lines[10:] == [(LOGGER, f"990 other denials in {SUMMARY_S} s")]
+
+
+def test_observers_hear_of_the_first_and_of_how_many_repeated_it() -> None:
+    clock, told = Clock(), list[Event]()
+    denied = Denials(clock, EventSource("broker-0", told.append, lambda: 7))
+    denied.explain = lambda principal, host, operation, resource: f"nobody lets {principal}"
+    for _ in range(3):
+        denied.add(BOB, Operation.DESCRIBE, topic("secret"))
+    asked = ("User:bob", "127.0.0.1", "Describe", "Topic secret", "Metadata")
+    assert told == [Denied(7, "broker-0", "nobody lets User:bob", 0, *asked, 1)]
+    clock.advance(SUMMARY_S)
+    assert told[1:] == [Denied(7, "broker-0", "nobody lets User:bob", 0, *asked, 2)]
+
+
+def test_observers_hear_of_few_names_of_a_million(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nobody explains the others."""
+    monkeypatch.setattr(denials, "MOST_TOLD", 10)
+    clock, told, explained = Clock(), list[Event](), list[str]()
+
+    def explain(principal: str, host: str, operation: Operation, resource: Resource) -> str:
+        explained.append(resource.name)
+        return "no"
+
+    denied = Denials(clock, EventSource("broker-0", told.append))
+    denied.explain = explain
+    for _ in range(2):
+        for number in range(1_000):
+            denied.add(BOB, Operation.DESCRIBE, topic(f"t{number}"))
+    assert len(told) == len(explained) == 10
+    clock.advance(SUMMARY_S)
+    assert len(told) == len(explained) == 20 and set(explained) == {f"t{number}" for number in range(10)}
 
 
 def test_a_name_cannot_forge_a_line(lines: list[tuple[str, str]]) -> None:

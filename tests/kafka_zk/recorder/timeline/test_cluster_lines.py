@@ -13,8 +13,10 @@ from kafka_zk.broker.controller.events import (
     RequestSent,
 )
 from kafka_zk.broker.controller.states import PartitionState
+from kafka_zk.broker.process.events import ClientsSeen, ConnectedClient, ThrottledClient
 from kafka_zk.broker.replica.events import ControllerIgnored, RoleChanged
 from kafka_zk.broker.replica.partition import Role
+from kafka_zk.broker.security.events import Denied
 from kafka_zk.broker.transaction.events import TransactionChanged
 from kafka_zk.broker.transaction.states import TransactionState
 from kafka_zk.protocol.errors import ErrorCode
@@ -115,6 +117,21 @@ def test_refusals_say_why() -> None:
         "broker 0      cannot serve t-1 (leader epoch 2): INCONSISTENT_TOPIC_ID",
         "controller 1  changes the ISR (AlterPartition) and writes the state of t-0 (leader 0, epoch 1, ISR 0)",
         "controller 0  is elected controller, epoch 7: it wrote /controller and /controller_epoch",
+    ]
+
+
+def test_who_was_denied_what_is_told_and_who_is_connected_to_those_who_want_it() -> None:
+    clients = (ConnectedClient("User:alice", "10.0.0.1", "CLIENTS", "SASL_SSL", 2),)
+    throttled = (ThrottledClient("producer_byte_rate", "alice", "app", 2_000, 1_000, 900),)
+    events = [
+        Denied(1, "broker-0", "no ACL applies to it", 0, "User:bob", "10.0.0.2", "Write", "Topic t", "Produce", 1),
+        Denied(2, "broker-0", "no ACL applies to it", 0, "User:bob", "10.0.0.2", "Write", "Topic t", "Produce", 9),
+        ClientsSeen(3, "broker-0", "", 0, clients, throttled, 0),
+    ]
+    denied = "broker 0      denies User:bob at 10.0.0.2 Write on Topic t (Produce): no ACL applies to it"
+    assert told(*events) == [denied, f"{denied}, 9 more times"]
+    assert told(*events, verbose=True)[2:] == [
+        "broker 0      connected: User:alice ×2; throttled: alice app by 900 ms (producer_byte_rate)"
     ]
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.group.events import AssignmentCompleted
+from kafka_zk.broker.process.events import ClientsSeen, ConnectedClient, ThrottledClient
+from kafka_zk.broker.security.events import Denied
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.timeline.cluster_events import OperatorActed
 from kafka_zk.recorder.web import api as module
@@ -50,6 +52,36 @@ def test_the_cluster_is_what_its_znodes_say() -> None:
     assert cluster["pending"] == ["/admin/delete_topics/u"]
     assert "/brokers/topics/bad" in cluster["faults"][0]
     assert api.state({"seq": "1"})["cluster"]["topics"] == [], "as it was then"
+
+
+def test_clients_are_those_that_brokers_told_last_of() -> None:
+    recording = Recording()
+    recording.add([], [Transaction(1, 1_000, 7, (Created("/brokers/ids/1", BROKER, True),))])
+    alice = ConnectedClient("User:alice", "10.0.0.1", "SASL_SSL", "SASL_SSL", 2)
+    slow = ThrottledClient("producer_byte_rate", "alice", "", 2_000, 1_000, 900)
+    denied_fields = ("User:bob", "10.0.0.2", "Write", "Topic t", "Produce")
+    recording.add(
+        [
+            ClientsSeen(2_000, "broker-1", "", 0, (alice,), (slow,), 3),
+            ClientsSeen(2_001, "broker-2", "", 0, (alice,), (), 0),
+            Denied(2_002, "broker-1", "no ACL applies to it", 0, *denied_fields, 1),
+            ClientsSeen(3_000, "broker-1", "", 0, (), (), 0),
+        ],
+        [],
+    )
+    api = RecordingApi(recording)
+    last = recording.entries.count
+    then, now = (api.state({"seq": str(seq)})["cluster"]["clients"] for seq in (last - 1, last))
+    assert then["connected"] == [{"broker": "broker-1", **alice._asdict()}], "of brokers that are there"
+    assert then["throttled"] == [{"broker": "broker-1", **slow._asdict()}] and then["left_out"] == 3
+    [denied] = then["denied"]
+    assert (denied["principal"], denied["resource"], denied["cause"]) == ("User:bob", "Topic t", "no ACL applies to it")
+    assert (now["connected"], now["throttled"], now["denied"]) == ([], [], [denied])
+    [entry] = [each for each in recording.entries.between(0, 9_000, 9) if each.kind == "Denied"]
+    assert entry.cause is None, "it did not come of what the broker did before"
+    assert api.entry({"seq": str(entry.seq)})["title"] == (
+        "denies User:bob at 10.0.0.2 Write on Topic t (Produce): no ACL applies to it"
+    )
 
 
 def test_many_partitions_are_counted_not_listed() -> None:

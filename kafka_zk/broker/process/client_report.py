@@ -1,0 +1,87 @@
+"""Reports to observers who is connected to this broker as whom, and whom quotas throttle, whenever that changes.
+
+Connections carry no client id, so clients are told apart by principal, host and listener. Nothing is counted while
+requests are served: every INTERVAL_MS the connections and the quotas' own measurements are looked through.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+
+from kafka_zk.base.clock import Timers
+from kafka_zk.base.events import EventSource
+from kafka_zk.broker.process.events import ClientsSeen, ConnectedClient, ThrottledClient
+from kafka_zk.broker.quota.enforcement import Enforcement
+from kafka_zk.network.connection_settings import ANONYMOUS
+from kafka_zk.network.listener import Listener
+from kafka_zk.network.periodic import Periodic
+from kafka_zk.protocol.request import RequestContext
+
+INTERVAL_MS = 2_000
+MOST_CONNECTIONS = 2_000
+"""Maximum number of connections that one turn looks at: about a millisecond."""
+MOST_CLIENTS = 50
+"""Maximum number of clients in an event, those with the most connections, and of throttled ones, the longest first."""
+LONGEST_NAME = 100
+
+
+class ClientReport:
+    """See the module's docstring. ``start`` may be called again."""
+
+    def __init__(self, events: EventSource, clock: Timers, listeners: Sequence[Listener], quotas: Enforcement) -> None:
+        self._events = events
+        self._clock = clock
+        self._listeners = listeners
+        self._quotas = quotas
+        self._periodic: Periodic | None = None
+        self._told: tuple[object, ...] = ((), (), 0)
+
+    def start(self) -> None:
+        if self._periodic is None:
+            self._periodic = Periodic(self._clock, INTERVAL_MS, self.tell)
+
+    def stop(self) -> None:
+        if self._periodic is not None:
+            self._periodic.stop()
+
+    def tell(self) -> None:
+        """Report if anything has changed since the last call."""
+        connections = list(chain.from_iterable(each.connections for each in self._listeners))
+        contexts = (each.context for each in connections[:MOST_CONNECTIONS])
+        counts = Counter(map(_client, filter(_is_known, contexts)))
+        shown = counts.most_common(MOST_CLIENTS)
+        clients = sorted(client._replace(connection_count=count) for client, count in shown)
+        left_out = max(0, len(connections) - MOST_CONNECTIONS) + counts.total() - sum(count for _, count in shown)
+        told = tuple(clients), tuple(self._throttled()), left_out
+        if told != self._told:
+            self._told = told
+            self._events.emit(ClientsSeen, *told, cause="looked at connections and quotas")
+
+    def _throttled(self) -> Iterator[ThrottledClient]:
+        usages = self._quotas.quotas.usage(self._quotas.now_ms(), MOST_CONNECTIONS)
+        held_back = sorted((each for each in usages if each.throttle_ms), key=lambda each: -each.throttle_ms)
+        for each in islice(held_back, MOST_CLIENTS):
+            user, client_id = each.owner
+            yield ThrottledClient(
+                each.key.value, _cut(user), _cut(client_id), _rounded(each.value), round(each.bound),
+                _rounded(each.throttle_ms),
+            )  # fmt: skip
+
+
+def _is_known(context: RequestContext) -> bool:
+    """Whether its login, if it needs one, is over."""
+    return context.principal != ANONYMOUS or not context.security_protocol.startswith("SASL")
+
+
+def _client(context: RequestContext) -> ConnectedClient:
+    name, protocol = context.listener_name, context.security_protocol
+    return ConnectedClient(_cut(context.principal), context.peer_host, name, protocol, 0)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
+
+
+def _rounded(value: float) -> int:
+    """To two digits: small changes are no news."""
+    return int(float(f"{value:.2g}"))

@@ -1,0 +1,42 @@
+"""Which clients a broker has, for observers (flight recorder, web page, tests)."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafka_zk.base.events import Event
+
+
+class ConnectedClient(NamedTuple):
+    """Connections of one principal from one host to one listener."""
+
+    principal: str
+    host: str
+    listener: str
+    security_protocol: str
+    connection_count: int
+
+
+class ThrottledClient(NamedTuple):
+    """The owner of a quota (``key``) that throttled it in the last 30 to 60 s, by ``throttle_ms`` on average.
+
+    ``user`` or ``client_id`` is empty where it does not matter. ``used`` and ``bound`` in the unit of the key.
+    """
+
+    key: str
+    user: str
+    client_id: str
+    used: int
+    bound: int
+    throttle_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientsSeen(Event):
+    """These clients are connected to the broker now, and quotas throttle these. It replaces the event before.
+
+    ``left_out``: number of connections that are not in it, because there are too many.
+    """
+
+    clients: tuple[ConnectedClient, ...]
+    throttled: tuple[ThrottledClient, ...]
+    left_out: int
