@@ -1,4 +1,4 @@
-"""A client that counts what is asked of ZooKeeper."""
+"""A client that counts requests to ZooKeeper."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -7,7 +7,7 @@ from kafka_zk.registry.client.errors import NoAuth
 
 
 class CountedClient:
-    """Passes everything on to ``client``; ``request_count`` says how many requests were sent, a multi being one."""
+    """Forwards everything to ``client``. ``request_count``: requests sent; a multi counts as one."""
 
     def __init__(self, client: RegistryClient) -> None:
         self._client = client
