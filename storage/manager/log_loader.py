@@ -150,7 +150,7 @@ def load_log_steps(
     if segments and segments[-1].keeps_damage:
         segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None, random=random))
         problem = "is damaged at its end, which was durable"
-        observe(Finding(segments[-2].path, problem, f"it stays as it is, and the log goes on at offset {end_offset}"))
+        observe(Finding(segments[-2].path, problem, f"it stays as it is, and the log continues at offset {end_offset}"))
     if segments and end_offset < log_start_offset:  # segment files were removed, or the checkpoint is wrong
         observe(_move_aside(directory, segments, log_start_offset, end_offset))
         segments.clear()
@@ -225,7 +225,7 @@ def _unsound_transactions(log: Log, bases: Sequence[int], sound_end: int, observ
         index = segment.transaction_index
         problem = transaction_index_problem(files.read_file(index.path) or b"", segment.base_offset)
         if problem is not None:
-            observe(Finding(index.path, problem, "it is made anew from the records"))
+            observe(Finding(index.path, problem, "it is rebuilt from the records"))
             index.clear()
             unsound.append(segment.base_offset)
         elif index.entries and index.entries[-1].last_offset >= sound_end:
@@ -283,7 +283,7 @@ def _load_topic_id(directory: str, observe: Observe) -> str | None:
     try:
         return read_topic_id(directory)
     except CorruptCheckpoint as error:
-        meaning = "the log takes the topic id that the controller tells next, even if the topic was made anew meanwhile"
+        meaning = "the log takes the topic id that the controller tells next, even if the topic was recreated meanwhile"
         observe(discard(f"{directory}/{PARTITION_METADATA}", error, meaning))
         return None
 
@@ -392,7 +392,7 @@ class _Recovery(NamedTuple):
     def _has_no_index(self, segment: Segment, is_final: bool) -> bool:
         found = index_problem(segment, is_final)
         if found is not None:
-            self.observe(Finding(*found, "it is made anew from the records"))
+            self.observe(Finding(*found, "it is rebuilt from the records"))
         return found is not None or not files.exists(segment.offset_index.path)
 
     def _drop(self, index: int, result: SegmentScan, reason: str) -> Dropped:
