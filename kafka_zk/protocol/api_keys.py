@@ -7,7 +7,7 @@ import enum
 
 
 class ApiKey(enum.IntEnum):
-    """Every API key of Kafka 3.9, also of APIs that this broker does not have."""
+    """Every API key of Kafka 3.9, including APIs that this broker does not implement."""
 
     PRODUCE = 0
     FETCH = 1
@@ -162,13 +162,13 @@ BROKER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 0),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 0),
 }
-"""Lowest and highest version of each API that this code can read and write; a broker offers those it has a handler for.
+"""Lowest and highest version of each API that this code can read and write; a broker offers those with a handler.
 
-Never higher than Kafka 3.9.1 in ZooKeeper mode. Of what Kafka offers in ZooKeeper mode only Envelope is missing.
+Never higher than Kafka 3.9.1 in ZooKeeper mode, whose APIs are all here except Envelope.
 """
 
 NEVER = 32767
-"""The first flexible version of an API that has none."""
+"""The first flexible version of an API without one."""
 
 FLEXIBLE_SINCE: dict[int, int] = {
     ApiKey.PRODUCE: 9,
@@ -233,7 +233,7 @@ FLEXIBLE_SINCE: dict[int, int] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: 0,
     ApiKey.CONSUMER_GROUP_DESCRIBE: 0,
 }
-"""From this version on an API uses compact lengths and tagged fields (KIP-482), in its header too."""
+"""First version with compact lengths and tagged fields (KIP-482), also in the header."""
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:
