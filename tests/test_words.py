@@ -35,7 +35,6 @@ WORDS: dict[str, tuple[str, ...]] = {
     "thereof": (),
     "forerunner": (),
     "lets in": (),
-    "for none": (),
     "as it was": (),
     "(that|what) is to": (),
     "he|his|him": (),

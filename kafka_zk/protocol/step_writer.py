@@ -50,7 +50,7 @@ def arrays_of(table: Table, version: int) -> Arrays:
 
 
 def is_large(arrays: Arrays, item: Any, most: int = _LARGE_MESSAGE) -> bool:
-    """True if ``item`` and its elements have so many elements that it should be encoded in steps."""
+    """True if ``item`` and its elements contain more than ``most`` elements, so that it should be encoded in steps."""
     return _room_left(arrays, item, most) < 0
 
 
