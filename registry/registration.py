@@ -84,7 +84,7 @@ async def take(
     own_previous_session_ids: Collection[int],
     present: Callable[[Holder], Awaitable[int]],
 ) -> int | Holder:
-    """One attempt of ``creation``, a multi whose last operation returns the created path or stat.
+    """One attempt of ``creation``, a multi whose last result is the created path or a stat.
 
     If the znode belongs to this session, returns the czxid from ``present``. A znode of an own previous session is
     replaced. For any other znode, returns its Holder.

@@ -44,7 +44,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 NOT_READ_YET = (
     "kafka_zk/broker",
     "kafka_zk/cli",
-    "kafka_zk/clients",
+    "kafka_zk/clients/consumer",
     "kafka_zk/learn",
     "kafka_zk/network",
     "kafka_zk/security",
@@ -77,8 +77,9 @@ def found(source: str) -> set[str]:
 
 @cache
 def found_in(folder: str) -> set[tuple[str, str]]:
-    """(Pattern, file) for each pattern in a folder's files."""
-    paths = sorted((ROOT / folder).rglob("*.py"))
+    """(Pattern, file) for each pattern in a folder's files, except those of inner folders that were not read."""
+    others = [ROOT / each for each in NOT_READ_YET if each != folder]
+    paths = [path for path in sorted((ROOT / folder).rglob("*.py")) if not any(map(path.is_relative_to, others))]
     return {(word, str(path.relative_to(ROOT))) for path in paths for word in found(path.read_text())}
 
 
@@ -90,13 +91,13 @@ def test_a_folder_that_was_read_has_plain_words(folder: str) -> None:
 def test_no_right_place_is_left_over() -> None:
     """An allowed file that no longer has its word is removed from ``WORDS``."""
     places = {(word, path) for word, paths in WORDS.items() for path in paths}
-    assert not places - set().union(*map(found_in, folders()))
+    assert not places - set().union(*map(found_in, {*folders(), *NOT_READ_YET}))
 
 
 @pytest.mark.parametrize("folder", NOT_READ_YET)
 def test_a_folder_that_was_not_read_has_such_words(folder: str) -> None:
     """A folder without them is removed from ``NOT_READ_YET``."""
-    assert folder in folders() and found_in(folder)
+    assert found_in(folder)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ class Table:
     Attributes:
         name: Kafka's name of the struct or message.
         fields: of all versions.
-        message_class: the class of such structs; set by ``message.make_message_class``.
+        message_class: the class of such structs; set by ``message``.
     """
 
     __slots__ = ("__weakref__", "fields", "message_class", "name")
