@@ -44,7 +44,6 @@ WORDS: dict[str, tuple[str, ...]] = {
 NOT_READ_YET = (
     "kafka_zk/broker",
     "kafka_zk/cli",
-    "kafka_zk/clients/consumer",
     "kafka_zk/learn",
     "kafka_zk/network",
     "kafka_zk/security",

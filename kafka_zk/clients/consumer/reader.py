@@ -112,7 +112,7 @@ class Reader:
         return records
 
     async def batches(self, until: Mapping[TopicPartition, int] | None = None) -> AsyncIterator[list[ConsumerRecord]]:
-        """Yield lists of records, for ever, or until the position of each partition of ``until`` reached its offset.
+        """Yield lists of records without end, or until the position of each partition of ``until`` reached its offset.
 
         ``until=await reader.end_offsets(reader.assignment())`` reads to the end as it is now; the last lists may hold
         records beyond it.

@@ -70,7 +70,7 @@ class Stream:
             await self._wait_until(deadline_s)
 
     async def batches(self) -> AsyncIterator[list[ConsumerRecord]]:
-        """Yield lists of records for ever; raises what ``poll`` raises."""
+        """Yield lists of records without end; raises what ``poll`` raises."""
         while True:
             if records := await self.poll(_LONG_MS):
                 yield records

@@ -51,8 +51,8 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
     ``partition_assignment_strategy``: what this member can do, its favourite first: a list of ``range``,
     ``roundrobin``, ``sticky`` and ``cooperative``, with commas or as a sequence. Beside a member that names none, such
     as Kafka's old consumer, it is ``range``, unless ``roundrobin`` is all that our members list.
-    ``group_instance_id`` makes a static member. When it leaves or dies, its partitions are kept for it, and read by
-    nobody, for ``session_timeout_ms`` from when its registration is gone: at once when it leaves, when
+    ``group_instance_id`` makes a static member. When it leaves or dies, its partitions are kept for it, and not read,
+    for ``session_timeout_ms`` from when its registration is gone: at once when it leaves, when
     ``zookeeper_session_timeout_ms`` is over when it dies, so that the two add up. While ZooKeeper is away that time
     does not run. It takes ``sticky`` or ``cooperative``: ``range`` and ``roundrobin`` keep no places, and while a group
     falls back to them the member's log says so.
