@@ -69,10 +69,10 @@ TRANSITIONS: dict[Event, dict[MemberState, MemberState]] = {
     Event.CAME_BACK: {_S.AWAY: _S.UNJOINED},
     Event.ENDED: dict.fromkeys(MemberState, _S.LEFT),
 }
-"""(State, event) -> next state. An event that is not listed for a state does not happen in it."""
+"""Event -> state -> next state. An event that is not listed for a state does not happen in it."""
 
 REBALANCING = frozenset({_S.JOINING, _S.COUNTING, _S.SYNCING})
 """The states of a member that has begun to join and has no assignment yet."""
 
 HEARTBEATS = frozenset({_S.STOPPING, _S.COUNTING, _S.STABLE})
-"""While a JoinGroup or SyncGroup waits, the coordinator expects none, and could not answer any on that connection."""
+"""The states with heartbeats. While JoinGroup or SyncGroup waits, the coordinator could not answer one."""
