@@ -1,8 +1,8 @@
-"""The vocabulary of assignment: who could read what, and who reads what.
+"""The vocabulary of assignment: which threads may read which partitions, and which thread reads each one.
 
 A *thread* is Kafka's word for one stream of a member; its id is ``<consumer id>-<n>`` with n from 0. Every member
-builds the same ``GroupSnapshot`` from the same registrations and gives it to the same ``Assignor``, so all agree on
-the ``Assignment`` without a word between them. Tests: ``tests/rebalance/test_assignment.py``.
+builds the same ``GroupSnapshot`` from the same registrations and passes it to the same ``Assignor``, so all compute the
+same ``Assignment`` without communicating. Tests: ``tests/rebalance/test_assignment.py``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,20 +14,20 @@ from kafka_zk.rebalance.topic_filter import topic_filter
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 
 ThreadId = str
-"""``<consumer id>-<n>``. ZooKeeper allows no name outside the basic plane, so Python sorts as Java does."""
+"""``<consumer id>-<n>``. ZooKeeper allows no name outside the basic plane, so Python sorts ids as Java does."""
 
 Assignment = Mapping[TopicPartition, ThreadId]
-"""Every partition that has a subscriber, and the one thread that reads it."""
+"""Maps every partition that has a subscriber to the one thread that reads it."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSnapshot:
-    """What an assignor may look at.
+    """The input of an assignor.
 
     ``threads``: topic -> ids of the threads subscribed to it, sorted as strings (Kafka's consumersForTopic).
-    ``partitions``: the same topics -> their partitions, sorted; none for a topic that does not exist.
-    ``previous``: who read what before, empty for strategies that start from nothing; it may name threads and
-    partitions that are no more.
+    ``partitions``: the same topics -> their partitions, sorted; empty for a topic that does not exist.
+    ``previous``: the last assignment; empty for strategies that ignore it. It may contain threads and partitions that
+    no longer exist.
     """
 
     threads: Mapping[str, tuple[ThreadId, ...]]
@@ -36,9 +36,9 @@ class GroupSnapshot:
 
 
 class Assignor(Protocol):
-    """A strategy: a pure function with a name, the same answer for equal snapshots in every process.
+    """A strategy: a pure function with a name. Equal snapshots give equal results in every process.
 
-    Promises: every partition of a topic with subscribers goes to one of them, and no other partition to anyone.
+    It assigns every partition of a topic with subscribers to one of them, and no other partition.
     """
 
     name: str
@@ -53,14 +53,14 @@ def group_snapshot(
     *,
     exclude_internal_topics: bool = True,
 ) -> GroupSnapshot:
-    """Expand what members registered into threads per topic.
+    """Expand the members' registrations into threads per topic.
 
     Args:
         members: consumer id -> its registration.
-        partitions_of: every topic of the cluster -> its partitions; regular expressions are matched against these.
-    Raises: InvalidTopicFilter if a member's regular expression is not understood: the others may understand it, so
-        leaving the member out would give partitions away that it reads.
-    Source: AssignmentContext, TopicCount.scala@0.10.2. A subscription of no streams gets no thread; Kafka's consumer
+        partitions_of: every topic of the cluster -> its partitions; regular expressions are matched against the topics.
+    Raises: InvalidTopicFilter if a member's regular expression cannot be parsed. Leaving the member out would assign
+        partitions that it reads to others, because other members may be able to parse it.
+    Source: AssignmentContext, TopicCount.scala@0.10.2. A subscription with no streams gets no thread; Kafka's consumer
         fails all its rebalances on one.
     """
     threads: dict[str, list[ThreadId]] = {}
@@ -81,14 +81,14 @@ def thread_id(consumer_id: str, number: int) -> ThreadId:
 
 
 def consumer_of(thread: ThreadId) -> str:
-    """The consumer id that a thread id starts with."""
+    """The consumer id in a thread id."""
     return thread.rpartition("-")[0]
 
 
 def _streams(
     registration: ConsumerRegistration, topics: Mapping[str, Sequence[int]], exclude_internal_topics: bool
 ) -> Mapping[str, int]:
-    """Topic -> count of streams. A wildcard counts with the first entry only, as Kafka reads it."""
+    """Topic -> number of streams. Only the first entry of a wildcard subscription counts, as in Kafka."""
     if not registration.is_wildcard:
         return registration.subscription
     regex, count = next(iter(registration.subscription.items()))

@@ -1,34 +1,34 @@
-"""What balance leaves open: how many partitions each thread may have. Pure, and the same from whatever it starts.
+"""How many partitions each thread may have in a balanced assignment. Pure; independent of the previous assignment.
 
-Balanced means that no thread can pass a partition to one that has at least two fewer, neither directly nor by a chain
-in which others pass on one for each that they get (KIP-54's balance for different subscriptions, and more). These are
-exactly the assignments with the least sum of squared counts, and they are described by one number per thread, its
-*full load*: the largest count among the threads from which a chain leads to it, itself included. Whichever balanced
-assignment it is read from, it is the same number, and an assignment is balanced if and only if
+Balanced means that no thread can pass a partition to a thread that has at least two fewer, neither directly nor through
+a chain of threads that each pass one on for each that they get. (This includes KIP-54's balance for different
+subscriptions.) Exactly the assignments with the least sum of squared counts are balanced. One number per thread
+describes them, its *full load*: the largest count among the threads from which a chain leads to it, itself included.
+All balanced assignments have the same full loads, and an assignment is balanced if and only if
 
 - every thread has its full load or one less, and
-- every partition is with one of those of its readers whose full load is the smallest.
+- every partition belongs to one of those of its readers whose full load is the smallest.
 
 (Full loads are the prices of the dual problem; this is complementary slackness.)
 
-Threads and audiences are numbers here; an audience is a set of threads with the partitions that just these may read.
-Tests: ``tests/rebalance/test_balance.py``.
+Threads and audiences are numbers here. An audience is a set of threads, together with the partitions that exactly these
+threads may read. Tests: ``tests/rebalance/test_balance.py``.
 """
 
 from collections.abc import Sequence
 from heapq import heapify, heapreplace
 
 Audience = frozenset[int]
-"""The threads that may read what this audience reads; not empty."""
+"""The threads that may read the partitions of this audience; not empty."""
 
 
 def full_loads(audiences: Sequence[Audience], sizes: Sequence[int], thread_count: int) -> list[int]:
-    """The full load of every thread; ``sizes``: how many partitions each audience has."""
+    """The full load of every thread. ``sizes``: number of partitions of each audience."""
     return _Levelled(audiences, sizes, thread_count).full_loads()
 
 
 class _Levelled:
-    """One balanced assignment, whichever."""
+    """An arbitrary balanced assignment."""
 
     def __init__(self, audiences: Sequence[Audience], sizes: Sequence[int], thread_count: int) -> None:
         self._audiences = audiences
@@ -38,9 +38,10 @@ class _Levelled:
             self._fill(audience, sizes[audience])
 
     def full_loads(self) -> list[int]:
-        """Level, starting from the most loaded; what a search without success reached need not be asked again.
+        """Level the loads, most loaded thread first. Threads reached by a search without a target are settled.
 
-        No later chain enters it (it would have been visited from there), and none outside rises above its origin.
+        No later chain enters this set (a search would have continued from there), and no thread outside it gets more
+        than its origin.
         """
         full = [0] * len(self._load)
         unsettled = set(range(len(self._load)))
@@ -56,7 +57,7 @@ class _Levelled:
         return full
 
     def _fill(self, audience: int, count: int) -> None:
-        """Each partition to the least loaded reader."""
+        """Give each partition to the least loaded reader."""
         heap = [(self._load[thread], thread) for thread in self._audiences[audience]]
         heapify(heap)
         for _ in range(count):
@@ -65,7 +66,7 @@ class _Levelled:
             self._add(thread, audience, 1)
 
     def _search(self, origin: int, unsettled: set[int]) -> tuple[dict[int, tuple[int, int]], int | None]:
-        """Breadth first: how each thread was reached, and the first one found with at least two partitions fewer."""
+        """Breadth first: how each thread was reached, and the first one with at least two partitions fewer."""
         came_by = {origin: (-1, -1)}
         left, seen_audiences = unsettled - {origin}, set[int]()
         queue = [origin]
@@ -82,7 +83,7 @@ class _Levelled:
         return came_by, None
 
     def _pass_along(self, came_by: dict[int, tuple[int, int]], origin: int, target: int) -> None:
-        """As many as the chain has and as bring the two ends as near as can be."""
+        """Pass along the number of partitions that the chain allows and that levels both ends best."""
         chain = []
         thread = target
         while thread != origin:

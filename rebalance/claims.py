@@ -1,6 +1,6 @@
-"""The claims of one member in one session: made, watched and given back, as the machine asks.
+"""The claims of one member in one session: create, watch and release owner znodes for the state machine.
 
-What other members and tools do to many owner znodes at once becomes one input, at the next turn of the reactor.
+When other members or tools change many owner znodes at once, the member gets one input in the next reactor turn.
 Tests: ``tests/rebalance/test_driver.py``, ``test_vanished_claims.py``.
 """
 
@@ -20,11 +20,11 @@ _REMOVED = "the owner znode was removed"
 
 
 class Claims:
-    """Of one session: made when it begins, closed when it ends.
+    """Created when a session begins, closed when it ends.
 
     Args:
-        spawn: runs a coroutine; SessionLost ends it without a word.
-        tell: takes what happened; not called after ``close``.
+        spawn: runs a coroutine; SessionLost ends it silently.
+        tell: receives the inputs; not called after ``close``.
     """
 
     def __init__(
@@ -40,29 +40,29 @@ class Claims:
         self._reporter = reporter
         self._spawn = spawn
         self._tell = tell
-        self._gone: set[TopicPartition] = set()  # owner znodes of others that went in this turn of the reactor
-        self._changed: dict[TopicPartition, EventType] = {}  # our own owner znodes that changed in this turn
+        self._gone: set[TopicPartition] = set()  # other members' owner znodes deleted in this reactor turn
+        self._changed: dict[TopicPartition, EventType] = {}  # our owner znodes changed in this turn
         self._is_closed = False
 
     def close(self) -> None:
-        """Tell nothing from now on."""
+        """Send no more inputs."""
         self._is_closed = True
 
     def claim(self, threads: Mapping[TopicPartition, str]) -> None:
-        """Claim each partition for a thread id; ClaimSettled tells the outcome."""
+        """Claim each partition for a thread id; ClaimSettled reports the outcome."""
         self._spawn(self._claiming(threads))
 
     def watch_owners(self, partitions: Iterable[TopicPartition]) -> None:
-        """OwnersGone tells when other members' owner znodes of these are gone."""
+        """Watch other members' owner znodes; OwnersGone reports their deletion."""
         for tp in sorted(partitions):
             self._spawn(self._watching(tp))
 
     def release(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Commit (where not None) and give back; ReleaseSettled tells the outcome."""
+        """Commit offsets (where not None) and release the partitions; ReleaseSettled reports the outcome."""
         self._spawn(self._releasing(offsets))
 
     def check(self) -> None:
-        """After a reconnect: Connected tells which owner znodes are not ours any more. All are watched again."""
+        """Watch all claims again after a reconnect; Connected reports the owner znodes that are no longer ours."""
         self._spawn(self._checking())
 
     def _tell_if_open(self, event: Input) -> None:
@@ -77,11 +77,11 @@ class Claims:
         await self._watch([tp for tp, outcome in outcomes.items() if isinstance(outcome, Claimed)])
 
     async def _watch(self, partitions: Collection[TopicPartition]) -> None:
-        """A tool may remove our owner znodes, and then another member may own the partitions."""
+        """Watch our owner znodes: a tool may delete them, and another member may then own the partitions."""
         try:
             lost = await self._ownership.watch(self._claim_changed, partitions)
         except ConnectionLoss:
-            return  # after the reconnect all are watched
+            return  # all are watched again after the reconnect
         if lost:
             self._tell_if_open(OwnershipLost(lost, _REMOVED))
 
@@ -89,7 +89,7 @@ class Claims:
         try:
             lost = await self._ownership.watch(self._claim_changed)
         except ConnectionLoss:
-            return  # the next connection asks again
+            return  # repeated with the next connection
         self._tell_if_open(Connected(lost))
 
     def _claim_changed(self, tp: TopicPartition, change: EventType) -> None:
@@ -116,13 +116,13 @@ class Claims:
             self._reporter.commits("release", committed, dict.fromkeys(committed))
             self._tell(ReleaseSettled(outcomes))
 
-    # -- those of others --
+    # -- other members' owner znodes --
 
     async def _watching(self, tp: TopicPartition) -> None:
         try:
             owner = await self._ownership.owners.watch_gone(tp, lambda: self._owner_gone(tp))
         except ConnectionLoss:
-            return  # after the reconnect the machine asks again
+            return  # repeated after the reconnect
         if owner is None:
             self._owner_gone(tp)
 

@@ -8,9 +8,11 @@ DEFAULT_RETRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """``rebalance.max.retries`` x ``rebalance.backoff.ms`` is how long a claim waits before a warning names the owner.
+    """Settings of a group member, with the defaults of Kafka's old consumer.
 
-    Kafka's consumer gave up then; ours goes on waiting. Source: ConsumerConfig.scala@0.10.2.
+    ``rebalance_backoff_ms`` x ``rebalance_max_retries`` is how long a claim waits before a warning names the owner.
+    Kafka's consumer gives up then; ours keeps waiting. ``exclude_internal_topics``: filters match no internal topic.
+    Source: ConsumerConfig.scala@0.10.2.
     """
 
     rebalance_backoff_ms: int = DEFAULT_BACKOFF_MS
@@ -19,11 +21,11 @@ class GroupConfig:
 
     @property
     def patience_ms(self) -> int:
-        """Retries times back-off."""
+        """How long a claim waits before the warning: retries times back-off."""
         return self.rebalance_backoff_ms * self.rebalance_max_retries
 
     def doubt(self, session_timeout_ms: int) -> str | None:
-        """What is to be warned of at the start, in a sentence; None for nothing."""
+        """A warning for the start, in one sentence; None if the settings are fine."""
         if self.patience_ms > session_timeout_ms:
             return None
         return (

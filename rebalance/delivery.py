@@ -1,7 +1,7 @@
-"""What a consumer does for its group driver: prepare, start, stop and drop the delivery of partitions.
+"""The interface through which a group driver prepares, starts, stops and drops the delivery of partitions.
 
-All calls come on the reactor thread and return at once. Ownership is also a lease: before each hand-out of a record the
-consumer asks ``Lease.may_act``, and tells ``Lease.held_back`` of records that wait for it.
+All calls come on the reactor thread and return immediately. Ownership is also a lease: before it delivers a record, the
+consumer calls ``Lease.may_act``, and it calls ``Lease.held_back`` when records wait for the lease.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -11,44 +11,44 @@ from kafka_zk.base.types import TopicPartition
 
 
 class Start(NamedTuple):
-    """``thread``: number of this member's stream; ``offset``: the next one to consume, -1 when none was committed."""
+    """``thread``: number of this member's stream. ``offset``: the next offset to consume, -1 if none is committed."""
 
     thread: int
     offset: int
 
 
 class Delivery(Protocol):
-    """Implemented by ``ZookeeperConsumer`` and by the fakes of the simulator."""
+    """Implemented by ``ZookeeperConsumer`` and by the simulator's fakes."""
 
     def prepare(self, partitions: frozenset[TopicPartition]) -> None:
-        """These are claimed now, and may be started soon, or never: get ready meanwhile. Nothing is owned yet."""
+        """Get ready for partitions that are being claimed. They are not owned yet, and may never be started."""
 
     def start(self, starts: Mapping[TopicPartition, Start]) -> None:
-        """These are owned now: hand out their records.
+        """Deliver records of these partitions, which are owned now.
 
-        An offset of -1 is resolved by ``auto.offset.reset`` and committed with ``GroupDriver.commit`` at once.
-        May come while suspended: then nothing is handed out before ``resume``.
+        An offset of -1 is resolved by ``auto.offset.reset`` and immediately committed with ``GroupDriver.commit``.
+        While suspended, nothing is delivered before ``resume``.
         """
 
     def stop(self, partitions: frozenset[TopicPartition]) -> Awaitable[Mapping[TopicPartition, int | None]]:
-        """From this call on no record of them is handed out.
+        """Stop delivering records of these partitions immediately.
 
-        Resolves when the user is done with the records in hand, at most ``rebalance.backoff.ms`` after the call. The
-        result is the next offset to commit for each (None: nothing to commit). They are still owned until then: a
-        ``drop`` of some may come in between, whose offsets do not count any more.
+        Resolves when the user has finished the delivered records, at most ``rebalance.backoff.ms`` after the call. The
+        result is the next offset to commit for each partition (None: nothing to commit). The partitions are owned until
+        then. A ``drop`` may come in between; offsets of dropped partitions are ignored.
         """
 
     def drop(self, partitions: frozenset[TopicPartition]) -> None:
-        """Ownership is gone: no hand-out and no commit any more, from this call on; forget what was buffered."""
+        """Ownership is lost: stop delivery and commits immediately and discard buffered records."""
 
     def suspend(self) -> None:
-        """The connection is in doubt: hand out nothing until ``resume``; what is owned stays so."""
+        """The session is in doubt: deliver nothing until ``resume``. Ownership is unchanged."""
 
     def resume(self) -> None:
-        """The session survived; what was dropped meanwhile was told by ``drop`` before."""
+        """The session survived. Partitions lost meanwhile were passed to ``drop`` before."""
 
     def failed(self, error: Exception) -> None:
-        """The member cannot go on (its id was taken over, ZooKeeper forbids something); all was dropped before.
+        """The member failed (its id was taken over, or ZooKeeper denied access). All partitions were dropped before.
 
-        Close the client; nothing more is called.
+        Close the client; no further call follows.
         """

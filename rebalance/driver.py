@@ -1,7 +1,7 @@
 """The driver of one group member: runs the effects of ``GroupMember`` with the registries, watches and a clock.
 
-Everything happens on the reactor's thread. Inputs are taken one at a time and in order; what ZooKeeper is asked is sent
-at once and its answer becomes the next input. An answer that belongs to a former session is dropped (``_epoch``).
+Everything runs on the reactor thread. Inputs are processed one at a time and in order. Requests to ZooKeeper are sent
+immediately, and each response becomes an input. A response from an earlier session is dropped (``_epoch``).
 Tests: ``tests/rebalance/test_driver.py`` and the campaigns beside it.
 """
 
@@ -41,13 +41,13 @@ from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 _log = Logger()
 
 class GroupDriver:
-    """One member of a group. Make it, ``start`` it, ``leave`` it; everything between happens by itself.
+    """One member of a group: ``start`` it and ``leave`` it; it takes part in rebalances on its own.
 
     Args:
-        clock: the reactor's timers and the time of day.
+        clock: the reactor's timers and the wall clock.
         consumer_id: the name under ``ids``; thread n of this member is ``<consumer_id>-<n>``.
-        registration: with the strategies announced and, for a static member, its instance id.
-        delivery: the consumer that hands out records.
+        registration: with the announced strategies and, for a static member, its instance id.
+        delivery: the consumer that delivers records.
         observe: called with every event of ``rebalance.events`` and ``registry.client.events``. Its errors are logged.
     """
 
@@ -76,11 +76,11 @@ class GroupDriver:
         self._consumers = ConsumerRegistry(client, group, clock, source)
         self._ownership = Ownership(client, group, source)
         self._assignments = GroupAssignmentRegistry(client, group, source)
-        self._watches: GroupWatches | None = None  # of this session, once the member is registered
+        self._watches: GroupWatches | None = None  # of this session; None until the member is registered
         self._timers: dict[str, Any] = {}
         self._waiting: deque[Input] = deque()
         self._stepping = False
-        self._sessions: list[int] = []  # all that this process held
+        self._sessions: list[int] = []  # ids of all sessions of this process
         self._session: int | None = None
         self._epoch = 0
         self._claims = self._claims_of_a_session()
@@ -92,10 +92,10 @@ class GroupDriver:
     # -- for the consumer --
 
     async def start(self) -> None:
-        """Register and take part from then on. Returns when registered; ownership comes as ``Delivery.start``.
+        """Register and join the group. Returns when registered; partitions arrive through ``Delivery.start``.
 
-        Raises: FencedInstanceId or DuplicateConsumerId if a live holder of the id stays; SessionLost if ``leave`` was
-            faster.
+        Raises: FencedInstanceId or DuplicateConsumerId if a live member keeps the id; SessionLost if ``leave`` is
+            called first.
         """
         doubt = self._config.doubt(self._client.session_timeout_ms)
         if doubt is not None:
@@ -107,7 +107,7 @@ class GroupDriver:
         await self._registered
 
     async def leave(self) -> None:
-        """Stop delivery, commit, release and unregister. Returns when done, or when the session ended instead."""
+        """Stop delivery, commit, release and unregister. Returns when done, or when the session ends."""
         if not self._leaving:
             self._leaving = True
             self._take(inputs.LeaveRequested())
@@ -119,8 +119,8 @@ class GroupDriver:
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, OffsetRefused | None]:
         """Write the next offsets to consume. None: written.
 
-        IN_DOUBT: try again after ``resume``, unless it was dropped. Any other OffsetRefused: this member does not own
-        it; if it did, ``Delivery.drop`` has told so.
+        IN_DOUBT: try again after ``resume``, unless the partition was dropped. Any other OffsetRefused: this member
+        does not own the partition; if it did, ``Delivery.drop`` was called.
         """
         epoch = self._epoch
         self.lease.held_back()
@@ -133,7 +133,7 @@ class GroupDriver:
 
     @property
     def owned(self) -> Mapping[TopicPartition, int]:
-        """Partition -> thread number, of all that are delivered now."""
+        """Partition -> thread number, for all partitions that are delivered now."""
         return self._member.owned
 
     # -- the session --
@@ -146,7 +146,7 @@ class GroupDriver:
                 self.lease.in_doubt = True
                 self._take(inputs.Suspended())
         elif self._client.session_id != self._session:
-            self._end_session()  # in case the server gave us another one without a word
+            self._end_session()  # in case the session was replaced without a LOST in between
             self._open_session()
         else:
             self._claims.check()
@@ -165,7 +165,7 @@ class GroupDriver:
         self._take(inputs.SessionEnded())
 
     def _forget(self) -> None:
-        """Claims, watches, timers and tokens end with the session; answers to what it asked are dropped."""
+        """Discard claims, watches, timers and tokens of the session; responses to its requests are ignored."""
         self._epoch += 1
         self._claims.close()
         self._claims = self._claims_of_a_session()
@@ -185,7 +185,7 @@ class GroupDriver:
     # -- the machine --
 
     def _take(self, event: Input) -> None:
-        """One at a time: what effects cause at once waits until the effects before it are under way."""
+        """Process inputs one at a time: inputs caused by effects wait until all effects of the step have run."""
         self._waiting.append(event)
         if self._stepping:
             return
@@ -204,12 +204,12 @@ class GroupDriver:
     def _spawn(self, work: "Coroutine[Any, Any, None]") -> None:
         def failed(failure: Failure) -> None:
             if failure.check(SessionLost) is None:  # SessionEnded has been or will be taken
-                self._clock.callLater(0, self._fail, failure)  # not in the midst of a step
+                self._clock.callLater(0, self._fail, failure)  # not within a step
 
         ensureDeferred(work).addErrback(failed)
 
     def _fail(self, failure: Failure) -> None:
-        """This member is of no more use; its session ends with the client that the consumer closes."""
+        """End this member after an error. Its session ends when the consumer closes the client."""
         self._session = None
         self.lease.stop()
         self._remove_listener()
@@ -217,7 +217,7 @@ class GroupDriver:
         self._take(inputs.SessionEnded())
         if not self._registered.called:
             self._registered.errback(failure)
-            return  # the caller of ``start`` tells
+            return  # the caller of ``start`` reports it
         if failure.check(RegistryError):
             _log.error("{member} cannot go on: {error}", member=self.consumer_id, error=failure.value)
         else:
@@ -247,7 +247,7 @@ class GroupDriver:
                 self._spawn(self._read_owners(topics))
             case effects.SetTimer(name, at_ms):
                 self._set_timer(name, at_ms)
-            case effects.Note(event):  # whose time is of the core's timers
+            case effects.Note(event):  # stamped with the core's monotonic time
                 self._reporter.tell(replace(event, time_ms=self._clock.wall_ms()))
             case _:
                 self._run_on_partitions(effect)

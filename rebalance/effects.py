@@ -1,4 +1,4 @@
-"""What ``GroupMember.step`` asks of its driver, in order. What belongs together is one effect, to be pipelined."""
+"""The effects that ``GroupMember.step`` returns, in order. Operations that are pipelined together are one effect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,40 +12,40 @@ from kafka_zk.registry.znodes.group_assignment import GroupAssignment
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """Put the registration under ``ids``; then ``Registered``, and the watches."""
+    """Create the registration under ``ids``, then start the watches. Result: ``Registered``."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchTopics:
-    """Watch the partitions of these topics and no others; ``PartitionsRead`` now and at every change."""
+    """Watch the partitions of exactly these topics. Result: ``PartitionsRead``, now and at every change."""
 
     wanted: TopicsWanted
 
 
 @dataclass(frozen=True, slots=True)
 class HoldTopics:
-    """Watch which topics these are, and no others; ``TopicsSeen`` now and at every change."""
+    """Watch the czxids of exactly these topics. Result: ``TopicsSeen``, now and at every change."""
 
     topics: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimPartition:
-    """Claim these for the given thread ids; then ``ClaimSettled``, and ``OwnersGone`` of those that were taken."""
+    """Claim partitions for thread ids. Result: ``ClaimSettled``, later ``OwnersGone`` for those that were taken."""
 
     threads: Mapping[TopicPartition, str]
 
 
 @dataclass(frozen=True, slots=True)
 class WatchOwners:
-    """Watch these owner znodes, after a reconnect; ``OwnersGone`` when one is not there (any more)."""
+    """Watch these owner znodes again after a reconnect. Result: ``OwnersGone`` when one does not exist."""
 
     partitions: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
 class StopDelivery:
-    """``Delivery.stop``; then ``DeliveryStopped`` with the same ``stop_id``."""
+    """Call ``Delivery.stop``. Result: ``DeliveryStopped`` with the same ``stop_id``."""
 
     stop_id: int
     partitions: frozenset[TopicPartition]
@@ -53,38 +53,38 @@ class StopDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Commit the offsets (where not None) and delete the owner znodes; then ``ReleaseSettled``."""
+    """Commit the offsets (where not None) and delete the owner znodes. Result: ``ReleaseSettled``."""
 
     offsets: Mapping[TopicPartition, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class StartDelivery:
-    """``Delivery.start``."""
+    """Call ``Delivery.start``."""
 
     starts: Mapping[TopicPartition, Start]
 
 
 @dataclass(frozen=True, slots=True)
 class DropDelivery:
-    """``Delivery.drop``: these are not owned any more."""
+    """Call ``Delivery.drop``: these partitions are no longer owned."""
 
     partitions: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
 class SuspendDelivery:
-    """``Delivery.suspend``."""
+    """Call ``Delivery.suspend``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeDelivery:
-    """``Delivery.resume``."""
+    """Call ``Delivery.resume``."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteAssignment:
-    """Write it if the znode still has that version; then ``AssignmentSettled``."""
+    """Write the assignment if the znode still has this version. Result: ``AssignmentSettled``."""
 
     assignment: GroupAssignment
     version: int
@@ -92,14 +92,14 @@ class WriteAssignment:
 
 @dataclass(frozen=True, slots=True)
 class ReadOwners:
-    """Read the owner znodes of these topics; then ``OwnersRead``."""
+    """Read the owner znodes of these topics. Result: ``OwnersRead``."""
 
     topics: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """``TimerFired`` at that time (ms, the clock of ``step``); a timer of the same name is replaced."""
+    """Send ``TimerFired`` at ``at_ms`` (on the clock of ``step``). Replaces a timer of the same name."""
 
     name: str
     at_ms: float
@@ -107,19 +107,19 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Tell the observers."""
+    """Report an event to the observers."""
 
     event: RebalanceEvent
 
 
 @dataclass(frozen=True, slots=True)
 class Unregister:
-    """Remove the registration; then ``Unregistered``."""
+    """Delete the registration. Result: ``Unregistered``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The member has left: close the watches, cancel the timers."""
+    """The member has left: close the watches and cancel the timers."""
 
 
 PartitionEffect = (

@@ -1,9 +1,9 @@
-"""What a member of a group did and saw, for observers (``kafka-zk watch``, flight recorder, tests' checker).
+"""Events of a group member for observers (``kafka-zk watch``, the flight recorder, the tests' checker).
 
 Every event has the wall-clock time in ms since the epoch, the actor (the consumer id), the cause in a few words, and
-the zxid of the change behind it (0 where there is none or it is not known). In the order of one rebalance:
-``StrategyChosen`` (only when it changed), ``RebalanceStarted``, ``DeliveryStopped``, ``Released``, ``Claimed`` or
-``ClaimWaits``, ``DeliveryStarted``, ``RebalanceFinished``. What happens to many partitions together is one event.
+the zxid of the change behind it (0 if there is none or it is unknown). In the order of one rebalance:
+``StrategyChosen`` (only if it changed), ``RebalanceStarted``, ``DeliveryStopped``, ``Released``, ``Claimed`` or
+``ClaimWaits``, ``DeliveryStarted``, ``RebalanceFinished``. Partitions that change together share one event.
 """
 
 from collections.abc import Mapping
@@ -15,19 +15,19 @@ from kafka_zk.base.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class RebalanceEvent(Event):
-    """Base of all."""
+    """Base of all events of a member."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberRegistered(RebalanceEvent):
-    """This member stands under ``ids`` (``zxid``: its czxid); it owns nothing yet in this session."""
+    """This member is registered under ``ids`` (``zxid``: its czxid). It owns nothing in this session yet."""
 
     session_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyChosen(RebalanceEvent):
-    """The group's strategy, as this member sees it, changed; ``cause`` says why. ``warning``: it is a fall-back."""
+    """This member's view of the group's strategy changed; ``cause`` says why. ``warning``: it is a fall-back."""
 
     strategy: str
     warning: bool
@@ -35,7 +35,7 @@ class StrategyChosen(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceStarted(RebalanceEvent):
-    """What this member owns is not what it should own; ``generation`` is 0 for strategies without one."""
+    """This member does not own what it should own. ``generation`` is 0 for strategies without generations."""
 
     strategy: str
     generation: int
@@ -43,21 +43,21 @@ class RebalanceStarted(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryStopped(RebalanceEvent):
-    """From now on no record of these partitions is handed out; they are still owned."""
+    """Delivery of these partitions has stopped; they are still owned."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Committed(RebalanceEvent):
-    """The next offset to consume, by partition, is in ZooKeeper."""
+    """The next offsets to consume, by partition, were written to ZooKeeper."""
 
     offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRefused(RebalanceEvent):
-    """Not written: this member is not, or not certainly, the owner."""
+    """A commit was not written, because this member is not, or may not be, the owner."""
 
     partition: TopicPartition
     reason: str
@@ -65,7 +65,7 @@ class CommitRefused(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class Released(RebalanceEvent):
-    """The owner znodes are gone. ``not_ours``: those that had another owner or none already, so nothing was done."""
+    """The owner znodes were deleted. ``not_ours``: partitions that already had another owner or none."""
 
     partitions: tuple[TopicPartition, ...]
     not_ours: tuple[TopicPartition, ...]
@@ -73,10 +73,10 @@ class Released(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class Claimed(RebalanceEvent):
-    """The owner znodes are this member's; partition -> committed offset (-1: none). ``zxid``: of the latest claim.
+    """This member owns the partitions; partition -> committed offset (-1: none). ``zxid``: of the latest claim.
 
-    ``tokens``: partition -> version of its offset znode after the claim. Of two claims of a partition the one with the
-    larger token is the later one, whenever the events are told (one of a member that was paused comes late).
+    ``tokens``: partition -> version of its offset znode after the claim. Of two claims of a partition, the one with the
+    larger token is the later one, even if a paused member reports its event late.
     """
 
     offsets: Mapping[TopicPartition, int]
@@ -85,7 +85,7 @@ class Claimed(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class ClaimWaits(RebalanceEvent):
-    """Another thread owns the partition; its znode is watched and the claim follows when it is gone."""
+    """Another thread owns the partition. Its owner znode is watched; the claim is repeated when it is deleted."""
 
     partition: TopicPartition
     owner: str
@@ -93,7 +93,7 @@ class ClaimWaits(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class ClaimOverdue(RebalanceEvent):
-    """A warning: the owner has not released the partition for longer than the retries of Kafka's consumer last."""
+    """A warning: the owner has not released the partition within the retries of Kafka's consumer."""
 
     partition: TopicPartition
     owner: str
@@ -102,14 +102,15 @@ class ClaimOverdue(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryStarted(RebalanceEvent):
-    """Records of these partitions are handed out from the offset on (-1: as ``auto.offset.reset`` says)."""
+    """Delivery of these partitions starts at these offsets (-1: decided by ``auto.offset.reset``)."""
 
     offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceFinished(RebalanceEvent):
-    """This member owns what it should. ``kept`` never stopped; one that stopped and came back is lost and gained."""
+    """This member owns what it should. ``kept``: never stopped. A partition that stopped and restarted is in ``lost``
+    and in ``gained``. ``duration_ms``: since ``RebalanceStarted``."""
 
     duration_ms: int
     kept: tuple[TopicPartition, ...]
@@ -119,22 +120,22 @@ class RebalanceFinished(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class OwnershipLost(RebalanceEvent):
-    """These partitions are not this member's any more, without its doing; their delivery ended at once."""
+    """This member lost these partitions without releasing them; their delivery ended immediately."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsOutdated(RebalanceEvent):
-    """A warning: the offsets of these partitions are those of an earlier topic of the same name (``cause``); delivery
-    starts as ``auto.offset.reset`` says."""
+    """A warning: the offsets of these partitions belong to an earlier topic of the same name (``cause``); delivery
+    starts as ``auto.offset.reset`` decides."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DeliverySuspended(RebalanceEvent):
-    """The connection is in doubt: nothing is handed out or committed, the claims stay."""
+    """The connection is in doubt: nothing is delivered or committed, but the claims stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +145,12 @@ class DeliveryResumed(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class LeaseEnded(RebalanceEvent):
-    """ZooKeeper has not answered for so long that the session may be over: nothing is handed out until it does."""
+    """ZooKeeper has not responded for so long that the session may have ended; delivery waits for a response."""
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationWritten(RebalanceEvent):
-    """This member leads the group and wrote a new assignment, in which ``moved`` partitions change hands."""
+    """This member leads the group and wrote a new assignment that moves ``moved`` partitions."""
 
     generation: int
     strategy: str
@@ -158,9 +159,9 @@ class GenerationWritten(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class StaticMemberAway(RebalanceEvent):
-    """The leader keeps the place of a static member that left, until ``deadline_ms`` (on the actor's own clock).
+    """The leader reserves the partitions of an absent static member until ``deadline_ms`` (on the actor's own clock).
 
-    Later by as long as the leader's connection to ZooKeeper is broken meanwhile.
+    The deadline moves by the time that the leader is disconnected from ZooKeeper.
     """
 
     consumer_id: str
@@ -169,19 +170,19 @@ class StaticMemberAway(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class PlaceNotKept(RebalanceEvent):
-    """A warning of a static member: the group runs a strategy that keeps no places; ``cause`` says which and why."""
+    """A static member's warning: the group's strategy ignores static membership; ``cause`` says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupNotUnderstood(RebalanceEvent):
-    """A warning: no assignment can be worked out (``cause``); this member stays with what it has."""
+    """A warning: no assignment can be computed (``cause``); this member keeps its partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsDoubtful(RebalanceEvent):
-    """A warning at the start: ``cause`` names the settings."""
+    """A warning at startup; ``cause`` names the settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberLeft(RebalanceEvent):
-    """Everything is released and the registration is gone."""
+    """The member has released everything and deleted its registration."""

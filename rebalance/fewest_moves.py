@@ -1,21 +1,21 @@
-"""Of all balanced assignments, one that moves the fewest partitions: a flow of least cost. Pure.
+"""Of all balanced assignments, find one that moves the fewest partitions: a minimum-cost flow. Pure.
 
-Only counts matter. A thread that had n partitions of an audience and is to have c of them keeps the smaller of the two,
-so what exceeds n are moves: each costs 1. Threads of one full load (``rebalance.balance``) are a problem of their own:
-each is to have *full* or *full - 1* partitions, and how many are to have which follows from how many there are.
+Only counts matter. A thread that had n partitions of an audience and gets c of them keeps min(n, c); each of the others
+is a move with cost 1. Threads with the same full load (``rebalance.balance``) form an independent problem: each gets
+*full* or *full - 1* partitions, and the total determines how many threads get which.
 
-The search starts from where nothing moves: every thread has what it had, which may be too many, and what no thread had
-is free. Then what is too many is passed on, along the cheapest chains first. A *chain* leads from a thread or an
-audience that has too many, through audiences and threads, to a thread with room; what it costs is one for each thread
-that comes to have more than it had, less one for each that gives such a one away. Being full is passed on as well:
-there is one *hub* for it, from which a full thread may become one that has one less.
+The search starts without moves: every thread has its previous partitions, possibly too many, and the partitions that
+no thread had are unassigned. Excess partitions are then passed along *chains*, the cheapest first. A chain leads from a
+thread or audience with an excess through audiences and threads to a thread with room. It costs one for each thread that
+exceeds its previous count, minus one for each that gives such a partition away. Being full is passed along as well:
+through a single *hub* node, a full thread may become one with one partition less.
 
-Cheapest first is kept by *distances*, as in the Hungarian method: no arc leads further than it costs, and a chain uses
-only arcs that lead exactly as far. When no chain is left, everything that was not reached moves away by one. So the
-result costs least whenever the search ends, and it ends because there are balanced assignments.
+*Distances* keep the cheapest chains first, as in the Hungarian method: no arc leads further than its cost, and a chain
+uses only arcs that lead exactly as far. When no chain is left, the distance of every unreached node grows by one. The
+cost is therefore minimal when the search ends, and it ends because balanced assignments exist.
 
-Sets of threads are intersected rather than walked through: 2,000 audiences of 100 threads have 200,000 arcs.
-Tests: ``tests/rebalance/test_sticky.py``, with all assignments of small groups as the judge.
+Sets of threads are intersected instead of iterated: 2,000 audiences of 100 threads have 200,000 arcs.
+Tests: ``tests/rebalance/test_sticky.py``, which enumerates all assignments of small groups.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,11 +36,11 @@ _NONE: frozenset[int] = frozenset()
 def counts_with_fewest_moves(
     audiences: Sequence[Audience], sizes: Sequence[int], had: Sequence[Counts], thread_count: int
 ) -> list[Counts]:
-    """Per audience, how many of its partitions each thread is to have (those with none are left out).
+    """For each audience, the number of partitions that each thread gets (threads with none are left out).
 
     Args:
-        sizes: per audience, how many partitions there are.
-        had: per audience, how many of them its threads had before.
+        sizes: number of partitions of each audience.
+        had: for each audience, the number of its partitions that each thread had before.
     """
     full = full_loads(audiences, sizes, thread_count)
     groups: dict[int, _Group] = {}
@@ -59,7 +59,7 @@ def counts_with_fewest_moves(
 
 @dataclass(slots=True)
 class _Group:
-    """Threads of one full load, and the audiences whose partitions they share."""
+    """Threads with the same full load, and the audiences whose partitions they share."""
 
     full: int
     threads: set[int] = field(default_factory=set)
@@ -67,7 +67,7 @@ class _Group:
 
 
 class _Flow:
-    """One group while it is worked out."""
+    """The flow of one group."""
 
     def __init__(
         self, group: _Group, audiences: Sequence[Audience], sizes: Sequence[int], had: Sequence[Counts]
@@ -78,13 +78,13 @@ class _Flow:
             number: {thread: count for thread, count in had[number].items() if thread in group.threads}
             for number in group.audiences
         }
-        self._lacks: dict[int, set[int]] = {number: set() for number in group.audiences}  # those that lost some
+        self._lacks: dict[int, set[int]] = {number: set() for number in group.audiences}  # threads that gave some away
         self._count: dict[int, Counts] = {thread: {} for thread in sorted(group.threads)}  # thread -> audience -> count
         for number, counts in self._had.items():
             for thread, count in counts.items():
                 self._count[thread][number] = count
         loads = {thread: sum(counts.values()) for thread, counts in self._count.items()}
-        # What a thread has in its place: ``_basic`` up to full - 1, and one more if it is full; the rest is too many.
+        # Partitions within a thread's bounds: up to full - 1 in ``_basic``, one more if it is full. The rest is excess.
         self._basic = {thread: min(load, group.full - 1) for thread, load in loads.items()}
         self._is_full: set[int] = set()
         self._full_left = sum(sizes[number] for number in group.audiences) - len(loads) * (group.full - 1)
@@ -99,7 +99,7 @@ class _Flow:
         self._distance: dict[Node, int] = dict.fromkeys((*self._excess, _HUB), 0)
 
     def settle(self, counts: list[Counts]) -> None:
-        """Work it out and write it into ``counts``."""
+        """Solve the group and add the result to ``counts``."""
         while sources := [node for node, excess in self._excess.items() if excess]:
             search = _Search(self._count, self._distance)
             moved = False
@@ -122,7 +122,7 @@ class _Flow:
         )
 
     def _arcs(self, node: Node, search: "_Search") -> Iterator[tuple[Node, int]]:
-        """Where chains go on from here, and with how many."""
+        """The next nodes of a chain from here, each with the number of partitions it can carry."""
         kind, number = node
         distance = self._distance[node]
         if node == _HUB:
@@ -176,7 +176,7 @@ class _Flow:
 
 
 class _Search:
-    """One search from all threads that have too many; a node is visited once."""
+    """One search from all nodes with an excess; each node is visited once."""
 
     def __init__(self, threads: Iterable[int], distance: dict[Node, int]) -> None:
         self._distance = distance
@@ -186,7 +186,7 @@ class _Search:
             self._unseen.setdefault(distance[_THREAD, thread], set()).add(thread)
 
     def unseen(self, distance: int, among: AbstractSet[int]) -> list[int]:
-        """The threads at that distance that were not visited, sorted."""
+        """Unvisited threads at this distance, sorted."""
         return sorted(self._unseen.get(distance, _NONE) & among)
 
     def run(
@@ -195,7 +195,7 @@ class _Search:
         arcs: Callable[[Node, "_Search"], Iterable[tuple[Node, int]]],
         has_room: Callable[[Node], bool],
     ) -> Node | None:
-        """Breadth first: the first thread with room, None if there is none that was not visited before."""
+        """Breadth first: the first thread with room that was not visited before, or None."""
         if source in self._came_by:
             return None
         self._see(source, source, _NO_LIMIT)
@@ -210,7 +210,7 @@ class _Search:
         return None
 
     def path(self, target: Node) -> list[tuple[Node, Node, int]]:
-        """From, to and how many at most, last step first."""
+        """(From, to, capacity) of each step, the last step first."""
         steps = []
         giver, limit = self._came_by[target]
         while giver != target:

@@ -1,8 +1,8 @@
-"""Which strategy a group runs: worked out by each member from the registrations that it read. Pure.
+"""Which strategy a group runs: every member computes it from the registrations that it read. Pure.
 
-A strategy is an assignor, who runs it (every member, or the leader, who writes the result down), and how partitions
-change hands: *eager* (each member stops and releases everything, then claims) or *incremental* (only what moves stops).
-Tests: ``tests/rebalance/test_group_strategy.py``.
+A strategy consists of an assignor, who runs it (every member, or the leader, who writes the result to ZooKeeper), and
+how partitions change hands: *eager* (each member stops and releases everything, then claims) or *incremental* (only
+moving partitions stop). Tests: ``tests/rebalance/test_group_strategy.py``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,11 @@ from kafka_zk.registry.consumers import Member
 
 
 class AssignmentStrategy(NamedTuple):
-    """One entry of the table. Only a leader keeps the places of static members who are away."""
+    """One entry of ``STRATEGIES``.
+
+    ``by_leader``: the leader assigns and reserves the partitions of absent static members; else every member computes
+    the assignment. ``incremental``: only moving partitions stop.
+    """
 
     name: str
     assignor: Assignor
@@ -39,7 +43,7 @@ STRATEGIES: Mapping[str, AssignmentStrategy] = {
 
 
 class Choice(NamedTuple):
-    """``warning``: a fall-back that an operator should know of."""
+    """The group's strategy. ``why``: a reason for observers. ``warning``: a fall-back that operators should notice."""
 
     strategy: AssignmentStrategy
     why: str
@@ -47,12 +51,12 @@ class Choice(NamedTuple):
 
 
 def choose(members: Mapping[str, Member]) -> Choice:
-    """The group's strategy; it depends on the registrations alone, so all members that read the same ones agree.
+    """The group's strategy. It depends on the registrations alone, so all members that read the same ones agree.
 
-    A member that announces none of ours (Kafka's consumer, say) can only be eager, and what it runs is not known. Then
-    it is ``range``, the default of Kafka's consumer, unless ``roundrobin`` is all that ours announce. Otherwise each
-    member votes for the first strategy in its list that all announce; the most votes win, ties are broken by name.
-    Where there is none, it is ``range``.
+    A member that announces none of our strategies (such as Kafka's consumer) can only be eager, and its strategy is
+    unknown. The group then runs ``range``, the default of Kafka's consumer, or ``roundrobin`` if that is the only
+    strategy that the others announce. Otherwise each member votes for the first strategy in its list that all members
+    announce. Most votes win; ties are broken by name. Without a common strategy the group runs ``range``.
     """
     lists = [member.registration.strategies for member in members.values()]
     for consumer_id, member in sorted(members.items()):
@@ -68,11 +72,11 @@ def choose(members: Mapping[str, Member]) -> Choice:
 
 
 def leader(members: Mapping[str, Member]) -> str | None:
-    """The oldest of our members (smallest czxid), None if there is none."""
+    """The oldest of our members (smallest czxid); None if there is none."""
     ours = {name: member for name, member in members.items() if member.registration.strategies}
     return min(ours, key=lambda name: ours[name].czxid, default=None)
 
 
 def keeps_places(strategies: Iterable[str]) -> bool:
-    """Whether a group may run one of these and keep the places of static members."""
+    """True if one of these strategies reserves the partitions of absent static members."""
     return any(STRATEGIES[name].by_leader for name in strategies)

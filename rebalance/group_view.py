@@ -1,7 +1,7 @@
-"""What one member knows of its group, and what follows from it: its target. Pure.
+"""One member's view of its group, and the target that follows from it. Pure.
 
-Views of two members differ for a while; that costs time, not safety (claims decide). Tests:
-``tests/rebalance/test_group_view.py``.
+The views of two members may differ for a moment. That costs time, not safety, because claims decide who owns a
+partition. Tests: ``tests/rebalance/test_group_view.py``.
 """
 
 from collections.abc import Mapping
@@ -16,52 +16,63 @@ from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment
 
 Target = Mapping[TopicPartition, int]
-"""Partition -> number of the member's thread that shall read it."""
+"""Partition -> number of this member's thread that should read it."""
 
 
 @dataclass(slots=True)
 class GroupView:
-    """The newest state of everything watched; None: not read yet."""
+    """The latest state of everything watched. None: not read yet in this session.
+
+    Attributes:
+        consumer_id, registration: of this member.
+        members: all registrations of the group, by consumer id.
+        strategy: computed from ``members``; None until they are read.
+        wanted: the topics whose partitions are watched.
+        partitions: sorted partition numbers of each topic in ``wanted``; empty for a topic that does not exist.
+        broker_ids: the live brokers.
+        assignment: the leader's latest assignment; None if none is written.
+        assignment_version: version of the assignment's znode, which a write must name; None: not read yet.
+    """
 
     consumer_id: str
     registration: ConsumerRegistration
     exclude_internal_topics: bool
     members: Mapping[str, Member] | None = None
-    strategy: AssignmentStrategy | None = None  # follows from the members
+    strategy: AssignmentStrategy | None = None
     wanted: TopicsWanted = NOTHING_WANTED
-    partitions: Mapping[str, tuple[int, ...]] | None = None  # of the topics wanted
+    partitions: Mapping[str, tuple[int, ...]] | None = None
     broker_ids: frozenset[int] | None = None
     assignment: GroupAssignment | None = None
     assignment_version: int | None = None
 
     @property
     def leads(self) -> bool:
-        """Whether this member is the group's leader."""
+        """True if this member is the group's leader."""
         return self.members is not None and leader(self.members) == self.consumer_id
 
     @property
     def generation(self) -> int:
-        """0 for a strategy without."""
+        """Generation of the leader's assignment; 0 for strategies without a leader."""
         by_leader = self.strategy is not None and self.strategy.by_leader
         return self.assignment.generation if by_leader and self.assignment is not None else 0
 
     def topics_to_watch(self) -> TopicsWanted:
-        """Who assigns must know all topics of the group; what a leader assigned, the others just read."""
+        """The topics whose partitions this member needs: all of the group if it computes assignments, else none."""
         if self.members is None or self.strategy is None or (self.strategy.by_leader and not self.leads):
             return NOTHING_WANTED
         registrations = [member.registration for member in self.members.values()]
         return topics_wanted(registrations, self.exclude_internal_topics)
 
     def written(self) -> GroupAssignment | None:
-        """The leader's assignment, if it is one that a strategy of the present kind wrote."""
+        """The leader's assignment, if a strategy with a leader wrote it."""
         if self.assignment is None or not is_by_leader(self.assignment.strategy):
             return None
         return self.assignment
 
     def target(self) -> Target | None:
-        """What this member should own; None as long as that is not known: then it keeps what it has.
+        """The partitions that this member should own; None while unknown, and then it keeps what it has.
 
-        Raises: InvalidTopicFilter if the regular expression of a member is not understood.
+        Raises: InvalidTopicFilter if the regular expression of a member cannot be parsed.
         """
         if self.members is None or self.strategy is None:
             return None
@@ -78,7 +89,7 @@ class GroupView:
         return self._given(self.strategy.assignor.assign(snapshot))
 
     def basis(self) -> object:
-        """What an eager group starts all over for when it changes; None for incremental ones. Compare with ``==``."""
+        """Compared with ``==``: an eager group starts over when it changes. None for incremental strategies."""
         assert self.members is not None and self.strategy is not None
         if self.strategy.incremental:
             return None
@@ -92,7 +103,7 @@ class GroupView:
         return self.strategy.name, subscriptions, self.partitions, self.broker_ids
 
     def _given(self, assignment: Mapping[TopicPartition, str]) -> Target:
-        """This member's part, as far as it subscribes to it (the leader may have seen an older registration)."""
+        """This member's partitions, without topics that it no longer subscribes to (the leader may lag behind)."""
         prefix = f"{self.consumer_id}-"
         target: dict[TopicPartition, int] = {}
         streams: dict[str, int] = {}
@@ -108,6 +119,6 @@ class GroupView:
 
 
 def is_by_leader(strategy_name: str) -> bool:
-    """Whether an assignment of that strategy tells who should own what (others only mark that they rule now)."""
+    """True if assignments of that strategy come from a leader; others only record which strategy is in force."""
     strategy = STRATEGIES.get(strategy_name)
     return strategy is not None and strategy.by_leader

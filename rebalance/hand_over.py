@@ -1,13 +1,12 @@
-"""What one member has and what it should have: compared whenever anything happened, and what is missing is started.
+"""Compare what one member owns with what it should own, and start what is missing after every event.
 
     owned, not in the target       stop delivery, then commit and release
-    in the target, not owned       claim; if another thread owns it, claim again when that owner znode is gone
-    target unknown                 keep everything as it is
+    in the target, not owned       claim; if another thread owns it, claim again when that owner znode is deleted
+    target unknown                 keep everything
 
-Eager strategies put one thing before that: when what the assignment is based on changed, everything owned is stopped
-and released, and nothing is claimed before that is done. Every comparison starts from the newest target, so changes
-that come in a burst need no queue and none is lost. Pure; the states of a partition are in ``states``. Tests:
-``tests/rebalance/test_hand_over.py``.
+Eager strategies add one step: when the basis of the assignment changes, the member stops and releases everything, and
+claims nothing before that is done. Every comparison uses the newest target, so bursts of changes need no queue and no
+change is lost. Pure; ``states`` has the states of a partition. Tests: ``tests/rebalance/test_hand_over.py``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,37 +40,37 @@ _DELIVERED = (HoldingState.OWNED, HoldingState.STOPPING)
 
 
 class HandOver:
-    """``aim`` it at a target, tell it what happened, and ``reconcile`` after each."""
+    """``aim`` it at a target, report what happened, and call ``reconcile`` after each report."""
 
     def __init__(self, outbox: Outbox, config: GroupConfig) -> None:
         self._out = outbox
         self._config = config
         self._table = PartitionTable()
-        self._target: Target | None = None
+        self._target: Target | None = None  # None: unknown, keep everything
         self._incremental = False
-        self._basis: object = None
+        self._basis: object = None  # of the last ``aim``
         self._last_stop_id = 0
-        self._patience_running = False
-        self._round: RoundReport | None = None
+        self._patience_running = False  # the timer of ``patience_ended`` is set
+        self._round: RoundReport | None = None  # of the rebalance in progress
         self._what = ("", 0)  # strategy and generation, for observers
         self._topics: frozenset[str] = frozenset()  # of all partitions in the table
-        self._czxids: dict[str, int] = {}  # of these topics' znodes, as seen last; 0: deleted
+        self._czxids: dict[str, int] = {}  # last known czxid of each of these topics; 0: deleted
 
     @property
     def owned(self) -> Target:
-        """Partition -> thread number, of all whose delivery is on."""
+        """Partition -> thread number, for all partitions that are delivered."""
         return {tp: self._table[tp].thread for tp in self._table.among(HoldingState.OWNED)}
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is owned, claimed or waited for."""
+        """True if no partition is owned, claimed or waited for."""
         return not len(self._table)
 
     # -- what should be --
 
     def aim(self, target: Target, strategy: str = "", generation: int = 0, basis: object = None) -> None:
-        """From now on this is the target. ``basis``: None for an incremental strategy, else what an eager one starts
-        all over for when it is not equal to the last one."""
+        """Set the target. ``basis``: None for an incremental strategy; an eager one starts over when it differs from
+        the last one."""
         self._target = target
         self._what = (strategy, generation)
         self._incremental = basis is None
@@ -80,7 +79,7 @@ class HandOver:
             self._stop(self._table.among(HoldingState.OWNED))
 
     def reconcile(self) -> None:
-        """Start what is missing."""
+        """Start what is missing to reach the target."""
         target = self._target
         if target is None:
             return
@@ -96,7 +95,7 @@ class HandOver:
     # -- what happened --
 
     def claim_settled(self, outcomes: Mapping[TopicPartition, Claimed | Taken]) -> None:
-        """Those that were taken are waited for; those that are not wanted any more go back at once."""
+        """Wait for partitions that others own; immediately release claimed ones that are no longer in the target."""
         claimed: dict[TopicPartition, Claimed] = {}
         taken: dict[TopicPartition, str] = {}
         for partition, outcome in sorted(outcomes.items()):
@@ -125,13 +124,13 @@ class HandOver:
         self._give_up_outdated(claimed)
 
     def topics_seen(self, czxids: Mapping[str, int]) -> None:
-        """Whether what is owned is still the topic that was claimed. Where it was deleted and made again, the position
-        means nothing: the claim is given back with no offset, and made again."""
+        """Compare owned partitions with the current topics. If a topic was deleted and recreated, its offsets mean
+        nothing: release the partition without an offset, and claim it again."""
         self._czxids.update(czxids)
         self._give_up_outdated(tp for tp in self._table.among(*_DELIVERED) if tp.topic in czxids)
 
     def hold_topics(self) -> None:
-        """Watch the topics of all that is owned, claimed or waited for."""
+        """Watch the topics of all partitions that are owned, claimed or waited for."""
         topics = self._table.topics()
         if topics != self._topics:
             self._topics = topics
@@ -139,7 +138,7 @@ class HandOver:
             self._out.do(HoldTopics(topics))
 
     def watch_owners(self) -> None:
-        """Watch anew whom is waited for: the watches of the claims ended with the connection."""
+        """Watch the owner znodes that this member waits for again: their watches ended with the connection."""
         waiting = frozenset(self._table.among(HoldingState.WAITING))
         if waiting:
             self._out.do(WatchOwners(waiting))
@@ -150,7 +149,7 @@ class HandOver:
                 self._table.change(partition, Event.OWNER_GONE)
 
     def delivery_stopped(self, stop_id: int, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """What was lost and claimed again meanwhile is another ownership: the ``stop_id`` tells."""
+        """Release partitions whose delivery ended; a different ``stop_id`` belongs to an earlier ownership."""
         self._release(
             {
                 partition: self._to_commit(partition, offset)
@@ -169,7 +168,7 @@ class HandOver:
             self._out.note(events.Released, released, not_ours)
 
     def lost(self, partitions: Iterable[TopicPartition], cause: str) -> None:
-        """These have another owner, or none, by now."""
+        """These partitions now have another owner or none."""
         gone = [partition for partition in sorted(partitions) if self._table.state(partition) in _DELIVERED]
         if not gone:
             return
@@ -178,7 +177,7 @@ class HandOver:
         self._drop(gone, Event.LOST)
 
     def clear(self) -> None:
-        """The session ended: nothing is owned, claimed or watched any more."""
+        """The session ended: nothing is owned, claimed or watched."""
         delivered = self._table.among(*_DELIVERED)
         for partition in self._table:
             if partition not in delivered:
@@ -189,7 +188,7 @@ class HandOver:
         self._patience_running = False
 
     def patience_ended(self) -> None:
-        """The timer fired: warn, and wait on."""
+        """The timer fired: warn about overdue owners and keep waiting."""
         self._patience_running = False
         for partition in self._table.among(HoldingState.WAITING):
             entry = self._table[partition]
@@ -203,7 +202,7 @@ class HandOver:
     # -- own business --
 
     def _wanted(self, partition: TopicPartition) -> bool:
-        """Whether the target has it, for the thread that it is listed with here."""
+        """True if the target assigns the partition to the thread that is listed here."""
         return self._target is not None and self._target.get(partition) == self._table[partition].thread
 
     def _give_up_outdated(self, partitions: Iterable[TopicPartition]) -> None:
@@ -214,7 +213,7 @@ class HandOver:
         self._stop([tp for tp in outdated if self._table.state(tp) is HoldingState.OWNED])
 
     def _is_outdated(self, partition: TopicPartition) -> bool:
-        """Whether that is news: its topic was made after the claim."""
+        """True if the topic was created after the claim and this was not noticed before."""
         if self._table.state(partition) not in _DELIVERED or self._table[partition].is_outdated:
             return False
         return self._czxids.get(partition.topic, 0) > self._table[partition].topic_czxid
@@ -225,8 +224,8 @@ class HandOver:
             self._out.note(events.OffsetsOutdated, tuple(tp for tp in partitions if tp.topic == topic), cause=cause)
 
     def _to_commit(self, partition: TopicPartition, offset: int | None) -> int | None:
-        """Nothing once the topic is deleted: the write could come after the next topic of that name was made, and then
-        count as its offset. None known where it was made again."""
+        """The offset to commit: None for a deleted topic, because the write could reach its successor.
+        NO_OFFSET if the topic was recreated."""
         if self._table[partition].is_outdated:
             return NO_OFFSET
         return None if self._czxids.get(partition.topic) == 0 else offset
@@ -279,7 +278,7 @@ class HandOver:
         return self._round
 
     def _end_round(self) -> None:
-        """Everything listed is owned; that is the target then, or it would be claimed."""
+        """End the round when everything listed is owned; the owned partitions then are the target."""
         owned = self._table.among(HoldingState.OWNED)
         if self._round is not None and len(owned) == len(self._table):
             finished, self._round = self._round.finished(owned, self._out.actor, self._out.now_ms), None

@@ -1,4 +1,4 @@
-"""What can happen to ``GroupMember``: each is given to ``step``."""
+"""The inputs of ``GroupMember.step``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from kafka_zk.registry.znodes.group_assignment import GroupAssignment
 
 @dataclass(frozen=True, slots=True)
 class SessionOpened:
-    """There is a new session; nothing of this member is in it."""
+    """A new session began; this member has no znodes in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The registration stands; ``czxid`` tells its age."""
+    """The registration was created; ``czxid`` determines the member's age."""
 
     session_id: int
     czxid: int
@@ -32,7 +32,7 @@ class MembersRead:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsRead:
-    """The partitions of all topics that are ``wanted`` (none for a topic that does not exist)."""
+    """The partitions of all ``wanted`` topics (empty for a topic that does not exist)."""
 
     wanted: TopicsWanted
     partitions: Mapping[str, tuple[int, ...]]
@@ -40,7 +40,7 @@ class PartitionsRead:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSeen:
-    """The czxids of held topics' znodes (0: deleted), as they are now."""
+    """The current czxids of held topics (0: deleted)."""
 
     czxids: Mapping[str, int]
 
@@ -54,7 +54,7 @@ class BrokersRead:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentRead:
-    """The leader's newest assignment, None if there is none; ``version`` is what a write must name."""
+    """The leader's latest assignment, or None. A write must name ``version``."""
 
     assignment: GroupAssignment | None
     version: int
@@ -62,7 +62,7 @@ class AssignmentRead:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentSettled:
-    """The write is done: it or another one's stands in ZooKeeper now. None: refused for good, see ``error``."""
+    """A write ended. ``stands``: the assignment now in ZooKeeper, this one or another; None: refused, see ``error``."""
 
     stands: AssignmentRead | None
     written: bool
@@ -71,28 +71,28 @@ class AssignmentSettled:
 
 @dataclass(frozen=True, slots=True)
 class OwnersRead:
-    """Who owns what, by partition: thread ids."""
+    """The thread id that owns each partition."""
 
     owners: Mapping[TopicPartition, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimSettled:
-    """The outcome of each claim of one ``Claim``."""
+    """The outcome of each claim of one ``ClaimPartition``."""
 
     outcomes: Mapping[TopicPartition, Claimed | Taken]
 
 
 @dataclass(frozen=True, slots=True)
 class OwnersGone:
-    """Owner znodes that were watched are not there any more."""
+    """Watched owner znodes were deleted."""
 
     partitions: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryStopped:
-    """The user is done with the records in hand; by partition the next offset to commit (None: nothing to commit)."""
+    """The user finished the delivered records. By partition: the next offset to commit (None: nothing to commit)."""
 
     stop_id: int
     offsets: Mapping[TopicPartition, int | None]
@@ -100,14 +100,14 @@ class DeliveryStopped:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseSettled:
-    """True: committed and released; False: it was not this member's any more and nothing was done."""
+    """True: committed and released. False: the partition was no longer this member's, so nothing was done."""
 
     outcomes: Mapping[TopicPartition, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class OwnershipLost:
-    """These are not this member's any more: a commit was refused, or the owner znode has gone (``cause``)."""
+    """This member lost these partitions: a commit was refused, or the owner znode was deleted (``cause``)."""
 
     partitions: frozenset[TopicPartition]
     cause: str
@@ -120,31 +120,31 @@ class Suspended:
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """Connected again in the same session; ``lost`` are those owned before whose owner znodes are not ours now."""
+    """Connected again in the same session. ``lost``: owned partitions whose owner znodes are no longer ours."""
 
     lost: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
 class SessionEnded:
-    """Registration, claims and watches are gone."""
+    """The session ended, and with it registration, claims and watches."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """What a ``SetTimer`` of that name asked for."""
+    """A timer of ``SetTimer`` expired."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveRequested:
-    """Stop, commit, release, unregister."""
+    """The consumer asked the member to stop, commit, release and unregister."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unregistered:
-    """The registration is gone."""
+    """The registration was deleted."""
 
 
 Input = (

@@ -1,12 +1,12 @@
-"""The leader's work: keep the group's assignment up to date, and the places of static members that are away. Pure.
+"""The leader's work: update the group's assignment and reserve the partitions of absent static members. Pure.
 
-The assignment that stands in ZooKeeper is where the next one starts from, so a new leader goes on where the old one
-ended. Where none stands that could be kept (a new group, or one that ran a strategy without a leader), who owns what
-is asked once. While a strategy without a leader rules, the leader writes that down too, so that no member takes an
-assignment of former times for the present one.
+The next assignment starts from the one in ZooKeeper, so a new leader continues where the old one stopped. If none is
+usable (a new group, or one that ran a strategy without a leader), the leader reads the owners once. While a strategy
+without a leader is in force, the leader writes that down as well, so that no member mistakes an old assignment for the
+current one.
 
-What is written is advice: a leader that is paused, or two that take themselves for one, cost moves, not safety; the
-write names the version that was read, so only one of two writes stands. Tests: ``tests/rebalance/test_leadership.py``.
+An assignment is advice. A paused leader, or two members that both believe they lead, cost moves, not safety: a write
+names the version that was read, so only one of two writes succeeds. Tests: ``tests/rebalance/test_leadership.py``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,29 +26,29 @@ TIMER = "static members"
 
 
 class Proposal(NamedTuple):
-    """What a leader writes; ``moved``: how many partitions change hands by it."""
+    """What a leader writes. ``moved``: number of partitions that change hands."""
 
     assignment: GroupAssignment
     moved: int
 
 
 class Leadership:
-    """State of one member as leader; harmless while it is not. ``work`` is called whenever something changed."""
+    """State of a member as leader; inactive while it does not lead. Call ``work`` after every change."""
 
     def __init__(self) -> None:
-        self._busy = False  # a write or a reading of owners is under way
-        self._owners: Assignment | None = None
-        self._deadlines: dict[str, float] = {}  # static member that is away -> when its place is given up
-        self._suspended_ms: float | None = None  # since when ZooKeeper is away
-        self._proposal: Proposal | None = None  # what is being written
-        self._refused: Proposal | None = None  # what ZooKeeper does not take
+        self._busy = False  # a write or a read of owners is in progress
+        self._owners: Assignment | None = None  # read once, if no usable assignment is written
+        self._deadlines: dict[str, float] = {}  # absent static member -> when its partitions are released, in ms
+        self._suspended_ms: float | None = None  # when the connection broke; None: connected
+        self._proposal: Proposal | None = None  # being written
+        self._refused: Proposal | None = None  # the last one that ZooKeeper refused
 
     def owners_read(self, owners: Assignment) -> None:
-        """The answer to ``ReadOwners``."""
+        """The result of ``ReadOwners``."""
         self._busy, self._owners = False, owners
 
     def settled(self, *, refused: bool) -> Proposal:
-        """The write is done; returns what it was about. ``refused``: it cannot be written, now or later."""
+        """End the write and return its proposal. ``refused``: it cannot be written now or later."""
         proposal, self._proposal = self._proposal, None
         assert proposal is not None
         self._busy, self._owners = False, None
@@ -56,18 +56,18 @@ class Leadership:
         return proposal
 
     def suspended(self, now_ms: float) -> None:
-        """The connection broke: no member can be seen to come back, so no deadline runs until ``resumed``."""
+        """The connection broke. Returning members cannot be seen, so deadlines pause until ``resumed``."""
         if self._suspended_ms is None:
             self._suspended_ms = now_ms
 
     def resumed(self, now_ms: float) -> None:
-        """Connected again in the same session. (In another one a new leader starts the deadlines anew.)"""
+        """Connected again in the same session. (In another one, a new leader restarts the deadlines.)"""
         if self._suspended_ms is not None:
             away_ms, self._suspended_ms = now_ms - self._suspended_ms, None
             self._deadlines = {name: deadline_ms + away_ms for name, deadline_ms in self._deadlines.items()}
 
     def work(self, view: GroupView, now_ms: float, cause: str) -> Iterator[Effect]:
-        """What there is to do. Raises InvalidTopicFilter if the regular expression of a member is not understood."""
+        """The effects needed now. Raises InvalidTopicFilter if a member's regular expression cannot be parsed."""
         strategy = view.strategy
         if not view.leads or strategy is None:
             self._deadlines.clear()
@@ -111,7 +111,7 @@ class Leadership:
         yield from self._write(view, GroupAssignment(0, strategy.name, view.consumer_id, assignment, static), moved)
 
     def _write(self, view: GroupView, content: GroupAssignment, moved: int) -> Iterator[Effect]:
-        """Unless it is just what could not be written."""
+        """Write the assignment, unless the same one was refused last."""
         assert view.assignment_version is not None
         generation = 1 if view.assignment is None else view.assignment.generation + 1
         proposal = Proposal(replace(content, generation=generation), moved)
@@ -122,13 +122,13 @@ class Leadership:
     def _away(
         self, present: Mapping[str, ConsumerRegistration], written: GroupAssignment | None
     ) -> Iterator[tuple[str, int]]:
-        """Static members with a place in the assignment who are not there, with their timeouts."""
+        """Absent static members in the assignment, with their timeouts."""
         for name, timeout_ms in sorted(written.static_members.items()) if written is not None else ():
             if name not in present:
                 yield name, timeout_ms
 
     def _count_down(self, away: Mapping[str, int], now_ms: float, consumer_id: str, cause: str) -> Iterator[Effect]:
-        """Start a deadline for each member that went, and forget those of members that came back."""
+        """Start deadlines for members that left, and cancel those of members that returned."""
         for name in sorted(self._deadlines.keys() - away.keys()):
             del self._deadlines[name]
         for name in sorted(away.keys() - self._deadlines.keys()):
@@ -148,7 +148,7 @@ def _static_members(registrations: Mapping[str, ConsumerRegistration]) -> dict[s
 
 
 def _place_of(name: str, previous: Mapping[TopicPartition, str]) -> ConsumerRegistration:
-    """A registration as wide as what the member that is away had: it keeps that and gets no new topic."""
+    """A registration with as many streams as the absent member had: it keeps its partitions, but gets no new topic."""
     streams: dict[str, int] = {}
     for partition, thread in previous.items():
         if consumer_of(thread) == name:

@@ -1,7 +1,8 @@
-"""Whether one member may act on what it owns: hand out a record, write an offset.
+"""Decides whether one member may act on what it owns: deliver a record or write an offset.
 
-It may while its ZooKeeper session is certain to be alive, the connection is not in doubt, and no watch can have fired
-unheard since the process stood still. Tests: ``tests/rebalance/test_observing.py``, ``test_complaints.py``.
+It may while its ZooKeeper session is certain to be alive, the connection is not in doubt, and the process has not
+paused since the last response (a watch may have fired in the pause). Tests: ``tests/rebalance/test_observing.py``,
+``test_complaints.py``.
 """
 
 from kafka_zk.base.clock import Clock
@@ -12,36 +13,36 @@ from kafka_zk.registry.client.client import RegistryClient
 
 
 class Lease:
-    """Call ``start`` before it is asked, and ``stop`` when the member goes."""
+    """Call ``start`` before the first check, and ``stop`` when the member leaves."""
 
     def __init__(self, client: RegistryClient, clock: Clock, reporter: GroupReporter) -> None:
         self._client = client
         self._clock = clock
         self._reporter = reporter
         self._stalls = StallGuard(clock, client.sync)
-        self.in_doubt = False  # the connection broke, and what is owned was not checked since
+        self.in_doubt = False  # the connection broke, and ownership was not checked since
         self._end_was_told = False
 
     def start(self) -> None:
-        """Watch the clock from now on; on the reactor's thread."""
+        """Start to watch the clock. Call on the reactor thread."""
         self._stalls.start()
 
     def stop(self) -> None:
         self._stalls.stop()
 
     def may_act(self) -> bool:
-        """Whether a record may be handed out now. The one method that any thread may call."""
+        """True if a record may be delivered now. The only method that any thread may call."""
         return self.may_write() and self._clock.seconds() < self._stalls.awake_until_s
 
     def may_write(self) -> bool:
-        """Whether an offset may be committed now."""
+        """True if an offset may be committed now."""
         held = self._client.lease_held()
         if held:
             self._end_was_told = False
         return held and not self.in_doubt
 
     def held_back(self) -> None:
-        """Records wait that may not be handed out: tell why, once, if it is because the lease ended."""
+        """Records cannot be delivered. Report once if the reason is the end of the lease."""
         if not self.in_doubt and not self._end_was_told and not self.may_write():
             self._end_was_told = True
             self._reporter.event(LeaseEnded, "ZooKeeper has not answered")

@@ -1,16 +1,16 @@
-"""One member of a group as a pure machine: what happened in, what to do out.
+"""One member of a group as a pure state machine: inputs in, effects out.
 
-Theory of operation: safety comes from claims (``registry.owners``), an assignment is only advice. So a member follows
-no protocol of rounds: it keeps the newest view of its group, works out of it what it should own (``group_view``), and
-``hand_over`` starts what is missing, whenever anything happened. If it leads the group it also keeps the assignment
-up to date (``leadership``). Views of two members may differ; since every watch re-reads, they become equal, and until
-then a claim finds the znode of the present owner. Nothing here waits: no timer decides who owns what.
+Theory of operation: claims (``registry.owners``) provide safety; an assignment is only advice. A member therefore needs
+no protocol of rounds. It keeps the newest view of its group, derives what it should own (``group_view``), and after
+every input ``hand_over`` starts what is missing. If it leads the group, it also updates the assignment
+(``leadership``). Two members' views may differ; since every watch re-reads, they become equal, and until then a claim
+finds the znode of the current owner. Nothing waits here: no timer decides who owns a partition.
 
-    OUTSIDE ──► MEMBER ──► LEAVING ──► LEFT      a session that ends leads from MEMBER to OUTSIDE, from LEAVING to LEFT
+    OUTSIDE ──► MEMBER ──► LEAVING ──► LEFT      the end of a session: MEMBER ──► OUTSIDE, LEAVING ──► LEFT
 
-A connection in doubt suspends hand-outs and commits, the claims stay; a session that ended takes everything at once.
-Source: KIP-429 and KIP-345 for the goals, ZookeeperConsumerConnector.scala@0.10.2 for eager. Tests:
-``tests/rebalance/test_member.py``.
+While the connection is in doubt, delivery and commits are suspended but the claims stay. The end of the session ends
+all claims immediately. Source: KIP-429 and KIP-345 for the goals, ZookeeperConsumerConnector.scala@0.10.2 for eager.
+Tests: ``tests/rebalance/test_member.py``.
 """
 
 import enum
@@ -31,16 +31,16 @@ from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 
 
 class Phase(enum.Enum):
-    """Of the membership."""
+    """Phase of the membership."""
 
-    OUTSIDE = "outside"  # no session, or the registration is under way
+    OUTSIDE = "outside"  # no session, or registration in progress
     MEMBER = "member"
     LEAVING = "leaving"
     LEFT = "left"
 
 
 class GroupMember:
-    """``step`` it with everything that happens; it does nothing by itself."""
+    """Call ``step`` with every input and run the returned effects."""
 
     def __init__(self, consumer_id: str, registration: ConsumerRegistration, config: GroupConfig) -> None:
         self.consumer_id = consumer_id
@@ -52,17 +52,17 @@ class GroupMember:
         self._unregistering = False
         self._out = Outbox(consumer_id)
         self._hand_over = HandOver(self._out, config)
-        self._strategy_told = ""
-        self._problem_told = ""
+        self._strategy_told = ""  # the strategy last reported to observers
+        self._problem_told = ""  # the problem last reported to observers
         self._start_over()
 
     @property
     def owned(self) -> Target:
-        """Partition -> thread number, of all whose delivery is on."""
+        """Partition -> thread number, for all partitions that are delivered."""
         return self._hand_over.owned
 
     def step(self, event: Input, now_ms: float) -> list[Effect]:
-        """What has to be done because of ``event``, in order. ``now_ms``: of any clock that does not go back."""
+        """The effects of ``event``, in order. ``now_ms``: on any monotonic clock."""
         self._out.now_ms = now_ms
         self._handle(event)
         if self._view_changed and self._phase in (Phase.MEMBER, Phase.LEAVING):
@@ -91,7 +91,7 @@ class GroupMember:
     def _registered(self, event: inputs.Registered) -> None:
         if self._phase is Phase.OUTSIDE:
             self._phase = Phase.MEMBER
-            self._view.members = None  # what was read before the registration stood says nothing
+            self._view.members = None  # read before the registration existed
             self._out.note(events.MemberRegistered, event.session_id, zxid=event.czxid)
 
     @_handle.register
@@ -164,7 +164,7 @@ class GroupMember:
     @_handle.register
     def _partitions_read(self, event: inputs.PartitionsRead) -> None:
         if event.wanted != self._view.wanted:
-            return  # what was wanted before
+            return  # the answer to an earlier request
         before, self._view.partitions = self._view.partitions, event.partitions
         if before is not None:
             changed = [topic for topic, numbers in sorted(event.partitions.items()) if before.get(topic) != numbers]
@@ -230,7 +230,7 @@ class GroupMember:
     # -- own business --
 
     def _look_at_the_view(self) -> None:
-        """The group changed: what should be owned now, and for a leader, what is to be written."""
+        """The group changed: update the target and, if this member leads, the assignment."""
         if self._phase is Phase.LEAVING:
             return
         try:
@@ -253,7 +253,7 @@ class GroupMember:
             self._out.do(effects.WatchTopics(wanted))
 
     def _start_over(self) -> None:
-        """Nothing that was known in a former session counts."""
+        """Forget everything from the last session."""
         self._view = GroupView(self.consumer_id, self._registration, self._config.exclude_internal_topics)
         self._leadership = Leadership()
         self._view_changed = False

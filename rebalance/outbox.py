@@ -1,11 +1,11 @@
-"""Where the parts of ``GroupMember`` put their effects, in order, with the cause that observers are told. Pure."""
+"""Collects the effects of ``GroupMember``'s parts, in order, with the cause reported to observers. Pure."""
 
 from kafka_zk.rebalance.effects import Effect, Note
 from kafka_zk.rebalance.events import RebalanceEvent
 
 
 class Outbox:
-    """The effects of one step. ``cause`` is what last happened to the group, ``now_ms`` the time of the step."""
+    """The effects of one step. ``cause``: the last change of the group. ``now_ms``: the time of the step."""
 
     def __init__(self, actor: str) -> None:
         self.actor = actor
@@ -17,11 +17,11 @@ class Outbox:
         self._effects.append(effect)
 
     def note(self, kind: type[RebalanceEvent], *fields: object, cause: str | None = None, zxid: int = 0) -> None:
-        """Tell the observers; ``fields`` are those after the four that all events have."""
+        """Report an event; ``fields`` are those after the four that all events have."""
         told = self.cause if cause is None else cause
         self.do(Note(kind(int(self.now_ms), self.actor, told, zxid, *fields)))
 
     def take(self) -> list[Effect]:
-        """All since the last call."""
+        """Remove and return the collected effects."""
         taken, self._effects = self._effects, []
         return taken

@@ -1,9 +1,9 @@
-"""The partitions that one member owns in ZooKeeper: their tokens, and everything that is written under them.
+"""The partitions that one member owns in ZooKeeper: their tokens, and all writes that need them.
 
-Each commit needs the token that the write before it left, so the commits and releases of one member are written one
-after another; what one of them contains is pipelined. A write is made under the ownership in which it was asked for,
-never under a later one of the same partition. All of it belongs to one session: ``forget`` ends it, and what comes back
-later changes nothing. Tests: ``tests/rebalance/test_driver.py``, ``test_vanished_claims.py``.
+Each commit needs the token left by the previous write, so the commits and releases of one member run one after another;
+the operations of each are pipelined. A write belongs to the ownership under which it was requested, never to a later
+one of the same partition. State belongs to one session: after ``forget``, late responses change nothing. Tests:
+``tests/rebalance/test_driver.py``, ``test_vanished_claims.py``.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -23,7 +23,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class _Held:
-    """One ownership of a partition, from its claim to its end; ``token`` is what the next write needs."""
+    """One ownership of a partition, from claim to end. ``token``: required by the next write."""
 
     __slots__ = ("token",)
 
@@ -32,7 +32,7 @@ class _Held:
 
 
 class Ownership:
-    """See the module's text."""
+    """The owned partitions of one member; see the module docstring."""
 
     def __init__(self, client: RegistryClient, group: str, source: EventSource) -> None:
         self.owners = OwnerRegistry(client, group, source)
@@ -41,18 +41,18 @@ class Ownership:
         self._writing = DeferredLock()
 
     def forget(self) -> None:
-        """The session ended. (A new dictionary: whatever is under way goes on with the old one.)"""
+        """The session ended. Requests in progress keep the old dictionary."""
         self._held = {}
 
     def drop(self, partitions: frozenset[TopicPartition]) -> None:
-        """These are not owned any more."""
+        """These partitions are no longer owned."""
         for tp in partitions:
             self._held.pop(tp, None)
 
     async def claim(
         self, threads: Mapping[TopicPartition, str], on_gone: Callable[[TopicPartition], None]
     ) -> Mapping[TopicPartition, Claimed | Taken]:
-        """``on_gone`` is called when the owner of one that is Taken has gone. Raises: SessionLost."""
+        """Claim partitions; ``on_gone`` is called when the owner of a Taken one is deleted. Raises: SessionLost."""
         held = self._held
         outcomes = await self.owners.claim((Claim(tp, thread) for tp, thread in threads.items()), on_gone)
         held.update({tp: _Held(outcome.token) for tp, outcome in outcomes.items() if isinstance(outcome, Claimed)})
@@ -63,9 +63,10 @@ class Ownership:
         on_change: Callable[[TopicPartition, EventType], None],
         partitions: Collection[TopicPartition] | None = None,
     ) -> frozenset[TopicPartition]:
-        """Watch the owner znodes of these (None: of all that are owned). Returns those that are not ours any more.
+        """Watch the owner znodes of ``partitions`` (None: all owned). Returns those that are no longer ours.
 
-        ``on_change`` is called once for each that changes or goes before the ownership ends; to hear more, watch again.
+        ``on_change`` is called at most once per partition, if its znode changes or is deleted before the ownership
+        ends; to see further changes, watch again.
         Raises: ConnectionLoss (watch all again when connected), SessionLost.
         """
         held = self._held
@@ -79,7 +80,7 @@ class Ownership:
         return frozenset(tp for tp in gone if held.get(tp) is watched[tp])
 
     async def release(self, offsets: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, bool]:
-        """Commit (where not None) and give back; False: it was not owned any more. Raises: SessionLost."""
+        """Commit (where not None) and release. False: the partition was no longer owned. Raises: SessionLost."""
         await self._writing.acquire()
         try:
             owned = {tp: self._held.pop(tp) for tp in offsets if tp in self._held}

@@ -1,7 +1,7 @@
-"""``range``, Kafka's default: each topic by itself, its partitions cut into as many runs as it has threads.
+"""``range``, Kafka's default: divides each topic by itself into one run of partitions per thread.
 
-With P partitions and C threads each thread gets P div C, and the first P mod C of them one more. What is left over
-falls on the same threads for every topic.
+With P partitions and C threads, each thread gets P div C, and the first P mod C threads one more. The extra partitions
+of all topics therefore go to the same threads.
 
 Tests: ``tests/rebalance/test_range.py``, ``test_assignment_strategies.py``;
 against Kafka: ``tests/peers/groups/test_assignors.py``.

@@ -1,4 +1,4 @@
-"""Tells observers what a driver saw, and logs what an operator should look into."""
+"""Reports what a driver observed, and logs what operators should look into."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ _WARNINGS = (ClaimOverdue, GroupNotUnderstood, PlaceNotKept, SettingsDoubtful)
 
 
 class GroupReporter:
-    """Of one member."""
+    """The reporter of one member."""
 
     def __init__(self, source: EventSource, clock: Clock) -> None:
         self._source = source
@@ -41,13 +41,13 @@ class GroupReporter:
         self._source.tell(event)
 
     def event(self, kind: type[RebalanceEvent], cause: str, *fields: object) -> None:
-        """``fields`` are those after the four that all events have."""
+        """Report an event; ``fields`` are those after the four that all events have."""
         self.tell(kind(self._clock.wall_ms(), self._source.actor, cause, 0, *fields))
 
     def commits(
         self, cause: str, offsets: Mapping[TopicPartition, int], outcomes: Mapping[TopicPartition, OffsetRefused | None]
     ) -> None:
-        """What became of each; None: written."""
+        """Report the outcome of each commit; None: written."""
         written = {tp: offset for tp, offset in offsets.items() if outcomes[tp] is None}
         if written:
             self.event(Committed, cause, written)

@@ -1,4 +1,4 @@
-"""From when to when a member rebalances, as its observers see it. Pure."""
+"""The duration and the effects of one rebalance, as a member's observers see them. Pure."""
 
 from collections.abc import Iterable
 
@@ -7,10 +7,10 @@ from kafka_zk.rebalance.events import RebalanceFinished
 
 
 class RoundReport:
-    """What happened since what a member owns began to differ from what it should own."""
+    """The changes since the member began to differ from its target."""
 
     def __init__(self, owned: Iterable[TopicPartition], cause: str, now_ms: float) -> None:
-        self._before = frozenset(owned)
+        self._before = frozenset(owned)  # owned when the round began
         self._stopped: set[TopicPartition] = set()
         self._started: set[TopicPartition] = set()
         self._cause = cause
@@ -23,7 +23,7 @@ class RoundReport:
         self._started.update(partitions)
 
     def finished(self, owned: Iterable[TopicPartition], actor: str, now_ms: float) -> RebalanceFinished:
-        """The member owns what it should: ``owned``."""
+        """The event at the end of the round, when ``owned`` equals the target."""
         now_owned = set(owned)
         return RebalanceFinished(
             int(now_ms),

@@ -1,10 +1,10 @@
-"""``roundrobin``, Kafka's: all partitions of all topics in the order of a hash, dealt to all threads in turn.
+"""``roundrobin`` of Kafka: sorts all partitions of all topics by a hash and deals them to all threads in turn.
 
 The order is that of Java's ``String.hashCode`` of the text ``[topic,partition]``, signed. The dealer skips threads that
-are not subscribed to the partition's topic and goes on behind the one that took it. 0.8 deals the same way, but only
-if all topics have the same threads: else its members fail, and what others deal to them stays unread. Two topics may
-have equal hashes (``Aa`` and ``BB``): there Kafka takes the order of a hash table, which depends on the order in which
-ZooKeeper listed names, so its members may disagree with each other; we sort those by name.
+do not subscribe to the partition's topic, and continues after the thread that took it. Kafka 0.8 deals the same way,
+but only if all topics have the same threads; otherwise its members fail and their partitions stay unread. Two topics
+may have equal hashes (``Aa`` and ``BB``). Kafka then uses the order of a hash table, which depends on the order in
+which ZooKeeper lists names, so its members may disagree; we sort such topics by name.
 
 Tests: ``tests/rebalance/test_roundrobin.py``, ``test_assignment_strategies.py``;
 against Kafka: ``tests/peers/groups/test_assignors.py``.

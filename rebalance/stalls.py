@@ -1,8 +1,8 @@
-"""Notices that this process stood still (SIGSTOP, a long collection, a laptop that slept).
+"""Detects that this process was paused (SIGSTOP, a long garbage collection, a sleeping laptop).
 
-The lease says that the session is alive, and outlasts a short pause. But watches may have fired meanwhile: a claim that
-was removed can belong to another member by now. So after a pause nothing is handed out until ZooKeeper has answered a
-request that was sent after it: what fired before comes before the answer. Tests:
+The lease proves that the session is alive, and outlasts a short pause. But watches may have fired in the pause: a claim
+that was removed may belong to another member by now. After a pause, nothing is delivered until ZooKeeper answers a
+request that was sent afterwards: watch events that fired before arrive before the answer. Tests:
 ``tests/rebalance/test_vanished_claims.py``.
 """
 
@@ -17,26 +17,26 @@ from kafka_zk.registry.client.errors import RegistryError
 
 TURN_S = 0.1
 STALL_S = 0.5
-"""Shorter pauses are not noticed; what was fetched before them may be handed out in the moment of waking up."""
+"""Shorter pauses are not detected; records fetched before them may be delivered right after the pause."""
 
 
 class StallGuard:
-    """``ask`` sends ZooKeeper a request that its leader answers: a server that lags has told all that fired by then.
+    """Keeps ``awake_until_s``: any thread may act as long as the clock has not reached it.
 
-    ``awake_until_s`` is asked before each record, by any thread: all that happened before is known as long as the clock
-    has not reached it.
+    ``ask`` sends a request that ZooKeeper's leader answers (sync), so that a lagging server delivers all earlier watch
+    events first.
     """
 
     def __init__(self, clock: Timers, ask: Callable[[], Awaitable[object]]) -> None:
         self._clock = clock
         self._ask = ask
         self.awake_until_s = math.inf
-        self._stood_still = False
+        self._stood_still = False  # a pause was detected, and ZooKeeper has not answered since
         self._asking = False
         self._timer: Any = None
 
     def start(self) -> None:
-        """Watch the clock from now on; on the reactor's thread."""
+        """Start to watch the clock. Call on the reactor thread."""
         self._turn_over()
 
     def stop(self) -> None:
@@ -60,9 +60,9 @@ class StallGuard:
         try:
             await self._ask()
         except RegistryError:
-            self._asking = False  # the next turn asks again
+            self._asking = False  # repeated in the next turn
         else:
-            self._clock.callLater(0, self._answered)  # after all that the watches before the answer have planned
+            self._clock.callLater(0, self._answered)  # after everything scheduled by watches before the answer
 
     def _answered(self) -> None:
         self._asking = self._stood_still = False

@@ -1,13 +1,12 @@
-"""In which states a partition is for one member, and what each event makes of them: one table.
+"""The states of a partition for one member, and their transitions: one table.
 
     FREE ──► CLAIMING ──► OWNED ──► STOPPING ──► RELEASING ──► FREE
                 │
-                └──► WAITING ──► FREE (the owner znode is gone: claimed again)
+                └──► WAITING ──► FREE (the owner znode was deleted: claim again)
 
-Everything ends in FREE at once when the session ends. From CLAIMING to the end of RELEASING, but for WAITING, the owner
-znode may be this member's. Tests: ``tests/rebalance/test_states.py``.
+The end of the session leads from every state to FREE. In every state but FREE and WAITING, the owner znode may be this
+member's. Tests: ``tests/rebalance/test_states.py``.
 """
-
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,18 +16,18 @@ from kafka_zk.base.types import TopicPartition
 
 
 class HoldingState(enum.Enum):
-    """A partition as one member sees it."""
+    """State of a partition for one member."""
 
-    FREE = "free"  # this member has nothing to do with it
-    CLAIMING = "claiming"  # a claim is under way
+    FREE = "free"  # not owned, claimed or waited for
+    CLAIMING = "claiming"  # a claim is in progress
     WAITING = "waiting"  # another thread owns it; its owner znode is watched
-    OWNED = "owned"  # claimed, its records are handed out
-    STOPPING = "stopping"  # still owned, nothing is handed out any more, the user finishes the records in hand
-    RELEASING = "releasing"  # the final commit and the deletion of the owner znode are under way
+    OWNED = "owned"  # claimed and delivered
+    STOPPING = "stopping"  # still owned, no longer delivered; the user finishes the last records
+    RELEASING = "releasing"  # the final commit and the deletion of the owner znode are in progress
 
 
 class Event(enum.Enum):
-    """What happens to a partition."""
+    """An event of a partition."""
 
     CLAIM = "the target has it"
     CLAIMED = "its owner znode was created"
@@ -53,7 +52,7 @@ TRANSITIONS: Mapping[Event, Mapping[HoldingState, HoldingState]] = {
     Event.STOP: {_OWNED: _STOPPING},
     Event.RELEASE: {
         _STOPPING: _RELEASING,
-        _CLAIMING: _RELEASING,  # when the claim succeeded, the target had it no more
+        _CLAIMING: _RELEASING,  # the target changed while the claim was in progress
     },
     Event.RELEASED: {_RELEASING: _FREE},
     Event.LOST: {_OWNED: _FREE, _STOPPING: _FREE},
@@ -65,24 +64,24 @@ TRANSITIONS: Mapping[Event, Mapping[HoldingState, HoldingState]] = {
         _RELEASING: _FREE,
     },
 }
-"""What an event makes of a state. One that is not listed for a state is illegal."""
+"""New state for each event and state. Combinations that are not listed are illegal."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """One partition that is not free."""
+    """A partition that is not FREE."""
 
     state: HoldingState
-    thread: int  # number of this member's thread that shall read it
-    since_ms: float  # when it was claimed
-    owner: str = ""  # that owner's thread id
-    stop_id: int = 0  # which call of ``Delivery.stop`` it waits for
-    topic_czxid: int = 0  # of the topic that was claimed
-    is_outdated: bool = False  # the topic is another one by now
+    thread: int  # number of this member's thread that should read it
+    since_ms: float  # time of the claim, on the clock of ``step``
+    owner: str = ""  # thread id of the owner; valid in WAITING
+    stop_id: int = 0  # the ``Delivery.stop`` call it waits for; valid in STOPPING
+    topic_czxid: int = 0  # czxid of the topic when claimed; 0: unknown
+    is_outdated: bool = False  # the topic was recreated after the claim
 
 
 class PartitionTable:
-    """All partitions of one member by state; those that are not listed are free."""
+    """The partitions of one member by state. Partitions that are not listed are FREE."""
 
     def __init__(self) -> None:
         self._entries: dict[TopicPartition, Entry] = {}
@@ -98,24 +97,24 @@ class PartitionTable:
         return HoldingState.FREE if entry is None else entry.state
 
     def __getitem__(self, partition: TopicPartition) -> Entry:
-        """Of a partition that is not free."""
+        """The entry of a partition that is not FREE. Raises KeyError for other partitions."""
         return self._entries[partition]
 
     def topics(self) -> frozenset[str]:
-        """Those of all partitions that are listed."""
+        """The topics of all listed partitions."""
         return frozenset(partition.topic for partition in self._entries)
 
     def among(self, *states: HoldingState) -> list[TopicPartition]:
-        """Those in one of the states, sorted."""
+        """The partitions in one of these states, sorted."""
         return sorted(partition for partition, entry in self._entries.items() if entry.state in states)
 
     def claim(self, partition: TopicPartition, thread: int, now_ms: float) -> None:
-        """A free partition is being claimed for the thread. Raises: IllegalTransition, which changes nothing."""
+        """Move a FREE partition to CLAIMING. Raises IllegalTransition, without any change."""
         self._entries[partition] = Entry(outcome(TRANSITIONS, Event.CLAIM, self.state(partition)), thread, now_ms)
 
     def change(self, partition: TopicPartition, event: Event) -> Entry:
-        """Any other event. Raises: IllegalTransition, which changes nothing. Returns the entry: what it was, if the
-        partition is free now."""
+        """Apply any other event and return the entry (the removed one if the partition is now FREE). Raises
+        IllegalTransition, without any change."""
         state = outcome(TRANSITIONS, event, self.state(partition))
         entry = self._entries[partition]
         if state is HoldingState.FREE:

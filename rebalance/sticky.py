@@ -1,11 +1,9 @@
-"""``sticky``: as balanced as subscriptions allow, and of all such assignments one that moves the fewest partitions.
+"""``sticky``: as balanced as subscriptions allow, with the fewest possible moves.
 
-What balanced means is in ``rebalance.balance``: KIP-54's goal, and more. How many partitions of which topics each
-thread is to have is worked out in ``rebalance.fewest_moves``; here it is made into partitions: of what it had each
-thread keeps the first ones, as many as it is to have, and the others are dealt out in turn to those that get more.
-Everything is visited in sorted order, so equal snapshots have equal answers.
-
-Tests: ``tests/rebalance/test_sticky.py``, ``test_assignment_strategies.py``.
+``rebalance.balance`` defines balanced (KIP-54's goal and more). ``rebalance.fewest_moves`` computes how many partitions
+of which topics each thread gets. This module chooses the partitions: each thread keeps the first ones that it had, up
+to its count, and the others are dealt in turn to the threads that get more. Everything is visited in sorted order, so
+equal snapshots give equal results. Tests: ``tests/rebalance/test_sticky.py``, ``test_assignment_strategies.py``.
 """
 
 from collections import deque
@@ -18,7 +16,7 @@ from kafka_zk.rebalance.fewest_moves import counts_with_fewest_moves
 
 
 class StickyAssignor:
-    """Starts from ``snapshot.previous``; the same for ``eager`` and ``cooperative`` groups."""
+    """Starts from ``snapshot.previous``. Used by eager and incremental strategies alike."""
 
     name = "sticky"
 
@@ -40,14 +38,17 @@ class StickyAssignor:
 
 @dataclass(slots=True)
 class _Audience:
-    """The partitions of all topics that just these threads read, sorted; and who of them had what."""
+    """The partitions of all topics that exactly these threads read.
+
+    ``partitions`` is sorted. ``had``: the partitions that each thread had before.
+    """
 
     readers: tuple[int, ...]
     partitions: list[TopicPartition] = field(default_factory=list)
     had: dict[int, list[TopicPartition]] = field(default_factory=dict)
 
     def shared_out(self, wanted: Mapping[int, int]) -> dict[TopicPartition, int]:
-        """Each partition's thread; ``wanted``: how many each thread is to have."""
+        """The thread of each partition. ``wanted``: how many partitions each thread gets."""
         owner_of = {
             partition: thread
             for thread, partitions in self.had.items()

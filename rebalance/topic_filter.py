@@ -1,16 +1,15 @@
-"""White and black lists of topics: Kafka's TopicFilter, whose regular expressions are Java's.
+"""White and black lists of topics: Kafka's TopicFilter, with Java's regular expressions.
 
-Java's dialect is translated where Python's differs, and refused where it cannot be. Topic names hold letters, digits
-and ``._-`` only, so what differs in line ends and beyond ASCII cannot be seen.
-
+Java syntax is translated where Python's differs, and rejected where that is impossible. Topic names contain only
+letters, digits and ``._-``, so differences in line ends and beyond ASCII do not matter.
     Java                      here
     \\p{Alpha}, \\p{Digit} ..   the same as an ASCII range
     \\Q...\\E                   escaped text
     \\z, \\Z                    \\Z
     (?<name>...), \\k<name>    (?P<name>...), (?P=name)
-    refused                   unions and intersections in classes ([a-c[x]], [a-z&&b]), octal, control and named
-                              characters, \\G, \\R, \\X, other properties, references above 9, flags but i, s and m or
-                              anywhere but in front, what Python's ``re`` refuses
+    rejected                  unions and intersections in classes ([a-c[x]], [a-z&&b]), octal, control and named
+                              characters, \\G, \\R, \\X, other properties, references above 9, flags other than i, s and
+                              m or not at the start, and everything that Python's ``re`` rejects
 
 Tests: ``tests/rebalance/test_topic_filter.py``; against Java: ``tests/peers/groups/test_assignors.py``.
 """
@@ -23,7 +22,7 @@ from typing import NamedTuple
 from kafka_zk.registry.znodes.consumers import WHITE_LIST
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets"})
-"""What 0.8.2 to 0.10.2 call internal: ``__transaction_state`` is not."""
+"""The internal topics of Kafka 0.8.2 to 0.10.2, without ``__transaction_state``."""
 
 _JAVA_TRIM = "".join(map(chr, range(0x21)))
 _CACHED_PATTERNS = 256
@@ -37,10 +36,10 @@ _PROPERTIES = {
     "Punct": r"!-/:-@\[-`{-~",
     "ASCII": r"\x00-\x7f",
 }
-# Escapes that mean the same in both, outside and inside a class.
+# Escapes with the same meaning in both dialects, outside and inside a class.
 _COMMON_ESCAPES = frozenset("dDwWsS")
 _OUTSIDE_ONLY_ESCAPES = {"b": r"\b", "B": r"\B", "A": r"\A", "z": r"\Z", "Z": r"\Z"}
-# Python warns of these in a class, and a closing bracket gets this far only as the first.
+# Python warns about these in a class; a closing bracket gets here only as the first character.
 _ODD_IN_CLASS = frozenset("]&~|")
 _HEX_ESCAPE = re.compile(r"x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}")
 _PROPERTY = re.compile(r"([pP])\{(\w+)\}")
@@ -51,11 +50,11 @@ _REPETITION = re.compile(r"\{\d+(?:,\d*)?\}")
 
 
 class InvalidTopicFilter(ValueError):
-    """A regular expression that neither Kafka's consumer nor ours takes, or that Python cannot express."""
+    """A regular expression that Kafka's consumer rejects as well, or that Python cannot express."""
 
 
 def normalized(raw_regex: str) -> str:
-    """What Kafka registers for what the user wrote: no spaces, no quotes around, commas as alternatives."""
+    """The user's text as Kafka registers it: without spaces and outer quotes, with commas as alternatives."""
     regex = raw_regex.strip(_JAVA_TRIM).replace(",", "|").replace(" ", "")
     return regex.lstrip("\"'").rstrip("\"'")
 
@@ -77,7 +76,7 @@ def topic_filter(pattern: str, raw_regex: str, *, exclude_internal_topics: bool 
 
 @lru_cache(_CACHED_PATTERNS)
 def java_pattern(regex: str) -> re.Pattern[str]:
-    """A Java regular expression as Python's. Raises: InvalidTopicFilter."""
+    """Translate a Java regular expression to Python. Raises: InvalidTopicFilter."""
     flags = _LEADING_FLAGS.match(regex)
     position = flags.end() if flags else 0
     translated = [regex[:position]]
@@ -91,7 +90,7 @@ def java_pattern(regex: str) -> re.Pattern[str]:
 
 
 class _Piece(NamedTuple):
-    """One piece of the translation, and where the next one starts."""
+    """One piece of the translation. ``end``: where the next piece starts."""
 
     text: str
     end: int
@@ -114,7 +113,7 @@ def _next(regex: str, position: int) -> _Piece:
 
 
 def _escape(regex: str, position: int, *, in_class: bool) -> _Piece:
-    """``position`` is behind the backslash."""
+    """``position`` is after the backslash."""
     if position == len(regex):
         raise _refused(regex, "it ends with a backslash")
     character = regex[position]
@@ -148,7 +147,7 @@ def _property(regex: str, named: re.Match[str], *, in_class: bool) -> _Piece:
 
 
 def _class(regex: str, position: int) -> _Piece:
-    """``position`` is behind the opening bracket; a closing one right there is a literal in both dialects."""
+    """``position`` is after the opening bracket; a closing bracket there is a literal in both dialects."""
     text = "["
     if regex.startswith("^", position):
         text, position = "[^", position + 1
@@ -179,7 +178,7 @@ def _group(regex: str, position: int) -> _Piece:
 
 
 def _group_name(regex: str, position: int) -> tuple[str, int]:
-    """The name in ``<name>`` and where what follows starts."""
+    """The name in ``<name>`` and the position after it."""
     name = _GROUP_NAME.match(regex, position)
     if not name or not regex.startswith(">", name.end()):
         raise _refused(regex, f"no group name at {position}")

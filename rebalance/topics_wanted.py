@@ -1,4 +1,4 @@
-"""Which topics a member must know the partitions of, from the registrations of its group. Pure."""
+"""The topics whose partitions a member must know, from the registrations of its group. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from kafka_zk.registry.znodes.consumers import ConsumerRegistration, is_znode_na
 
 @dataclass(frozen=True, slots=True)
 class TopicsWanted:
-    """Topics by name, and filters as (pattern, regular expression) of registrations."""
+    """Topics by name, and filters as (pattern, regular expression) from registrations."""
 
     names: frozenset[str] = frozenset()
     filters: frozenset[tuple[str, str]] = frozenset()
     exclude_internal_topics: bool = True
 
     def check(self) -> None:
-        """Raises InvalidTopicFilter."""
+        """Raises InvalidTopicFilter if a filter cannot be parsed."""
         for pattern, regex in sorted(self.filters):
             topic_filter(pattern, regex)
 
     def of(self, topics: Iterable[str]) -> frozenset[str]:
-        """Those by name, and of the given ones those that a filter wants."""
+        """The topics by name, plus those of ``topics`` that a filter matches."""
         wanted = [
             topic_filter(pattern, regex, exclude_internal_topics=self.exclude_internal_topics)
             for pattern, regex in sorted(self.filters)
@@ -33,7 +33,7 @@ NOTHING_WANTED = TopicsWanted()
 
 
 def topics_wanted(registrations: Iterable[ConsumerRegistration], exclude_internal_topics: bool) -> TopicsWanted:
-    """All topics that one of the registrations subscribes to, but for names that no topic can have."""
+    """All topics that a registration subscribes to, without names that no topic can have."""
     names: set[str] = set()
     filters: set[tuple[str, str]] = set()
     for registration in registrations:
@@ -45,7 +45,7 @@ def topics_wanted(registrations: Iterable[ConsumerRegistration], exclude_interna
 
 
 def stream_count(registration: ConsumerRegistration, topic: str, exclude_internal_topics: bool) -> int:
-    """How many streams the registration asks for the topic; 0: not subscribed. Raises InvalidTopicFilter."""
+    """Number of streams that the registration requests for the topic; 0: not subscribed. Raises InvalidTopicFilter."""
     wanted = topics_wanted([registration], exclude_internal_topics)
     if topic not in wanted.of([topic]):
         return 0

@@ -1,6 +1,6 @@
-"""What a member watches of its group: members, the leader's assignment, brokers, and the topics it has to know.
+"""Watches of a member on its group: members, the leader's assignment, brokers, and the topics it needs.
 
-All reads of a start are sent together. Each change is told as an input of ``GroupMember``. Tests:
+All initial reads are pipelined. Each change becomes an input of ``GroupMember``. Tests:
 ``tests/rebalance/test_driver.py``.
 """
 
@@ -22,7 +22,7 @@ from kafka_zk.registry.znodes.topics import TopicAssignment
 
 
 class GroupWatches:
-    """Of one session: made when the member is registered, closed when the session ends."""
+    """Created when the member is registered, closed when the session ends."""
 
     def __init__(
         self, client: RegistryClient, group: str, tell: Callable[[Input], None], source: EventSource
@@ -37,15 +37,15 @@ class GroupWatches:
         ]
 
     def want(self, wanted: TopicsWanted) -> None:
-        """Watch these topics and no others."""
+        """Watch exactly these topics."""
         self._topics.want(wanted)
 
     def hold(self, topics: frozenset[str]) -> None:
-        """Tell of these, and no others, which topic of the name it is."""
+        """Report the czxids of exactly these topics."""
         self._topics.hold(topics)
 
     def close(self) -> None:
-        """Tell nothing from now on."""
+        """Send no more inputs."""
         self._topics.hold(frozenset())
         self._topics.want(NOTHING_WANTED)
         for watcher in self._watchers:
@@ -53,19 +53,19 @@ class GroupWatches:
 
 
 class WatchedTopics:
-    """The partitions of the topics wanted, and the czxids of those held; one watch each. With a filter among what is
-    wanted, the names of all topics are watched too."""
+    """Watches the partitions of wanted topics and the czxids of held ones, with one watch each. If the wanted topics
+    include a filter, the names of all topics are watched, too."""
 
     def __init__(self, registry: TopicRegistry, tell: Callable[[Input], None]) -> None:
         self._registry = registry
         self._tell = tell
         self._wanted = NOTHING_WANTED
         self._held: frozenset[str] = frozenset()
-        self._names: list[str] | None = None  # of all topics; None: not read
+        self._names: list[str] | None = None  # of all topics; None: not read yet
         self._names_watcher: Watcher | None = None
         self._watchers: dict[str, Watcher] = {}
         self._partitions: dict[str, tuple[int, ...]] = {}  # of the topics read so far
-        self._czxids: dict[str, int] = {}  # of the same
+        self._czxids: dict[str, int] = {}  # of the same topics
 
     def want(self, wanted: TopicsWanted) -> None:
         self._wanted = wanted
@@ -103,7 +103,7 @@ class WatchedTopics:
             self._partitions[topic] = tuple(sorted(assignment.partitions))
         elif czxid == 0:
             self._partitions[topic] = ()
-        else:  # it cannot be understood (any more), which must not keep members from it or from other topics
+        else:  # an unreadable topic must not keep members from this topic's partitions or from other topics
             self._partitions.setdefault(topic, ())
         if czxid != UNKNOWN_CZXID:
             self._czxids[topic] = czxid
@@ -112,7 +112,7 @@ class WatchedTopics:
         self._report()
 
     def _report(self) -> None:
-        """Once everything wanted is read."""
+        """Report the partitions once everything wanted is read."""
         if self._wanted == NOTHING_WANTED or (self._wanted.filters and self._names is None):
             return
         wanted = self._wanted.of(self._names or ())

@@ -1,11 +1,9 @@
-"""The ACLs of the cluster, as Kafka's AclAuthorizer keeps them, and the announcements that they changed.
+"""The ACLs of the cluster in Kafka's AclAuthorizer format, and announcements of their changes.
 
-Every write is conditional, so that of two writers none undoes what the other did, and is announced in the same
-transaction, so no change goes without its announcement.
+Every write is conditional, so that concurrent writers do not undo each other, and is announced in the same transaction.
 
 Source: AclAuthorizer.updateResourceAcls, KafkaZkClient.scala@3.9.
 """
-
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from kafka_zk.base.events import SILENT, EventSource
@@ -27,10 +25,10 @@ from kafka_zk.registry.znodes import acl_change
 from kafka_zk.security.acl import Acls, Pattern
 
 MOST_ATTEMPTS = 200
-"""A conditional write fails when another writer's succeeds. After this number of failures the writer gives up."""
+"""How often a conditional write is repeated after another writer's success before it fails."""
 
 Stored = Acls | InvalidZnode | NoAuth
-"""The ACLs of a pattern, empty if it has none, or why they are not known."""
+"""The ACLs of a pattern (empty without any), or why they are unknown."""
 
 
 class AclRegistry:
@@ -41,13 +39,13 @@ class AclRegistry:
         self._events = events
 
     async def ensure_paths(self) -> None:
-        """Make the parents that Kafka's authorizer makes at its start."""
+        """Create the same parent znodes as Kafka's authorizer at startup."""
         types = [znodes.type_path(root, each) for root in znodes.ROOTS for each in znodes.STORED_TYPES]
         await ensure_paths(self._client, [*types, *acl_change.PARENTS.values()])
 
     async def patterns(self) -> list[Pattern]:
-        """All that have a znode; what was written before the call is among them. Raises: NoAuth if an ACL of
-        ZooKeeper hides which there are."""
+        """All patterns with a znode, including those written before the call anywhere. Raises: NoAuth if an ACL of
+        ZooKeeper hides them."""
         await self._client.sync()
         wanted = [(root, each) for root in znodes.ROOTS for each in znodes.STORED_TYPES]
         pending = [self._client.children(znodes.type_path(*each)) for each in wanted]
@@ -60,13 +58,13 @@ class AclRegistry:
             except NoNode:
                 pass
             except RegistryError as error:
-                failures.append(error)  # all that were sent are awaited
+                failures.append(error)  # await all requests before raising
         if failures:
             raise failures[0]
         return listed
 
     async def read(self, patterns: Sequence[Pattern]) -> AsyncIterator[tuple[Pattern, Stored]]:
-        """The ACLs of each, read in portions. Raises: ConnectionLoss, SessionLost."""
+        """The ACLs of each pattern, read in portions. Raises: ConnectionLoss, SessionLost."""
         for start in range(0, len(patterns), READS_AT_ONCE):
             portion = patterns[start : start + READS_AT_ONCE]
             answers = await read_all(self._client, map(znodes.pattern_path, portion))
@@ -74,13 +72,13 @@ class AclRegistry:
                 yield pattern, _stored(pattern, answer)
 
     async def update(self, pattern: Pattern, change: Callable[[Acls], Acls], *, replace: bool = False) -> None:
-        """Write what ``change`` makes of a pattern's ACLs, and announce it; ``change`` may be called several times.
+        """Replace a pattern's ACLs by the result of ``change`` and announce it; ``change`` may be called repeatedly.
 
-        Not over connection losses: a write whose outcome is unknown may be done again (``until_answered``).
+        Does not survive connection losses, but may be repeated after one (``until_answered``).
         Args:
-            replace: what cannot be understood is replaced as if it were empty.
-        Raises: InvalidZnode if the present ACLs cannot be understood or the pattern's name can be no znode's; NoAuth;
-            BadVersion if other writers were faster MOST_ATTEMPTS times.
+            replace: treat ACLs that cannot be parsed as empty.
+        Raises: InvalidZnode if the current ACLs cannot be parsed or the pattern cannot have a znode; NoAuth; BadVersion
+            after MOST_ATTEMPTS.
         """
         path = znodes.pattern_path(pattern)
         if not znodes.is_possible(pattern):
@@ -99,7 +97,7 @@ class AclRegistry:
         raise BadVersion(f"{path}: other writers were faster {MOST_ATTEMPTS} times")
 
     async def _written(self, pattern: Pattern, path: str, found: Found | None, changed: Acls) -> bool:
-        """False: it has become something else meanwhile."""
+        """Returns False if the ACLs have changed meanwhile."""
         write: Operation
         if found is None:
             write = Create(path, znodes.encode(changed))
@@ -124,8 +122,8 @@ class AclRegistry:
         return sum([await change_watcher.purge(self._client, each, now_ms) for each in acl_change.PARENTS.values()])
 
     def watch_changes(self, on_change: Callable[[Pattern | None], None]) -> list[ChangeWatcher]:
-        """Call ``on_change`` with the pattern of each announcement, those already there first; None: it cannot be
-        understood, so anything may have changed."""
+        """Call ``on_change`` with the pattern of each announcement, including existing ones; None if it cannot be
+        parsed, so that any ACL may have changed."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             try:
@@ -141,7 +139,7 @@ class AclRegistry:
 
 
 def _present(path: str, found: Found | None, *, replace: bool) -> Acls | None:
-    """None: it is to be replaced, whatever it is."""
+    """The current ACLs; None if they cannot be parsed and must be replaced."""
     if found is None:
         return frozenset()
     try:
@@ -162,5 +160,5 @@ def _stored(pattern: Pattern, answer: Found | NoAuth | None) -> Stored:
 
 
 def faults(stored: Iterable[tuple[Pattern, Stored]]) -> dict[Pattern, str]:
-    """The patterns whose ACLs are not known, and why."""
+    """The patterns whose ACLs are unknown, and why."""
     return {pattern: str(found) for pattern, found in stored if isinstance(found, RegistryError)}

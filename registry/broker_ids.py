@@ -1,4 +1,4 @@
-"""Ids for brokers that have none configured: the versions of ``/brokers/seqid``, above the reserved range.
+"""Generated broker ids: the versions of ``/brokers/seqid``, above the reserved range.
 
 Source: KafkaZkClient.generateBrokerSequenceId in Kafka 3.9; ``reserved.broker.max.id``.
 """
@@ -10,7 +10,7 @@ from kafka_zk.registry.znodes.brokers import BROKER_SEQUENCE
 
 
 async def generate_broker_id(client: RegistryClient, reserved_broker_max_id: int = 1000) -> int:
-    """An id that no other broker got from here; the first is ``reserved_broker_max_id`` + 1."""
+    """A new unique id; the first is ``reserved_broker_max_id`` + 1."""
     while True:
         try:
             return (await client.set(BROKER_SEQUENCE, b"")).version + reserved_broker_max_id

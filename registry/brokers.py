@@ -1,7 +1,7 @@
-"""The brokers that are alive: registering, taking over, refusing a duplicate, listing and watching.
+"""The live brokers: registration, takeover, duplicate ids, lists and watches.
 
-Theory: ``/brokers/ids/<id>`` is an ephemeral of the broker's session; ``registration`` says how it gets there past the
-ghost of a broker that was killed. Only a ghost of this very process (a session that it held) is replaced at once.
+``/brokers/ids/<id>`` is an ephemeral of the broker's session; ``registration`` handles znodes left by killed brokers.
+Only a znode of this process's own earlier sessions is replaced immediately.
 
 Source: KafkaZkClient.registerBroker and CheckedEphemeral in Kafka 3.9; KAFKA-7165.
 """
@@ -27,13 +27,13 @@ from kafka_zk.registry.znodes.json_codec import number_of
 _log = Logger()
 
 READ_AT_ONCE = 50
-"""How many registrations are read in one turn, some 100 µs each."""
+"""How many registrations are read per reactor turn, at about 100 µs each."""
 
 LiveBrokers = dict[int, tuple[BrokerInfo, int]]  # broker id -> (registration, broker epoch)
 
 
 class BrokerRegistry:
-    """``/brokers/ids``. ``clock`` is needed by ``register`` only; tools may pass None."""
+    """``/brokers/ids``. Only ``register`` needs ``clock``; tools may pass None."""
 
     def __init__(self, client: RegistryClient, clock: Timers | None = None, events: EventSource = SILENT) -> None:
         self._client = client
@@ -45,12 +45,12 @@ class BrokerRegistry:
     ) -> int:
         """Register this broker in the client's session; returns its broker epoch (the znode's czxid).
 
-        Waits for another session's znode to vanish, at most ``ghost_life_ms``. Goes on after a connection loss.
-        Calling it again in the same session rewrites the registration and keeps the epoch.
+        Waits up to ``ghost_life_ms`` for another session's znode to disappear. Survives connection losses. A repeated
+        call in the same session rewrites the registration and keeps the epoch.
 
         Args:
-            unclean_start: announce in the same multi that this process started without a clean shutdown before. Only
-                with the first registration of a process: the announcement outlives sessions.
+            unclean_start: announce in the same multi that the process started after an unclean shutdown. Only for a
+                process's first registration, because the announcement outlives sessions.
         Raises: DuplicateBrokerId if the znode stays; SessionLost if the session ends (register again in the next one).
         """
         assert self._clock is not None, "register needs a clock"
@@ -67,7 +67,7 @@ class BrokerRegistry:
                 try:
                     return await take(self._client, path, [*news, *creation], own_previous_session_ids, rewritten)
                 except NoNode:
-                    if len(news) < 2:  # else a controller has just deleted what was announced before
+                    if len(news) < 2:  # else a controller has just deleted the earlier announcement
                         raise
 
         return await outwait_ghost(
@@ -75,12 +75,12 @@ class BrokerRegistry:
         )
 
     async def unregister(self, broker_id: int) -> None:
-        """Remove this broker's registration if it is of the client's session; anything else is left alone."""
+        """Delete this broker's registration if it belongs to the client's session."""
         await remove_own(self._client, znodes.broker_path(broker_id))
 
     async def live(self) -> LiveBrokers:
-        """All registered brokers by id, sorted; a registration that cannot be understood, or that an ACL hides, is left
-        out (and logged)."""
+        """All registered brokers, sorted by id; registrations that are invalid or hidden by an ACL are logged and left
+        out."""
         try:
             names, _ = await self._client.children(znodes.BROKER_IDS)
         except NoNode:
@@ -98,7 +98,7 @@ class BrokerRegistry:
         return live
 
     def watch(self, on_change: Callable[[LiveBrokers], None]) -> "BrokerWatcher":
-        """Report all live brokers now and at every change (start, failure, bounce with a new epoch, new endpoints)."""
+        """Report all live brokers now and at every change (start, failure, new epoch, new endpoints)."""
         return BrokerWatcher(self._client, on_change, self._events)
 
     def _duplicate(self, broker_id: int, holder: Holder) -> DuplicateBrokerId:
@@ -113,7 +113,7 @@ class BrokerRegistry:
 
 
 class BrokerWatcher:
-    """Keeps the set of live brokers up to date: a child watch on the parent and a data watch on each broker."""
+    """Tracks the live brokers with a child watch on the parent and a data watch on each broker."""
 
     def __init__(
         self, client: RegistryClient, on_change: Callable[[LiveBrokers], None], events: EventSource
@@ -122,14 +122,14 @@ class BrokerWatcher:
         self._on_change = on_change
         self._events = events
         self._watchers: dict[int, DataWatcher] = {}
-        self._entries: dict[int, tuple[BrokerInfo, int] | None] = {}  # None: gone, not understood, or hidden
+        self._entries: dict[int, tuple[BrokerInfo, int] | None] = {}  # None: deleted, invalid, or hidden
         self._to_watch: deque[int] = deque()
         self._is_watching_more = False
         self._reported: LiveBrokers | None = None
         self._children = ChildrenWatcher(client, znodes.BROKER_IDS, self._listed, events)
 
     def close(self) -> None:
-        """Report nothing from now on."""
+        """Report nothing more."""
         self._children.close()
         self._to_watch.clear()
         for watcher in self._watchers.values():
@@ -146,7 +146,7 @@ class BrokerWatcher:
         self._report()
 
     def _watch_more(self) -> None:
-        """Read and watch brokers of ``_to_watch``, READ_AT_ONCE at a time. A watcher may call ``_read`` here."""
+        """Read and watch the brokers in ``_to_watch``, READ_AT_ONCE at a time. A watcher may call ``_read`` here."""
         if self._is_watching_more:
             return
         self._is_watching_more = True
@@ -168,7 +168,7 @@ class BrokerWatcher:
 
     def _report(self) -> None:
         if self._to_watch or len(self._entries) != len(self._watchers):
-            return  # some are still being read
+            return  # some reads are in progress
         live = {broker_id: entry for broker_id, entry in sorted(self._entries.items()) if entry is not None}
         if live != self._reported:
             self._reported = live

@@ -1,7 +1,7 @@
-"""Follows the sequential znodes under a parent by which writers announce changes (configs, ACLs).
+"""Follows the sequential znodes through which writers announce changes of configs and ACLs.
 
-Each is read once, in the order of the sequence numbers. They are hints: a listener reads what has changed. Any
-broker may delete those that are older than CHANGE_EXPIRATION_MS.
+Each is read once, in the order of the sequence numbers. They are hints: listeners read the changed data themselves. Any
+broker may delete those older than CHANGE_EXPIRATION_MS.
 
 Source: ZkNodeChangeNotificationListener@3.9.
 """
@@ -25,9 +25,9 @@ CHANGE_EXPIRATION_MS = 15 * 60 * 1000
 
 
 class ChangeWatcher:
-    """Calls ``on_change(path, data)`` for each change, those already there first.
+    """Calls ``on_change(path, data)`` for each change, including existing ones.
 
-    ``data`` is NoAuth where an ACL hides what has changed. What ``on_change`` raises is logged.
+    ``data`` is NoAuth if an ACL hides the change. Exceptions of ``on_change`` are logged.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ChangeWatcher:
         self._children = ChildrenWatcher(client, parent, self._listed, events)
 
     def close(self) -> None:
-        """Report nothing from now on."""
+        """Report nothing more."""
         self._closed = True
         self._remove_listener()
         self._children.close()
@@ -61,7 +61,7 @@ class ChangeWatcher:
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED:
-            self._start()  # what a lost connection left unread
+            self._start()  # read what a lost connection left
 
     def _start(self) -> None:
         if not self._reading and not self._closed:
@@ -78,12 +78,12 @@ class ChangeWatcher:
                     if answer is not None and not self._closed:
                         self._report(path, answer if isinstance(answer, NoAuth) else answer[0])
         except (ConnectionLoss, SessionLost):
-            return  # read on when connected
+            return  # continues when connected
         finally:
             self._reading = False
 
     def _new_names(self) -> list[str]:
-        """By names, not by the last number: another client may have made one with the greatest number there is."""
+        """Unread names, compared by name: another client may have created one with the largest number."""
         if self._closed:
             return []
         self._read_names.intersection_update(self._names)
@@ -91,7 +91,7 @@ class ChangeWatcher:
         return [name for number, name in numbered if number >= 0]
 
     def _number(self, name: str) -> int:
-        """The sequence number, which ZooKeeper pads with zeros; -1 where there is none."""
+        """The sequence number, which ZooKeeper pads with zeros; -1 without one."""
         number = decimal_integer(name.removeprefix(self._prefix), NATURAL_INT32)
         return -1 if number is None else number
 
@@ -106,7 +106,7 @@ class ChangeWatcher:
 
 
 async def purge(client: RegistryClient, parent: str, now_ms: int) -> int:
-    """Delete changes made more than CHANGE_EXPIRATION_MS before ``now_ms`` (wall clock). Returns how many."""
+    """Delete changes older than CHANGE_EXPIRATION_MS at ``now_ms`` (wall clock). Returns how many."""
     try:
         names, _ = await client.children(parent)
     except NoNode:

@@ -1,4 +1,4 @@
-"""The cluster's id: made by its first broker, never changed.
+"""The cluster's id, created by its first broker and never changed.
 
 Source: KafkaZkClient.createOrGetClusterId in Kafka 3.9; KIP-78.
 """
@@ -14,7 +14,7 @@ from kafka_zk.registry.znodes import cluster_id as znodes
 
 
 def random_id(random: Random = SYSTEM_RANDOM) -> str:
-    """A new id as Kafka's Uuid prints it: 22 characters of url-safe base64, never with a leading dash."""
+    """A new id in the format of Kafka's Uuid: 22 characters of url-safe base64, without a leading dash."""
     while True:
         text = base64.urlsafe_b64encode(random_uuid(random).bytes).rstrip(b"=").decode()
         if not text.startswith("-"):
@@ -22,7 +22,7 @@ def random_id(random: Random = SYSTEM_RANDOM) -> str:
 
 
 async def get_or_create(client: RegistryClient, proposed: str) -> str:
-    """The cluster's id; made, as ``proposed``, by whoever comes first. Raises InvalidZnode."""
+    """The cluster's id, created as ``proposed`` if there is none. Raises InvalidZnode."""
     while True:
         try:
             data, _ = await client.get(znodes.CLUSTER_ID)
@@ -31,14 +31,14 @@ async def get_or_create(client: RegistryClient, proposed: str) -> str:
             try:
                 await create_with_parents(client, Create(znodes.CLUSTER_ID, znodes.encode(proposed)))
             except NodeExists:
-                continue  # another broker was faster: read its id
+                continue  # another broker created one: read it
 
 
 def complaint(expected: str, data: bytes | None) -> str | None:
-    """What is wrong if ``data`` is not the znode of the cluster ``expected``; None if it is.
+    """The problem if ``data`` is not the id of cluster ``expected``; None if it is.
 
-    At a start Kafka refuses with InconsistentClusterIdException. While it runs, a broker that wrote itself into what is
-    not its cluster any more would hand out partitions of that one, and have its own taken for deleted.
+    Kafka raises InconsistentClusterIdException at startup. A running broker must check, too: in another cluster's
+    ZooKeeper it would receive that cluster's partitions and treat its own as deleted.
     """
     try:
         stored = None if data is None else znodes.decode(data)

@@ -10,12 +10,12 @@ from kafka_zk.registry.znodes.cluster_secret import CLUSTER_SECRET, SIZE_BYTES
 
 
 async def cluster_secret(client: RegistryClient, random: Random) -> bytes:
-    """Read the secret, or create it. Raises: RegistryError; InvalidZnode for a znode of another size."""
+    """Read the secret, or create it. Raises: RegistryError; InvalidZnode for a wrong size."""
     while True:
         try:
             data, _ = await client.get(CLUSTER_SECRET)
         except NoNode:
-            with contextlib.suppress(NodeExists):  # by another broker
+            with contextlib.suppress(NodeExists):  # created by another broker
                 await create_with_parents(client, Create(CLUSTER_SECRET, random.randbytes(SIZE_BYTES)))
             continue
         if len(data or b"") != SIZE_BYTES:

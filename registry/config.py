@@ -1,7 +1,7 @@
-"""Entity configs (topics, clients, users, brokers, ips) and the notifications that they changed.
+"""Entity configs (topics, clients, users, brokers, ips) and notifications of their changes.
 
-A notification only names the entity; who is told reads the entity's present config. Notifications are processed in the
-order of their sequence numbers, and those older than 15 minutes may be deleted by any broker.
+A notification only names the entity; receivers read its current config. Notifications are processed in the order of
+their sequence numbers; any broker may delete those older than 15 minutes.
 
 Source: ConfigHandler, ZkNodeChangeNotificationListener and AdminZkClient in Kafka 3.9.
 """
@@ -41,7 +41,7 @@ _log = Logger()
 
 
 class ConfigRegistry:
-    """``/config``. Entity names are in their encoded form (``znodes.config.sanitize``)."""
+    """``/config``. Entity names are encoded (``znodes.config.sanitize``)."""
 
     def __init__(self, client: RegistryClient, events: EventSource = SILENT) -> None:
         self._client = client
@@ -50,24 +50,24 @@ class ConfigRegistry:
         self._hidden: set[tuple[str, str]] = set()
 
     async def entity(self, entity_type: str, entity_name: str) -> dict[str, str]:
-        """The entity's config, empty when it has none, or one that cannot be understood. Raises: NoAuth."""
+        """The entity's config; empty if it has none or it cannot be parsed. Raises: NoAuth."""
         config = (await self._read(entity_type, [entity_name]))[entity_name]
         if isinstance(config, NoAuth):
             raise config
         return config
 
     async def entities(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
-        """The configs of the named entities, many to a request; empty for one that has none.
+        """The configs of the named entities, many per request; empty for an entity without one.
 
-        What cannot be understood is left out, and so is an entity whose config an ACL hides: one ERROR in the log
-        each, until it is something else.
+        Invalid entries, and entities whose config an ACL hides, are left out. Each is logged once as an ERROR, until it
+        changes.
         """
         read = await self._read(entity_type, entity_names)
         return {name: config for name, config in read.items() if not isinstance(config, NoAuth)}
 
     @property
     def hidden(self) -> frozenset[tuple[str, str]]:
-        """(type, name) of the entities whose config could not be read last time because of its ACL."""
+        """(Type, name) of the entities whose config was hidden by its ACL at the last read."""
         return frozenset(self._hidden)
 
     async def _read(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str] | NoAuth]:
@@ -87,8 +87,8 @@ class ConfigRegistry:
         return configs
 
     async def entities_until_answered(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
-        """As ``entities``, over connection losses, and not older than what was written anywhere before this was called:
-        whoever gave the reason to read may be connected to another server. Raises SessionLost."""
+        """Like ``entities``, across connection losses, and including all writes made anywhere before the call. Raises
+        SessionLost."""
 
         async def read() -> dict[str, dict[str, str]]:
             await self._client.sync()
@@ -97,15 +97,15 @@ class ConfigRegistry:
         return await until_answered(self._client, read)
 
     async def entity_names(self, entity_type: str) -> list[str]:
-        """All entities of the type that have a znode, sorted, as current as ``entities_until_answered``.
+        """All entities of the type with a znode, sorted, as current as ``entities_until_answered``.
 
         Raises: SessionLost; NoAuth.
         """
         return await child_names(self._client, znodes.entity_type_path(entity_type))
 
     async def names_of_clients_of_users(self) -> list[str]:
-        """All ``<user>/clients/<client>`` that have a znode below ``users``, read over connection losses. Users whose
-        clients an ACL hides are left out. Raises SessionLost."""
+        """All ``<user>/clients/<client>`` with a znode below ``users``, across connection losses. Users whose clients
+        an ACL hides are left out. Raises SessionLost."""
         names: list[str] = []
         users = await self.entity_names("users")
         for start in range(0, len(users), READS_AT_ONCE):
@@ -123,7 +123,7 @@ class ConfigRegistry:
         return [[] if answer is None or isinstance(answer, NoAuth) else answer[0] for answer in answers]
 
     async def set_entity(self, entity_type: str, entity_name: str, config_values: Mapping[str, str]) -> None:
-        """Replace the entity's config without telling anyone (see ``change_entity``)."""
+        """Replace the entity's config without a notification (see ``change_entity``)."""
         path, data = znodes.entity_path(entity_type, entity_name), znodes.encode(config_values)
         while True:
             try:
@@ -134,10 +134,10 @@ class ConfigRegistry:
                     await create_with_parents(self._client, Create(path, data))
                     return
                 except NodeExists:
-                    continue  # made by another one in between
+                    continue  # another writer created it
 
     async def change_entity(self, entity_type: str, entity_name: str, config_values: Mapping[str, str]) -> None:
-        """Replace the entity's config and notify all brokers, over connection losses. Raises SessionLost."""
+        """Replace the entity's config and notify all brokers, across connection losses. Raises SessionLost."""
         await until_answered(self._client, lambda: self.set_entity(entity_type, entity_name, config_values))
         await until_answered(self._client, lambda: self.notify(entity_type, entity_name))
 
@@ -149,12 +149,12 @@ class ConfigRegistry:
         *,
         removes_empty: bool = False,
     ) -> None:
-        """Replace the entity's config by what ``change`` makes of it, and notify all brokers in the same transaction,
-        over connection losses.
+        """Replace the entity's config by the result of ``change`` and notify all brokers in the same transaction, across
+        connection losses.
 
-        The write is conditional, and ``change`` is called again if another writer was faster: no change is lost.
-        ``removes_empty``: an entity that has no config afterwards has no znode either, as AdminZkClient@3.9 does it.
-        Raises: SessionLost, NoAuth, InvalidZnode if the present config cannot be understood, what ``change`` raises.
+        The write is conditional; after a concurrent write, ``change`` is called again, so that no change is lost.
+        ``removes_empty``: delete the znode of an entity without config, as AdminZkClient@3.9 does.
+        Raises: SessionLost, NoAuth, InvalidZnode if the current config cannot be parsed, exceptions of ``change``.
         """
         await until_answered(
             self._client, lambda: self._update(entity_type, entity_name, change, removes_empty=removes_empty)
@@ -186,7 +186,7 @@ class ConfigRegistry:
                 await self._write(entity_type, entity_name, write)
                 return
             except (NodeExists, BadVersion):
-                continue  # another writer was faster
+                continue  # concurrent write
             except NoNode:
                 parents = [] if stat is not None else [path.rpartition("/")[0]]
                 await ensure_paths(self._client, [CONFIG_CHANGES, *parents])
@@ -213,7 +213,7 @@ class ConfigRegistry:
             raise error.cause from None
 
     async def _remove_empty_parents(self, entity_type: str, entity_name: str) -> None:
-        """Of the last client of a user: ``clients``, and the user that has no config either."""
+        """After the last client of a user: delete ``clients``, and the user if it has no config either."""
         user, separator, _ = entity_name.partition("/clients/")
         if not separator:
             return
@@ -227,13 +227,13 @@ class ConfigRegistry:
             return
 
     async def delete_entity(self, entity_type: str, entity_name: str) -> None:
-        """Remove the entity's znode; it is no error if there is none."""
+        """Delete the entity's znode, if it exists."""
         for outcome in await outcomes([self._client.delete(znodes.entity_path(entity_type, entity_name))]):
             if isinstance(outcome, Exception) and not isinstance(outcome, NoNode):
                 raise outcome
 
     async def notify(self, entity_type: str, entity_name: str) -> None:
-        """Announce to all brokers that the entity's config changed."""
+        """Announce a change of the entity's config to all brokers."""
         await create_with_parents(self._client, _announcement(entity_type, entity_name))
 
     async def purge_changes(self, now_ms: int) -> int:
@@ -241,7 +241,7 @@ class ConfigRegistry:
         return await change_watcher.purge(self._client, CONFIG_CHANGES, now_ms)
 
     def watch_changes(self, on_change: Callable[[str, str], None]) -> ChangeWatcher:
-        """Call ``on_change(entity_type, entity_name)`` for each notification, those already there first; malformed ones
+        """Call ``on_change(entity_type, entity_name)`` for each notification, including existing ones; malformed ones
         are logged and skipped."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:

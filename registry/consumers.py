@@ -1,9 +1,9 @@
-"""The members of a group: registering, taking over, refusing a duplicate, listing and watching; the groups there are.
+"""The members of a group: registration, takeover, duplicate ids, lists and watches.
 
-Theory: ``/consumers/<group>/ids/<consumer id>`` is an ephemeral of the member's session. A registration is never
-rewritten in place: a child watch would not tell. So a watcher reads each registration once. What the names alone hide,
-a member that went and came back between two reads, shows in the parent's ``cversion``, which counts every creation and
-deletion: if it grew by more than the names that came and went, everything is read again.
+``/consumers/<group>/ids/<consumer id>`` is an ephemeral of the member's session. A registration is never rewritten in
+place, because a child watch would not fire. A watcher therefore reads each registration once. If a member left and came
+back between two reads, the names do not show it, but the parent's ``cversion`` does, which counts every creation and
+deletion: if it grew by more than the names that changed, everything is read again.
 
 Source: ZookeeperConsumerConnector.scala@0.8.2 and @0.10.2, AdminUtils.deleteConsumerGroupInZK@0.10.2.
 """
@@ -31,7 +31,7 @@ _YOUNGEST = INT64[-1]
 
 
 class Member(NamedTuple):
-    """A member's registration; the smaller ``czxid`` is the older member."""
+    """A member's registration. A smaller ``czxid`` means an older member."""
 
     registration: ConsumerRegistration
     czxid: int
@@ -41,7 +41,7 @@ Members = dict[str, Member]  # by consumer id, sorted
 
 
 class ConsumerRegistry:
-    """``/consumers/<group>/ids``. ``clock`` is needed by ``register`` only; tools may pass None."""
+    """``/consumers/<group>/ids``. Only ``register`` needs ``clock``; tools may pass None."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class ConsumerRegistry:
     ) -> int:
         """Register this member in the client's session; returns the znode's czxid.
 
-        Waits for another session's znode to vanish, at most ``registration.ghost_life_ms``, anew after each connection
-        loss. Again in the same session with the same registration it changes nothing; another registration is put in
-        the place of the old one as a new znode.
+        Waits up to ``registration.ghost_life_ms`` for another session's znode to disappear, again from the start after
+        a connection loss. Repeated with the same registration in the same session, it changes nothing; another
+        registration replaces the old one in a new znode.
 
         Raises: FencedInstanceId (static member) or DuplicateConsumerId if the znode stays; SessionLost.
         """
@@ -87,17 +87,17 @@ class ConsumerRegistry:
             while True:
                 try:
                     return await take(self._client, path, creation, own_previous_session_ids, present)
-                except NoNode:  # a new group, or one that was removed as dead just now
+                except NoNode:  # a new group, or one that was just deleted as dead
                     await ensure_paths(self._client, [znodes.ids_path(self._group)])
 
         return await outwait_ghost(self._client, self._clock, path, attempt, refusal)
 
     async def unregister(self, consumer_id: str) -> None:
-        """Remove this member's registration if it is of the client's session; anything else is left alone."""
+        """Delete this member's registration if it belongs to the client's session."""
         await remove_own(self._client, znodes.id_path(self._group, consumer_id))
 
     async def members(self) -> Members:
-        """All members; one whose registration cannot be understood subscribes to nothing and announces nothing."""
+        """All members. A registration that cannot be parsed counts as one without subscriptions and strategies."""
         try:
             names, _ = await self._client.children(znodes.ids_path(self._group))
         except NoNode:
@@ -105,12 +105,12 @@ class ConsumerRegistry:
         return await _read_members(self._client, self._group, names)
 
     def watch(self, on_change: Callable[[Members], None]) -> Watcher:
-        """Report all members now and whenever one came, went or was replaced; a join costs two reads."""
+        """Report all members now and whenever one comes, leaves or is replaced; a join costs two reads."""
         return _MemberWatch(self._client, self._group, on_change, self._events).rereader
 
 
 class _MemberWatch:
-    """What was last read of a group, for reading only what is new."""
+    """The last state of a group, so that only changes are read."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class _MemberWatch:
 
 
 async def _read_members(client: RegistryClient, group: str, names: Iterable[str]) -> Members:
-    """The registrations of the named ones that are still there, read in one pipeline."""
+    """The existing registrations among ``names``, read in one pipeline."""
     wanted = sorted(names)
     answers = await readable(client.get(znodes.id_path(group, name)) for name in wanted)
     return {
@@ -158,7 +158,7 @@ async def _read_members(client: RegistryClient, group: str, names: Iterable[str]
 
 
 def _member(path: str, answer: Found | NoAuth) -> Member:
-    """One that an ACL hides subscribes to nothing, and is no older than any other."""
+    """A member; one that an ACL hides has no subscription and counts as the youngest."""
     if isinstance(answer, NoAuth):
         _log.warn("a member's registration is taken for an empty one: {error}", error=answer)
         return Member(ConsumerRegistration({}), _YOUNGEST)

@@ -1,11 +1,11 @@
-"""Electing the controller and writing as the controller.
+"""Controller elections, and writes as the controller.
 
-Theory: ``/controller`` (an ephemeral) says who it is, but it cannot stop a paused process that believes to be it. So
-each election also bumps ``/controller_epoch``, in the same multi, and everything that a controller writes goes through
-a multi that first checks the version which its own bump gave to that znode. Whoever was elected later has moved it on.
+``/controller`` (an ephemeral) names the controller, but cannot stop a paused process that still believes to be it.
+Therefore each election also increments ``/controller_epoch`` in the same multi, and a controller writes only through
+multis that check that znode's version after its own increment. A later election changes the version.
 
-Real controllers write check + one operation. Here many operations may share one check (at most 512 KB); when one of
-them fails, those around it are written again, so that each has its own outcome.
+Kafka's controllers write the check and one operation. Here, many operations (up to 512 KB) may share one check. If one
+fails, the others are written again, so that each has its own outcome.
 
 Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch in Kafka 3.9; KAFKA-6082 (fencing).
 """
@@ -47,28 +47,28 @@ _log = Logger()
 
 BATCH_COUNT = 1000
 SINGLES_AT_ONCE = 32
-"""Of a multi that fails with no more operations than this, each is sent by itself, all at the same time."""
+"""A failed multi with at most this many operations is repeated as single operations, all at the same time."""
 
-_OVERHEAD_BYTES = 64  # of one operation in a multi: its header, lengths, ACL, version
+_OVERHEAD_BYTES = 64  # of an operation in a multi: header, lengths, ACL, version
 
 Result = str | ZnodeStat | None
 
 
 class Elected(NamedTuple):
-    """This broker is the controller. ``epoch_zk_version`` is the fencing token for every write."""
+    """This broker is the controller. ``epoch_zk_version``: the fencing token for every write."""
 
     epoch: int
     epoch_zk_version: int
 
 
 class Lost(NamedTuple):
-    """Another broker (or another session of this one) is the controller."""
+    """Another broker, or another session of this one, is the controller."""
 
     controller_id: int
 
 
 class ControllerRegistry:
-    """``/controller`` and ``/controller_epoch``, and fenced writes to anything."""
+    """``/controller`` and ``/controller_epoch``, and fenced writes to any znode."""
 
     def __init__(
         self,
@@ -81,11 +81,11 @@ class ControllerRegistry:
         self._clock_ms = clock_ms
 
     async def elect(self, broker_id: int, known_epoch: int = 0) -> Elected | Lost:
-        """Try to become the controller, with an epoch above ``known_epoch`` (that of a controller there was).
+        """Try to become the controller, with an epoch above ``known_epoch`` (the last one known).
 
-        The znode may have been set back, and brokers refuse a controller whose epoch is below one that they know.
-        After a connection loss just call it again: a claim that was made, but whose answer was lost, is found.
-        Raises: ConnectionLoss, SessionLost, InvalidZnode (what stands in the znodes is not Kafka's).
+        The znode may have been reset, and brokers reject a controller whose epoch is below one that they know.
+        After a connection loss, call it again; it finds a claim whose response was lost.
+        Raises: ConnectionLoss, SessionLost, InvalidZnode (the znodes' content is not Kafka's).
         """
         while True:
             claim, owner = await self._claim()
@@ -95,7 +95,7 @@ class ControllerRegistry:
                 if not mine or claim.is_kraft:
                     return Lost(claim.broker_id)
                 if await self._claim() != (claim, owner):
-                    continue  # then the epoch may be that of a later controller
+                    continue  # the epoch may be a later controller's
                 if epoch >= known_epoch:
                     return Elected(epoch, epoch_version)
             epoch = max(epoch, known_epoch if known_epoch in EPOCHS else 0) + 1
@@ -107,23 +107,23 @@ class ControllerRegistry:
                 results = await self._client.multi(operations)
             except MultiFailed as failed:
                 if isinstance(failed.cause, NodeExists | BadVersion | NoNode):
-                    continue  # another one was faster: see who
+                    continue  # another broker was elected: read again
                 raise failed.cause from failed
             stat = results[-1]
             assert isinstance(stat, ZnodeStat)
             return Elected(epoch, stat.version)
 
     async def claim(self) -> ControllerClaim | None:
-        """Who claims to be the controller, None when nobody does. Raises InvalidZnode."""
+        """The current claim to be the controller; None without one. Raises InvalidZnode."""
         return (await self._claim())[0]
 
     async def current(self) -> int | None:
-        """The controller's broker id, None when there is none. Raises InvalidZnode."""
+        """The controller's broker id; None without a controller. Raises InvalidZnode."""
         claim = await self.claim()
         return None if claim is None else claim.broker_id
 
     async def resign(self, epoch_zk_version: int) -> None:
-        """Give up being the controller. Raises ControllerMoved if another one was elected already."""
+        """Resign as the controller. Raises ControllerMoved if another one was elected."""
         try:
             await self.fenced_multi(epoch_zk_version, [Delete(CONTROLLER)])
         except MultiFailed as failed:
@@ -131,11 +131,11 @@ class ControllerRegistry:
                 raise failed.cause from failed
 
     def watch(self, on_change: Callable[[int | None], None]) -> "ControllerWatcher":
-        """Report the controller's broker id (None: there is none) now and whenever ``/controller`` changed."""
+        """Report the controller's broker id (None: no controller) now and at every change of ``/controller``."""
         return ControllerWatcher(self._client, on_change, self._events)
 
     async def fenced_multi(self, epoch_zk_version: int, operations: Sequence[Operation]) -> list[Result]:
-        """All of the operations or none, and none unless this controller is still the last one elected.
+        """Write all operations or none; none if another controller was elected.
 
         Raises: ControllerMoved; MultiFailed with the index within ``operations``.
         """
@@ -147,13 +147,13 @@ class ControllerRegistry:
     async def fenced_writes(
         self, epoch_zk_version: int, operations: Sequence[Operation]
     ) -> list[Result | RegistryError]:
-        """Each operation by itself, in order, many to a multi: its result, or the RegistryError it failed with.
+        """Write each operation independently, in order, many per multi; returns a result or RegistryError for each.
 
-        Operations may rest on earlier ones (a parent, then its child). A ConnectionLoss among the outcomes means that
-        this one may or may not have been written. Raises ControllerMoved (some may have been written before).
+        Operations may depend on earlier ones (a parent, then its child). After a ConnectionLoss, that operation may or
+        may not have been written. Raises ControllerMoved (some operations may have been written before).
         """
         settled: list[Result | RegistryError] = []
-        # One after the other: to send all at once would hold the reactor up.
+        # Sequentially, because sending all would block the reactor.
         for batch in in_batches(operations, _size_bytes, BATCH_COUNT):
             (outcome,) = await outcomes([self._client.multi(_fenced(epoch_zk_version, batch))])
             refusal = _refusal(epoch_zk_version, outcome) if isinstance(outcome, MultiFailed) else outcome
@@ -172,8 +172,8 @@ class ControllerRegistry:
     async def _around(
         self, epoch_zk_version: int, operations: Sequence[Operation], failed: MultiFailed
     ) -> list[Result | RegistryError]:
-        """What a multi that was rolled back asked for: all before the operation that failed at once, and after it in
-        halves, which are as likely to fail as there is more to fail; few one by one."""
+        """Repeat a failed multi: the operations before the failed one together, those after it in halves, since more
+        may fail, and few operations singly."""
         if len(operations) <= SINGLES_AT_ONCE:
             return await self._singles(epoch_zk_version, operations)
         before, after = operations[: failed.index], operations[failed.index + 1 :]
@@ -202,7 +202,7 @@ class ControllerRegistry:
         return settled
 
     async def _claim(self) -> tuple[ControllerClaim | None, int]:
-        """Who claims to be the controller, and the session that made the claim."""
+        """The current claim, and the session that made it."""
         try:
             data, stat = await self._client.get(CONTROLLER)
         except NoNode:
@@ -210,7 +210,7 @@ class ControllerRegistry:
         return znodes.decode(data), stat.ephemeral_owner
 
     async def _epoch(self) -> tuple[int, int]:
-        """The controller epoch and the version of its znode, which is made if absent."""
+        """The controller epoch and its znode's version; the znode is created if absent."""
         while True:
             try:
                 data, stat = await self._client.get(CONTROLLER_EPOCH)
@@ -230,7 +230,7 @@ class ControllerWatcher:
         self._watcher = DataWatcher(client, CONTROLLER, self._read, events)
 
     def close(self) -> None:
-        """Report nothing from now on."""
+        """Report nothing more."""
         self._watcher.close()
 
     def _read(self, data: bytes | None, stat: ZnodeStat | None) -> None:

@@ -1,6 +1,6 @@
-"""The newest controller epoch that ZooKeeper confirms: any client can claim to be a newer controller.
+"""The newest controller epoch confirmed by ZooKeeper, because any client can claim to be a newer controller.
 
-Source: KafkaController.elect in Kafka 3.9, which writes ``/controller_epoch`` before it sends its first request.
+Source: KafkaController.elect in Kafka 3.9, which writes ``/controller_epoch`` before its first request.
 """
 
 from twisted.internet.defer import DeferredLock
@@ -13,7 +13,7 @@ NO_EPOCH = -1
 
 
 class ControllerEpochs:
-    """What ``/controller_epoch`` was when it was read last, and reading it for epochs above that."""
+    """The last value read from ``/controller_epoch``; reads it again for larger epochs."""
 
     def __init__(self, client: RegistryClient) -> None:
         self._client = client
@@ -22,10 +22,10 @@ class ControllerEpochs:
         self.newest = NO_EPOCH
 
     async def confirm(self, epoch: int) -> bool:
-        """Whether a controller of that epoch was elected. Reads ZooKeeper, over connection losses, if the epoch is
-        above ``newest``; callers that wait at the same time share a read.
+        """True if a controller with that epoch was elected. Reads ZooKeeper, across connection losses, if the epoch is
+        above ``newest``; concurrent callers share a read.
 
-        Raises: RegistryError (SessionLost, NoNode, NoAuth, InvalidZnode): it cannot be known now.
+        Raises: RegistryError (SessionLost, NoNode, NoAuth, InvalidZnode) if the epoch is currently unknown.
         """
         begun_before = self._reads_begun
         if epoch > self.newest:
@@ -36,5 +36,5 @@ class ControllerEpochs:
         return epoch <= self.newest
 
     async def _read(self) -> int:
-        await self._client.sync()  # this server may be behind the one that the controller is connected to
+        await self._client.sync()  # this server may lag behind the controller's server
         return decode_epoch((await self._client.get(CONTROLLER_EPOCH))[0])

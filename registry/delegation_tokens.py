@@ -1,7 +1,7 @@
-"""The delegation tokens of the cluster, as Kafka keeps them, and the announcements that they changed.
+"""The delegation tokens of the cluster in Kafka's format, and announcements of their changes.
 
-Every write is conditional, so that of two writers none undoes what the other did, and is announced in the same
-transaction. Source: KafkaZkClient.scala, DelegationTokenManagerZk.scala@3.9, which writes unconditionally.
+Every write is conditional, so that concurrent writers do not undo each other, and is announced in the same transaction.
+Source: KafkaZkClient.scala, DelegationTokenManagerZk.scala@3.9, which writes unconditionally.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,11 +22,11 @@ from kafka_zk.registry.znodes.delegation_token import TokenInformation
 _log = Logger()
 
 MOST_ATTEMPTS = 200
-"""A conditional write fails when another writer's succeeds. After this number of failures the writer gives up."""
+"""How often a conditional write is repeated after another writer's success before it fails."""
 
 
 class DelegationTokenRegistry:
-    """``/delegation_token``. Everything goes on over connection losses; each method raises SessionLost."""
+    """``/delegation_token``. All methods survive connection losses and raise SessionLost."""
 
     def __init__(self, client: RegistryClient, events: EventSource = SILENT) -> None:
         self._client = client
@@ -37,11 +37,11 @@ class DelegationTokenRegistry:
         await until_answered(self._client, lambda: ensure_paths(self._client, [znodes.TOKENS, znodes.CHANGES]))
 
     async def token_ids(self) -> list[str]:
-        """All that were written anywhere before this was called. Raises: NoAuth."""
+        """All token ids, including those written before the call anywhere. Raises: NoAuth."""
         return await child_names(self._client, znodes.TOKENS)
 
     async def read(self, token_ids: Sequence[str]) -> dict[str, TokenInformation]:
-        """What is known of these tokens; without those that are gone, hidden by an ACL or not understood."""
+        """The named tokens, without those that are deleted, hidden by an ACL or invalid."""
         paths = [znodes.token_path(token_id) for token_id in token_ids]
         found = {}
         for token_id, path, answer in zip(token_ids, paths, await self._read(paths), strict=True):
@@ -69,7 +69,7 @@ class DelegationTokenRegistry:
             try:
                 await self._write(token.token_id, Create(znodes.token_path(token.token_id), znodes.encode(token)))
             except NodeExists:
-                pass  # by this call, before its connection was lost: the id is random
+                pass  # by this call, before a connection loss: ids are random
             except NoNode:
                 await ensure_paths(self._client, [znodes.TOKENS, znodes.CHANGES])
                 await write()
@@ -79,11 +79,11 @@ class DelegationTokenRegistry:
     async def update(
         self, token_id: str, change: Callable[[TokenInformation], TokenInformation | None]
     ) -> TokenInformation | None:
-        """Write what ``change`` makes of a token: None deletes it. Returns what it has become.
+        """Replace a token by the result of ``change`` (None deletes it) and return that.
 
-        ``change`` is called again if another writer was faster.
-        Raises: NoNode if there is no such token; InvalidZnode; NoAuth; what ``change`` raises; BadVersion if other
-            writers were faster MOST_ATTEMPTS times.
+        ``change`` is called again after a concurrent write.
+        Raises: NoNode if the token does not exist; InvalidZnode; NoAuth; exceptions of ``change``; BadVersion after
+            MOST_ATTEMPTS.
         """
         return await until_answered(self._client, lambda: self._update(token_id, change))
 
@@ -108,7 +108,7 @@ class DelegationTokenRegistry:
         raise BadVersion(f"{path}: other writers were faster {MOST_ATTEMPTS} times")
 
     async def _write(self, token_id: str, write: Operation) -> None:
-        """Together with its announcement. Raises what is in the way of the first of them."""
+        """Write together with an announcement. Raises the cause if that fails."""
         path = f"{znodes.CHANGES}/{znodes.CHANGE_PREFIX}"
         announcement = Create(path, znodes.encode_change(token_id), sequential=True)
         try:
@@ -121,8 +121,8 @@ class DelegationTokenRegistry:
         return await change_watcher.purge(self._client, znodes.CHANGES, now_ms)
 
     def watch_changes(self, on_change: Callable[[str | None], None]) -> ChangeWatcher:
-        """Call ``on_change`` with the id in each announcement, those already there first; None: it cannot be
-        understood, so any token may have changed."""
+        """Call ``on_change`` with the token id in each announcement, including existing ones; None if it cannot be
+        parsed, so that any token may have changed."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             try:

@@ -1,4 +1,4 @@
-"""What is wrong with the content of znodes, told once each: whoever reads a znode again and again reports here."""
+"""Reports invalid znode content once, although the znode is read repeatedly."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -9,14 +9,14 @@ T = TypeVar("T")
 
 
 class ZnodeFaults:
-    """Gives each fault to ``tell`` in a sentence that names the znode, and again only after it was something else."""
+    """Passes each fault to ``tell`` as a sentence that names the znode; repeats it only after a change."""
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
         self._told: dict[str, tuple[str, ...]] = {}
 
     def found(self, path: str, faults: Sequence[str]) -> None:
-        """The znode was read; no faults: it was understood whole."""
+        """Report the faults of a znode that was read; none if it was valid."""
         if not faults:
             self.forget(path)
         elif self._told.get(path) != tuple(faults):
@@ -25,7 +25,7 @@ class ZnodeFaults:
                 self._tell(fault if fault.startswith(path) else f"{path}: {fault}")
 
     def visible(self, paths: Iterable[str], answers: Iterable[T | NoAuth | None]) -> list[T | None]:
-        """What was read of the znodes; None, and a fault, in the place of what an ACL hides."""
+        """The answers, with None and a fault for znodes that an ACL hides."""
         read: list[T | None] = []
         for path, answer in zip(paths, answers, strict=True):
             if isinstance(answer, NoAuth):
@@ -34,9 +34,9 @@ class ZnodeFaults:
         return read
 
     def forget(self, path: str) -> None:
-        """The znode is not read any more."""
+        """The znode is no longer read."""
         self._told.pop(path, None)
 
     def forget_where(self, is_gone: Callable[[str], bool]) -> None:
-        """The znodes of these paths are gone."""
+        """The znodes with these paths are gone."""
         self._told = {path: faults for path, faults in self._told.items() if not is_gone(path)}

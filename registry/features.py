@@ -1,4 +1,4 @@
-"""The finalized features of the cluster (``/feature``), which a controller writes when it is elected.
+"""The finalized features of the cluster (``/feature``), written by a new controller.
 
 Source: FeatureZNode and KafkaController.setupFeatureVersioning in Kafka 3.9; KIP-584.
 """
@@ -10,7 +10,7 @@ from kafka_zk.registry.znodes.feature import FEATURE, FinalizedFeatures
 
 
 async def read_features(client: RegistryClient) -> tuple[FinalizedFeatures, int] | None:
-    """What is finalized and the znode's version, None where no controller wrote it yet. Raises InvalidZnode."""
+    """The finalized features and the znode's version; None before the first write. Raises InvalidZnode."""
     try:
         data, stat = await client.get(FEATURE)
     except NoNode:
@@ -19,7 +19,7 @@ async def read_features(client: RegistryClient) -> tuple[FinalizedFeatures, int]
 
 
 def write_operation(present: tuple[FinalizedFeatures, int] | None, wanted: FinalizedFeatures) -> Operation | None:
-    """What a controller has to write (through its fence) after ``read_features``; None if it stands there already."""
+    """The controller's write (through its fence) after ``read_features``; None if nothing changes."""
     if present is None:
         return Create(FEATURE, znodes.encode(wanted))
     features, version = present

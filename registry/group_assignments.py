@@ -1,4 +1,4 @@
-"""The group's assignment as its leader wrote it last: reading, conditional writing, watching."""
+"""The latest assignment written by a group's leader: reads, conditional writes and watches."""
 
 from collections.abc import Callable
 
@@ -15,11 +15,11 @@ from kafka_zk.registry.znodes.group_assignment import GroupAssignment
 
 _log = Logger()
 
-ABSENT = -1  # the version of an assignment that is not there
+ABSENT = -1  # version of a missing assignment
 
 
 class GroupAssignmentRegistry:
-    """``/consumers/<group>/kafka-zk/assignment``. What cannot be understood is logged and reads as None."""
+    """``/consumers/<group>/kafka-zk/assignment``. Invalid content is logged and read as None."""
 
     def __init__(self, client: RegistryClient, group: str, events: EventSource = SILENT) -> None:
         self._client = client
@@ -27,17 +27,17 @@ class GroupAssignmentRegistry:
         self._events = events
 
     async def read(self) -> tuple[GroupAssignment | None, int]:
-        """The assignment and its version (None and ABSENT where there is none)."""
+        """The assignment and its version; None and ABSENT without one."""
         try:
             return self._decode(*await self._client.get(self._path))
         except NoNode:
             return None, ABSENT
 
     async def write(self, assignment: GroupAssignment, expected_version: int) -> int:
-        """Write it in the place of the one that was read at ``expected_version``; returns the new version.
+        """Replace the assignment that was read at ``expected_version``; returns the new version.
 
-        After a connection loss it waits for the connection and finds out whether it was written.
-        Raises: BadVersion if another one is there by now; RequestTooLarge; SessionLost.
+        After a connection loss, waits for the connection and checks whether it was written.
+        Raises: BadVersion if another one was written; RequestTooLarge; SessionLost.
         """
         data = znodes.encode(assignment)
         in_doubt = False
@@ -49,7 +49,7 @@ class GroupAssignmentRegistry:
                 await self._client.connected()
             except BadVersion:
                 if in_doubt and await self._present() == (data, expected_version + 1):
-                    return expected_version + 1  # our own write, whose answer was lost
+                    return expected_version + 1  # our own write, whose response was lost
                 raise
 
     def watch(self, on_change: Callable[[GroupAssignment | None, int], None]) -> Watcher:

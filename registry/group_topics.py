@@ -1,14 +1,14 @@
-"""Which topic a group's stored offset belongs to, when a topic was deleted and made again under the same name.
+"""Which topic a group's stored offset belongs to, if a topic was deleted and recreated under the same name.
 
-Kafka leaves a group's offsets in ZooKeeper when a topic is deleted. An offset of the former topic would skip the first
-records of the new one, once its log has outgrown it. Zxids tell: they grow with every write in ZooKeeper. So an offset
-belongs to an earlier topic if both hold:
+Kafka keeps a group's offsets in ZooKeeper when a topic is deleted. An old offset would skip the first records of the
+new topic once its log has outgrown the offset. Zxids, which grow with every write, reveal this. An offset belongs to an
+earlier topic if both hold:
 
-    the group has read an earlier one    its first one's czxid, which we keep, is below that of the present topic
-    the offset is older than the topic   its last write, its mzxid, is below the topic's czxid
+    the group has read an earlier topic   its first czxid, which we store, is below the current topic's
+    the offset is older than the topic    its mzxid, from its last write, is below the topic's czxid
 
-A group that only Kafka's consumers have read with, or whose offsets were imported before the topic was made, has no
-first one here: its offsets are trusted, as they are when anybody has written them since the topic was made.
+Without a stored first czxid (only Kafka's consumers have read, or offsets were imported before the topic was created),
+offsets are trusted, as are offsets written after the topic's creation.
 """
 
 from collections.abc import Awaitable, Collection, Iterable, Mapping
@@ -30,18 +30,18 @@ _NONE_IS_EARLIER = 2**63
 
 
 class GroupTopic(NamedTuple):
-    """A topic as a group sees it: czxids of its znode (0: it does not exist), and of the first one that was read."""
+    """A topic as a group sees it: czxid of its znode (0: it does not exist), and of the first one that was read."""
 
     czxid: int = 0
-    first_czxid: int | None = None  # None: not known
+    first_czxid: int | None = None  # None: unknown
 
     def outdates(self, offset: ZnodeStat) -> bool:
-        """Whether an offset znode is that of an earlier topic of the same name."""
+        """True if the offset znode belongs to an earlier topic of the same name."""
         return self.first_czxid is not None and self.first_czxid < self.czxid and offset.mzxid < self.czxid
 
 
 class TopicLook:
-    """The reads of one look at topics, and what their answers say."""
+    """Reads several topics, and interprets the results."""
 
     def __init__(self, registry: "GroupTopicRegistry", topics: Collection[str]) -> None:
         self._registry = registry
@@ -49,13 +49,13 @@ class TopicLook:
         self._first_read = [topic for topic in topics if topic not in registry.first]
 
     def reads(self) -> list[Awaitable[Any]]:
-        """To be sent with others and awaited by ``pipeline.found``."""
+        """Requests to send together with others and to await through ``pipeline.found``."""
         return [self._registry.present(topic) for topic in self._topics] + [
             self._registry.stored(topic) for topic in self._first_read
         ]
 
     def seen(self, answers: Collection[Any]) -> dict[str, GroupTopic]:
-        """The topics, by the answers to ``reads``."""
+        """The topics, from the results of ``reads``."""
         listed = list(answers)
         for topic, answer in zip(self._first_read, listed[len(self._topics) :], strict=True):
             if answer is not None:
@@ -67,7 +67,7 @@ class TopicLook:
 
 
 class GroupTopicRegistry:
-    """What one group knows of its topics. What is written once is read once: ``first`` has the czxids that were."""
+    """One group's topics. ``first``: czxids read from ZooKeeper so far; they are written only once."""
 
     def __init__(self, client: RegistryClient, group: str) -> None:
         self._client = client
@@ -75,11 +75,11 @@ class GroupTopicRegistry:
         self.first: dict[str, int] = {}
 
     def look(self, topics: Collection[str]) -> "TopicLook":
-        """A look at topics; several may be under way at a time."""
+        """Begin to read topics; several reads may be in progress."""
         return TopicLook(self, topics)
 
     async def remember(self, topics: Mapping[str, GroupTopic]) -> None:
-        """Keep the czxids of those that are read for the first time."""
+        """Store the czxids of topics that the group reads for the first time."""
         fresh = {topic: each.czxid for topic, each in topics.items() if each.first_czxid is None and each.czxid}
         if not fresh:
             return
@@ -90,22 +90,22 @@ class GroupTopicRegistry:
         for (topic, czxid), outcome in zip(fresh.items(), created, strict=True):
             if not isinstance(outcome, RegistryError):
                 self.first[topic] = czxid
-            elif not isinstance(outcome, NodeExists):  # another member's is read the next time
+            elif not isinstance(outcome, NodeExists):  # else another member wrote it, and the next read finds it
                 raise outcome
 
     def present(self, topic: str) -> Awaitable[ZnodeStat | None]:
-        """The read of the topic's own znode."""
+        """Read the topic's own znode."""
         return self._client.exists(topic_path(topic))
 
     def stored(self, topic: str) -> Awaitable[Any]:
-        """The read of what the group wrote of the topic."""
+        """Read the group's znode of the topic."""
         return self._client.get(self._path(topic))
 
     def _path(self, topic: str) -> str:
         return znodes.group_topic_path(self._group, topic)
 
     def decode(self, topic: str, data: bytes | None) -> int:
-        """The czxid in that znode; of one that cannot be understood, none that outdates an offset."""
+        """The czxid in that znode; for invalid content, a value that outdates no offset."""
         try:
             return znodes.decode(self._path(topic), data)
         except InvalidZnode as error:
@@ -114,7 +114,7 @@ class GroupTopicRegistry:
 
 
 async def outdated(client: RegistryClient, group: str, tps: Iterable[TopicPartition]) -> set[TopicPartition]:
-    """Those of the partitions whose stored offset is that of an earlier topic of the same name."""
+    """The partitions whose stored offset belongs to an earlier topic of the same name."""
     listed = list(tps)
     look = GroupTopicRegistry(client, group).look(sorted({tp.topic for tp in listed}))
     reads = look.reads()

@@ -1,4 +1,4 @@
-"""The groups under ``/consumers``: listing them, and removing what dead ones left behind.
+"""The groups under ``/consumers``: lists them, and deletes dead ones.
 
 Source: AdminUtils.deleteConsumerGroupInZK and deleteConsumerGroupInfoForTopicInZK @0.10.2.
 """
@@ -14,7 +14,7 @@ from kafka_zk.registry.znodes import group_topic
 
 
 async def groups(client: RegistryClient) -> dict[str, int | None]:
-    """All groups, sorted, with their counts of live members (0: nothing but offsets is left; None: an ACL hides it)."""
+    """All groups, sorted, with their number of live members (0: only offsets are left; None: hidden by an ACL)."""
     try:
         names, _ = await client.children(znodes.CONSUMERS)
     except NoNode:
@@ -30,9 +30,9 @@ def _count(answer: tuple[list[str], ZnodeStat] | NoAuth | None) -> int | None:
 
 
 async def check_empty(client: RegistryClient, group: str) -> None:
-    """Raises GroupNotEmpty if the group has live members, NoNode if there is no such group.
+    """Raises GroupNotEmpty if the group has live members, NoNode if it does not exist.
 
-    A path made of a name such as ``a/offsets`` would lead to something else, and one of ``''`` to all groups.
+    Names such as ``a/offsets`` are rejected, because their path would lead elsewhere; ``''`` would lead to all groups.
     """
     if not znodes.is_znode_name(group) or await client.exists(znodes.group_path(group)) is None:
         raise NoNode(f"there is no group {group} in ZooKeeper")
@@ -42,9 +42,9 @@ async def check_empty(client: RegistryClient, group: str) -> None:
 
 
 async def delete_group(client: RegistryClient, group: str) -> None:
-    """Remove a group without live members, with all its offsets.
+    """Delete a group without live members, with all its offsets.
 
-    ``ids`` goes first: it cannot go while a member is in it. Who joins after that finds a group without offsets.
+    ``ids`` is deleted first, which fails while it has a member. Members that join later find a group without offsets.
     Raises: GroupNotEmpty, NoNode.
     """
     ids = znodes.ids_path(group)
@@ -53,7 +53,7 @@ async def delete_group(client: RegistryClient, group: str) -> None:
         try:
             await client.delete(ids)
         except NotEmpty:
-            continue  # somebody joined
+            continue  # a member joined
         except NoNode:
             break
     path = znodes.group_path(group)
@@ -67,7 +67,7 @@ async def delete_group(client: RegistryClient, group: str) -> None:
 
 
 async def delete_group_topic(client: RegistryClient, group: str, topic: str) -> None:
-    """Remove what a group without live members keeps of one topic. Raises: GroupNotEmpty, NoNode."""
+    """Delete what a group without live members stores about one topic. Raises: GroupNotEmpty, NoNode."""
     await check_empty(client, group)
     if not znodes.is_znode_name(topic):
         raise NoNode(f"group {group} keeps nothing of {topic!r}, which cannot be a topic's name")
@@ -80,15 +80,15 @@ async def delete_group_topic(client: RegistryClient, group: str, topic: str) -> 
 
 
 async def delete_group_offsets(client: RegistryClient, group: str, tps: Iterable[TopicPartition]) -> None:
-    """Remove some offsets of a group without live members. Raises: GroupNotEmpty, NoNode."""
+    """Delete some offsets of a group without live members. Raises: GroupNotEmpty, NoNode."""
     await check_empty(client, group)
     await found(client.delete(znodes.offset_path(group, *tp)) for tp in tps)
 
 
 async def delete_tree(client: RegistryClient, root: str) -> None:
-    """Delete a znode and all below it, level by level; what vanishes meanwhile does not matter.
+    """Delete a znode and its descendants, level by level; concurrent deletions do not matter.
 
-    Raises: NotEmpty if somebody adds to it meanwhile.
+    Raises: NotEmpty if children are added meanwhile.
     """
     levels = [[root]]
     while levels[-1]:

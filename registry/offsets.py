@@ -1,14 +1,14 @@
 """The offset registry: ``/consumers/<group>/offsets/<topic>/<partition>``, the next offset to consume.
 
-Theory: a znode's version is the fence. Whoever claims a partition writes its offset znode in the same multi
-(``owners``); the version after that is its *token*. A commit is a write at the token and returns the next one. So the
-commit of somebody who was paused and lost the partition meanwhile finds another version and is refused. The write is
-made in one multi with a check that the owner znode is there: who lost the claim to nobody commits nothing either.
+A znode's version is the fence. A claim writes the partition's offset znode in its multi (``owners``); the version after
+that is the claim's *token*. A commit is a write at the token and returns the next token. A member that was paused and
+lost the partition finds another version, and its commit is refused. The commit's multi also checks that the owner znode
+exists, so that a member whose claim was deleted cannot commit either.
 
-Old consumers write without a version. A commit that finds another version than its token therefore looks at the owner
-znode: if it is of this very session and the last write was not the claim of a newer ownership (that one has the zxid
-at which the owner znode was created), the intruder's version is taken and the commit written over it. A commit has to
-be settled before its partition is released, or that rule could take a newer ownership of the same session for its own.
+Old consumers write without a version. If a commit finds another version than its token, it therefore checks the owner
+znode. If that belongs to this session, and the last write was not a newer claim (which has the owner znode's czxid),
+the commit overwrites the foreign write. A commit must be settled before its partition is released; otherwise this rule
+could mistake a newer ownership of the same session for its own.
 
 Source: ZookeeperConsumerConnector.scala@0.8.2 (commitOffsets); design: ownership.
 """
@@ -40,18 +40,18 @@ _log = Logger()
 
 
 class StoredOffset(NamedTuple):
-    """``offset`` is -1 where none is known yet; ``version`` is the znode's, for a conditional write."""
+    """``offset``: -1 if unknown. ``version``: the znode's, for a conditional write."""
 
     offset: int
     version: int
 
 
 NO_VERSION = -1
-"""In the place of the version of a znode that is not there."""
+"""The version of a missing znode."""
 
 
 class Commit(NamedTuple):
-    """The next offset to consume, and the token of the ownership under which it is committed."""
+    """The next offset to consume, and the token of the ownership that commits it."""
 
     offset: int
     token: int
@@ -65,7 +65,7 @@ class OffsetRefused(NamedTuple):
 
 NOT_THE_OWNER = OffsetRefused("no longer the owner")
 
-Content = tuple[bytes | None, ZnodeStat] | None  # what ``get`` found; None: no such znode
+Content = tuple[bytes | None, ZnodeStat] | None  # result of ``get``; None: no such znode
 
 
 class OffsetRegistry:
@@ -76,7 +76,7 @@ class OffsetRegistry:
         self._group = group
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, StoredOffset]:
-        """The offsets there are, read in one pipeline; what is no number is logged and counts as -1. Raises: NoAuth."""
+        """The existing offsets, read in one pipeline; invalid ones are logged and count as -1. Raises: NoAuth."""
         stored, hidden = await self.fetch_visible(partitions)
         for error in hidden.values():
             raise error
@@ -85,14 +85,14 @@ class OffsetRegistry:
     async def fetch_visible(
         self, partitions: Iterable[TopicPartition]
     ) -> tuple[dict[TopicPartition, StoredOffset], dict[TopicPartition, NoAuth]]:
-        """As ``fetch``; also the partitions whose offset an ACL hides."""
+        """Like ``fetch``, and the partitions whose offset an ACL hides."""
         wanted = list(partitions)
         answers = dict(zip(wanted, await readable(self._client.get(self._path(tp)) for tp in wanted), strict=True))
         hidden = {tp: answer for tp, answer in answers.items() if isinstance(answer, NoAuth)}
         return self.stored({tp: a for tp, a in answers.items() if not isinstance(a, NoAuth)}), hidden
 
     def stored(self, answers: "Mapping[TopicPartition, Content]") -> dict[TopicPartition, StoredOffset]:
-        """What was read of offset znodes, of those there are."""
+        """Parse the existing offset znodes among the answers."""
         return {
             tp: StoredOffset(self._decode(tp, answer[0]), answer[1].version)
             for tp, answer in answers.items()
@@ -100,14 +100,14 @@ class OffsetRegistry:
         }
 
     async def partitions(self) -> list[TopicPartition]:
-        """The partitions for which the group has an offset znode, sorted."""
+        """The partitions with an offset znode of the group, sorted."""
         return await listed_partitions(self._client, znodes.group_offsets_path(self._group))
 
     async def commit(self, commits: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, int | OffsetRefused]:
-        """Store offsets as the partitions' owner: for each the new token, or OffsetRefused if it is owned no longer.
+        """Commit offsets as the partitions' owner; returns the new token, or OffsetRefused if no longer owned.
 
-        All are sent together. After a connection loss it waits for the connection and finds out what was written.
-        Raises: SessionLost; then nothing is owned any more and each commit may or may not have been stored.
+        All are sent together. After a connection loss, waits for the connection and checks what was written.
+        Raises: SessionLost; then nothing is owned, and each commit may or may not have been written.
         """
         settled: dict[TopicPartition, int | OffsetRefused] = {}
         write_at: dict[TopicPartition, int | None] = {tp: commit.token for tp, commit in commits.items()}
@@ -121,13 +121,13 @@ class OffsetRegistry:
         return {tp: settled[tp] for tp in commits}
 
     async def store(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Store offsets unconditionally, as tools and brokers do; znodes and parents are made. Raises SessionLost."""
+        """Write offsets unconditionally, as tools and brokers do, creating znodes and parents. Raises SessionLost."""
         await until_answered(self._client, lambda: self._store(offsets))
 
     async def store_unchanged(self, writes: Mapping[TopicPartition, StoredOffset]) -> list[TopicPartition]:
-        """Store each offset if its znode still has the version that was read (NO_VERSION: if there is none).
+        """Write each offset if its znode still has the version that was read (NO_VERSION: if there is none).
 
-        Returns those that somebody else has written meanwhile. Raises: ConnectionLoss; then any may be stored.
+        Returns the partitions with a concurrent write. Raises: ConnectionLoss; then any offset may have been written.
         """
         await ensure_paths(self._client, sorted({znodes.offsets_path(self._group, tp.topic) for tp in writes}))
         written = await outcomes(self._write_unchanged(self._path(tp), write) for tp, write in writes.items())
@@ -151,7 +151,7 @@ class OffsetRegistry:
         write_at: dict[TopicPartition, int | None],
         settled: dict[TopicPartition, int | OffsetRefused],
     ) -> None:
-        """Write what ``write_at`` says (None: create) and empty it; what is refused has to be looked up."""
+        """Write at the versions in ``write_at`` (None: create) and empty it; refused writes must be looked up."""
         versions = list(write_at.items())
         write_at.clear()
         failure: RegistryError | None = None
@@ -179,8 +179,8 @@ class OffsetRegistry:
         write_at: dict[TopicPartition, int | None],
         settled: dict[TopicPartition, int | OffsetRefused],
     ) -> None:
-        """Whether the partitions are ours and at which version to write. Each offset is read before its owner, so that
-        a claim in between shows in one of the two."""
+        """Find out which partitions are ours, and the versions for their writes. Each offset is read before its owner,
+        so that a claim in between shows in one of them."""
         offset_paths = [self._path(tp) for tp in doubtful]
         owner_paths = [znodes.owner_path(self._group, *tp) for tp in doubtful]
         answers = await found(self._client.get(path) for path in [*offset_paths, *owner_paths])
@@ -207,9 +207,9 @@ class OffsetRegistry:
     ) -> None:
         data, stat = stored
         if stat.version != commit.token and stat.mzxid == owner.czxid:
-            settled[tp] = NOT_THE_OWNER  # a newer claim wrote last
+            settled[tp] = NOT_THE_OWNER  # a newer claim made the last write
         elif stat.version == commit.token + 1 and data == znodes.encode_offset(commit.offset):
-            settled[tp] = stat.version  # our own write, whose answer was lost
+            settled[tp] = stat.version  # our own write, whose response was lost
         else:
             write_at[tp] = stat.version
 
@@ -247,7 +247,7 @@ def _still_to_write(
 
 
 async def listed_partitions(client: RegistryClient, parent: str) -> list[TopicPartition]:
-    """The partitions listed as ``<topic>/<number>`` below ``parent``, sorted; other names are left out."""
+    """The partitions listed as ``<topic>/<number>`` below ``parent``, sorted; other names are ignored."""
     try:
         topics, _ = await client.children(parent)
     except NoNode:

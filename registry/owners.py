@@ -1,12 +1,11 @@
-"""The owner registry: ``/consumers/<group>/owners/<topic>/<partition>``, an ephemeral of the session that owns it.
+"""The owner registry: ``/consumers/<group>/owners/<topic>/<partition>``, an ephemeral of the owning session.
 
-Theory: all of a group's safety hangs on this znode; an assignment is only advice. A claim is one multi: create the
-owner znode, and write the offset znode (the same value, or none where it belongs to an earlier topic of that name, see
-``group_topics``) at the version at which it was read. The offset's new version
-is the owner's token for commits, so that nobody who owned before can commit any more. A release writes the offset at
-the token and deletes the owner znode, again in one multi: either both happen under our ownership, or neither does.
-Versions do not fence ephemerals (one that is created anew starts at version 0 again), so every decision compares
-``ephemeral_owner`` with the session; and a znode of another session is never deleted.
+A group's safety depends on this znode; an assignment is only advice. A claim is one multi: it creates the owner znode
+and writes the offset znode at the version that was read (the same value, or none if the offset belongs to an earlier
+topic, see ``group_topics``). The offset's new version is the owner's token for commits, so no previous owner can commit
+any more. A release writes the offset at the token and deletes the owner znode in one multi, so both happen under our
+ownership or neither does. Versions do not fence ephemerals, because a recreated one starts at version 0 again. Every
+decision therefore compares ``ephemeral_owner`` with the session, and another session's znode is never deleted.
 
 Source: ZookeeperConsumerConnector.scala@0.8.2 (reflectPartitionOwnershipDecision); design: ownership.
 """
@@ -46,18 +45,17 @@ from kafka_zk.registry.znodes import consumers as znodes
 
 
 class Claim(NamedTuple):
-    """A wish to own a partition as this thread."""
+    """A request to own a partition as this thread."""
 
     tp: TopicPartition
     thread_id: str
 
 
 class Claimed(NamedTuple):
-    """The partition is ours: where to go on (-1: no offset is stored) and the token for commits.
+    """The partition is ours. ``offset``: where to continue (-1: none is stored). ``token``: for commits.
 
-    ``zxid``: of the claim; 0 where the answer does not tell (the first claim of all, which makes the offset znode).
-    ``topic_czxid``: which topic of that name was claimed; 0: there was none. ``outdated``: the offset of an earlier
-    topic of that name, which is not stored any more.
+    ``zxid``: of the claim; 0 if unknown (the first claim of all, which creates the offset znode). ``topic_czxid``: of
+    the claimed topic; 0 without one. ``outdated``: the discarded offset of an earlier topic of that name.
     """
 
     offset: int
@@ -74,33 +72,33 @@ class Taken(NamedTuple):
 
 
 class Release(NamedTuple):
-    """Give a partition back, committing ``offset`` (None: the stored one stays)."""
+    """Release a partition after committing ``offset`` (None: keep the stored one)."""
 
     offset: int | None
     token: int
 
 
 class _Look(NamedTuple):
-    """What a claim finds of one partition; None: no such znode."""
+    """The state of one partition for a claim; None: no such znode."""
 
     owner: tuple[bytes | None, ZnodeStat] | None
     stored: StoredOffset | None
     topic: GroupTopic
-    is_outdated: bool  # the offset is that of an earlier topic
+    is_outdated: bool  # the offset belongs to an earlier topic
 
     def offset(self) -> int:
-        """Where to go on."""
+        """Where to continue."""
         return znodes.NO_OFFSET if self.stored is None or self.is_outdated else self.stored.offset
 
     def claimed(self, fenced: object) -> Claimed:
-        """``fenced``: the answer to the fence."""
+        """``fenced``: the result of the fence."""
         token, zxid = (fenced.version, fenced.mzxid) if isinstance(fenced, ZnodeStat) else (0, 0)
         outdated = self.stored.offset if self.stored is not None and self.is_outdated else None
         return Claimed(self.offset(), token, zxid, self.topic.czxid, outdated)
 
 
 class OwnerRegistry:
-    """Who owns which partition of one group."""
+    """The owners of one group's partitions."""
 
     def __init__(self, client: RegistryClient, group: str, events: EventSource = SILENT) -> None:
         self._client = client
@@ -112,12 +110,11 @@ class OwnerRegistry:
     async def claim(
         self, claims: Iterable[Claim], on_gone: Callable[[TopicPartition], None] | None = None
     ) -> dict[TopicPartition, Claimed | Taken]:
-        """Try to own partitions, all in a few round trips; what another session holds is Taken and not waited for.
+        """Try to own partitions, in a few round trips. Partitions of other sessions are Taken, without a wait.
 
-        ``on_gone`` is called as by ``watch_gone``, for each that is Taken. What this session owns already stays its own
-        and gets a new token. After a connection loss it waits for the connection and finds out what became of every
-        claim. Raises: SessionLost, then nothing is owned any more; any other RegistryError after giving back what it
-        took.
+        ``on_gone`` is called, as by ``watch_gone``, for each Taken one. Partitions of this session get a new token.
+        After a connection loss, waits for the connection and finds the outcome of every claim. Raises: SessionLost
+        (nothing is owned then); any other RegistryError after releasing the new claims.
         """
         wanted = {claim.tp: claim.thread_id for claim in claims}
         settled: dict[TopicPartition, Claimed | Taken] = {}
@@ -142,11 +139,11 @@ class OwnerRegistry:
         return {tp: settled[tp] for tp in wanted}
 
     async def release(self, releases: Mapping[TopicPartition, Release]) -> dict[TopicPartition, bool]:
-        """Commit and give back partitions, all in a few round trips.
+        """Commit and release partitions, in a few round trips.
 
-        False where the partition was not this session's any more: nothing was deleted and nothing committed.
-        After a connection loss it waits for the connection and finds out what became of every release.
-        Raises: SessionLost, then nothing is owned any more and each commit may or may not have been stored.
+        False if the partition was no longer this session's: nothing was deleted or committed.
+        After a connection loss, waits for the connection and finds the outcome of every release.
+        Raises: SessionLost; then nothing is owned, and each commit may or may not have been written.
         """
         settled: dict[TopicPartition, bool] = {}
         doubts = _Doubts()
@@ -159,7 +156,7 @@ class OwnerRegistry:
         return {tp: settled[tp] for tp in releases}
 
     async def owners(self, topics: Collection[str] | None = None) -> dict[TopicPartition, str]:
-        """The owning thread of each owned partition, sorted; of all topics of the group unless some are named."""
+        """The owning thread of each owned partition, sorted; of all of the group's topics by default."""
         path = znodes.group_owners_path(self._group)
         partitions = [tp for tp in await listed_partitions(self._client, path) if topics is None or tp.topic in topics]
         answers = await found(self._client.get(self._path(tp)) for tp in partitions)
@@ -172,10 +169,10 @@ class OwnerRegistry:
     async def not_ours(
         self, partitions: Collection[TopicPartition], on_change: Callable[[TopicPartition, EventType], None]
     ) -> set[TopicPartition]:
-        """Those whose owner znode is not there or not of the client's session.
+        """The partitions whose owner znode is missing or not of the client's session.
 
-        ``on_change`` is called once for each of the others when its znode changes or goes, also by our own release.
-        The watch ends with the connection without a call: ask again after every reconnect. Raises: ConnectionLoss,
+        ``on_change`` is called once for each of the others when its znode changes or is deleted, also by our own
+        release. The watch ends silently with the connection: call again after every reconnect. Raises: ConnectionLoss,
         SessionLost.
         """
 
@@ -191,10 +188,10 @@ class OwnerRegistry:
         }
 
     async def watch_gone(self, tp: TopicPartition, on_gone: Callable[[], None]) -> str | None:
-        """Call ``on_gone`` once when the present owner has gone (or may have: claim and see).
+        """Call ``on_gone`` once when the current owner is (or may be) gone, so that a claim can follow.
 
-        Returns that owner's thread id, or None when nobody owns the partition now; then ``on_gone`` is not called.
-        The watch ends with the connection without a call: ask again after every reconnect. Raises: ConnectionLoss,
+        Returns the owner's thread id, or None without an owner; ``on_gone`` is then not called.
+        The watch ends silently with the connection: call again after every reconnect. Raises: ConnectionLoss,
         SessionLost.
         """
         path = self._path(tp)
@@ -224,7 +221,7 @@ class OwnerRegistry:
         settled: dict[TopicPartition, Claimed | Taken],
         watches: "_OwnerWatches | None",
     ) -> None:
-        """One attempt at all; what changed under our hands stays unsettled."""
+        """One attempt; partitions that changed meanwhile stay unsettled."""
         looks = await self._look(wanted, watches)
         await self._ensure_parents(tp.topic for tp, look in looks.items() if look.stored is None)
         await self._topics.remember({tp.topic: look.topic for tp, look in looks.items()})
@@ -247,15 +244,15 @@ class OwnerRegistry:
         await self._ensure_parents(tp.topic for tp, failed in refused.items() if isinstance(failed.cause, NoNode))
 
     async def outdated(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets that a claim would not go on from, as they are those of earlier topics; nothing is written."""
+        """The stored offsets of earlier topics, which a claim would discard; nothing is written."""
         looks = await self._look(partitions, None)
         return {tp: look.stored.offset for tp, look in looks.items() if look.stored is not None and look.is_outdated}
 
     async def _look(
         self, partitions: Collection[TopicPartition], watches: "_OwnerWatches | None"
     ) -> dict[TopicPartition, _Look]:
-        """All that a claim depends on. Owners first: where one has gone, the offset shows its release. The topics last:
-        an offset that is older than its topic is not that topic's."""
+        """Read everything that claims depend on. Owners first: the offset of a released partition is then complete.
+        Topics last: an offset that is older than its topic belongs to an earlier one."""
         topics = sorted({tp.topic for tp in partitions})
         pending: list[Awaitable[Any]] = [self._owner_look(tp, watches) for tp in partitions]
         pending += [self._client.get(znodes.offset_path(self._group, *tp)) for tp in partitions]
@@ -284,7 +281,7 @@ class OwnerRegistry:
         looks: Mapping[TopicPartition, _Look],
         settled: dict[TopicPartition, Claimed | Taken],
     ) -> dict[TopicPartition, MultiFailed]:
-        """Carry out claims; returns why some were refused. Raises the first other failure, after all were settled."""
+        """Send claims; returns the refused ones. Raises the first other error, after all have settled."""
         refused: dict[TopicPartition, MultiFailed] = {}
         failure: RegistryError | None = None
         for tp, outcome in zip(multis, await settle(self._client, list(multis.values())), strict=True):
@@ -299,13 +296,13 @@ class OwnerRegistry:
         return refused
 
     def _fence(self, tp: TopicPartition, look: _Look) -> Operation:
-        """Writes the offset as it is, or as none if it is outdated: its version ends every older token."""
+        """Write the offset, or none if it is outdated: the new version invalidates every older token."""
         path = znodes.offset_path(self._group, *tp)
         data = znodes.encode_offset(look.offset())
         return Create(path, data) if look.stored is None else SetData(path, data, look.stored.version)
 
     def _as_thread(self, tp: TopicPartition, thread_id: str, present: bytes | None, version: int) -> Operation:
-        """Our own owner znode, made to name the thread; it is touched only if it has to be (others may watch it)."""
+        """Make our own owner znode name the thread; it is written only if needed, because others may watch it."""
         data = znodes.encode_owner(thread_id)
         return Check(self._path(tp), version) if data == present else SetData(self._path(tp), data, version)
 
@@ -319,10 +316,10 @@ class OwnerRegistry:
     async def _release(
         self, releases: Mapping[TopicPartition, Release], doubts: "_Doubts", settled: dict[TopicPartition, bool]
     ) -> None:
-        """One attempt at all; what changed under our hands stays unsettled."""
+        """One attempt; partitions that changed meanwhile stay unsettled."""
         reread = [tp for tp in releases if tp in doubts.tokens]
         paths = [znodes.offset_path(self._group, *tp) for tp in reread] + [self._path(tp) for tp in releases]
-        answers = await found(self._client.get(path) for path in paths)  # offsets first: a claim after that shows
+        answers = await found(self._client.get(path) for path in paths)  # offsets first, so that a later claim shows
         versions = {tp: answer and answer[1].version for tp, answer in zip(reread, answers, strict=False)}
         await self._ensure_parents(tp.topic for tp, version in versions.items() if version is None)
         multis: dict[TopicPartition, list[Operation]] = {}
@@ -356,7 +353,7 @@ class OwnerRegistry:
 
 
 class _OwnerWatches:
-    """The owners that a claim found. One that goes before the claim is settled is for the claim to look at again."""
+    """Watches of the owners that a claim found. The claim looks again if one is deleted before it is settled."""
 
     def __init__(self, on_gone: Callable[[TopicPartition], None]) -> None:
         self._on_gone = on_gone
@@ -364,7 +361,7 @@ class _OwnerWatches:
         self._gone: set[TopicPartition] = set()
 
     def gone(self) -> set[TopicPartition]:
-        """Those that went since this was asked last."""
+        """Owners deleted since the last call."""
         gone, self._gone = self._gone, set()
         return gone
 
@@ -375,12 +372,12 @@ class _OwnerWatches:
             self._gone.add(tp)
 
     def settled(self) -> None:
-        """From now on ``on_gone`` is called."""
+        """Call ``on_gone`` from now on."""
         self._is_settled = True
 
 
 class _Doubts:
-    """What a release has to find out: whose token somebody without one overwrote, whose answer was lost."""
+    """What a release must find out: overwritten tokens, and lost responses."""
 
     def __init__(self) -> None:
         self.tokens: set[TopicPartition] = set()

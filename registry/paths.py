@@ -1,4 +1,4 @@
-"""The persistent parents that every broker makes at its start.
+"""The persistent parents that every broker creates at startup.
 
 Source: ZkData.PersistentZkPaths and ConfigType in Kafka 3.9; seen on a 3.9.1 broker.
 """
@@ -22,5 +22,5 @@ PERSISTENT_PATHS = (
 
 
 async def ensure_persistent_paths(client: RegistryClient) -> None:
-    """Make all of PERSISTENT_PATHS, in one pipelined round trip; what exists stays as it is."""
+    """Create PERSISTENT_PATHS that do not exist, in one pipelined round trip."""
     await ensure_paths(client, PERSISTENT_PATHS)

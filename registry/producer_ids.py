@@ -1,4 +1,4 @@
-"""Producer ids: each broker takes blocks of 1,000 that no other gets, by compare-and-set on one znode.
+"""Producer ids: each broker gets unique blocks of 1,000, through compare-and-set on one znode.
 
 Source: ZkProducerIdManager in Kafka 3.9; KIP-98.
 """
@@ -13,9 +13,9 @@ _GREATEST_ID = 2**63 - 1
 
 
 async def allocate_block(client: RegistryClient, broker_id: int) -> range:
-    """The next 1,000 producer ids, for this broker alone.
+    """The next 1,000 producer ids, for this broker only.
 
-    Raises: TooManyProducerIds; InvalidZnode; ConnectionLoss (a block may be lost by it: call again).
+    Raises: TooManyProducerIds; InvalidZnode; ConnectionLoss (a block may be lost; call again).
     """
     while True:
         try:

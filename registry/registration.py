@@ -1,10 +1,10 @@
-"""Registering an ephemeral under a fixed name while the ghost of a former holder may still stand there.
+"""Registers an ephemeral under a fixed name that a previous holder's znode (its ghost) may still occupy.
 
-A process that was killed and starts again before its old session has expired finds its own ghost. It cannot tell it
-from another live process that was given the same name by mistake, so it waits as long as a ghost can live and gives up
-if the znode is still there then: the session timeout, the tick at whose end ZooKeeper looks for expired sessions (at
-most half a session timeout), and a second more. A ZooKeeper that was restarted or has a new leader gives every session
-its whole timeout again; whether that is why a connection broke cannot be told, so each break starts the wait anew.
+A process that was killed and restarts before its old session expires finds its own ghost. It cannot distinguish the
+ghost from another live process with the same name, so it waits as long as a ghost can live, and fails if the znode
+still exists then: the session timeout, the tick after which ZooKeeper checks for expired sessions (at most half a
+session timeout), and one second. A restarted ZooKeeper or a new leader gives every session its whole timeout again.
+Because that may be why a connection broke, each break restarts the wait.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -22,12 +22,12 @@ GRACE_MS = 1000
 
 
 def ghost_life_ms(session_timeout_ms: int) -> float:
-    """How long the znode of a process that died may still stand; a tick is at most half a session timeout."""
+    """How long a dead process's znode may exist; a tick is at most half a session timeout."""
     return session_timeout_ms * 1.5 + GRACE_MS
 
 
 class Holder(NamedTuple):
-    """What another session has put where we want to be."""
+    """Another session's znode at our path."""
 
     data: bytes | None
     stat: ZnodeStat
@@ -40,10 +40,10 @@ async def outwait_ghost(
     try_register: Callable[[], Awaitable[int | Holder]],
     refusal: Callable[[Holder], Exception],
 ) -> int:
-    """The czxid that ``try_register`` returns in the end; after each Holder it waits for ``path`` to vanish.
+    """Call ``try_register`` until it returns a czxid; after each Holder, wait for ``path`` to disappear.
 
-    Waits at most ``ghost_life_ms``, anew after each connection loss; so ``try_register`` must know its own work.
-    Raises: what ``refusal`` makes of the holder that stays; SessionLost.
+    Waits at most ``ghost_life_ms``, restarted after each connection loss, so ``try_register`` must recognise its own
+    work. Raises: the result of ``refusal`` for a holder that stays; SessionLost.
     """
     deadline_ms: float | None = None
 
@@ -84,10 +84,10 @@ async def take(
     own_previous_session_ids: Collection[int],
     present: Callable[[Holder], Awaitable[int]],
 ) -> int | Holder:
-    """One attempt: ``creation`` (a multi that ends with what makes a stat) or why not.
+    """One attempt of ``creation``, a multi whose last result is the created path or a stat.
 
-    A znode of this session is handed to ``present``, which returns the czxid; one of an own previous session is
-    replaced; any other is returned.
+    If the znode belongs to this session, returns the czxid from ``present``. A znode of an own previous session is
+    replaced. For any other znode, returns its Holder.
     """
     while True:
         try:
@@ -103,7 +103,7 @@ async def take(
                 return holder
             return await _czxid(client, path, [Delete(path, holder.stat.version), *creation])
         except (NoNode, MultiFailed):
-            continue  # it changed under our hands: look again
+            continue  # it changed meanwhile: look again
 
 
 async def _czxid(client: RegistryClient, path: str, operations: Sequence[Operation]) -> int:
@@ -113,7 +113,7 @@ async def _czxid(client: RegistryClient, path: str, operations: Sequence[Operati
 
 
 async def remove_own(client: RegistryClient, path: str) -> None:
-    """Delete ``path`` if it is of the client's session; anything else is left alone."""
+    """Delete ``path`` if it belongs to the client's session."""
     stat = await client.exists(path)
     if stat is not None and stat.ephemeral_owner == client.session_id:
         try:

@@ -1,6 +1,6 @@
-"""Topics: names, who replicates what, partition states; creating, growing, ordering deletion.
+"""Topics: names, assignments, partition states; creation, added partitions, requested deletions.
 
-Only the controller writes partition states (through ``registry.controller``); here they are read.
+Only the controller writes partition states (through ``registry.controller``); this module reads them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -41,14 +41,14 @@ class TopicRegistry:
         return await self._client.exists(znodes.topic_path(name)) is not None
 
     async def missing(self, names: Iterable[str]) -> set[str]:
-        """Those of the named topics that do not exist, as the ensemble's leader knows it at the time of the call."""
+        """The named topics that do not exist according to the ensemble's leader."""
         wanted = sorted(set(names))
         await self._client.sync()
         stats = await results(self._client.exists(znodes.topic_path(name)) for name in wanted)
         return {name for name, stat in zip(wanted, stats, strict=True) if stat is None}
 
     async def assignments(self, names: Iterable[str]) -> dict[str, TopicAssignment]:
-        """Those of the named topics that exist, read in one pipeline. Raises InvalidZnode, NoAuth."""
+        """The existing topics among the named ones, read in one pipeline. Raises InvalidZnode, NoAuth."""
         wanted = list(names)
         answers = await found(self._client.get(znodes.topic_path(name)) for name in wanted)
         return {
@@ -58,7 +58,7 @@ class TopicRegistry:
         }
 
     async def states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
-        """The states there are, with their znode versions, read in one pipeline. Raises InvalidZnode."""
+        """The existing states with their znode versions, read in one pipeline. Raises InvalidZnode."""
         wanted = list(partitions)
         answers = await found(self._client.get(znodes.state_path(tp.topic, tp.partition)) for tp in wanted)
         return {
@@ -70,10 +70,10 @@ class TopicRegistry:
     async def create_topic(
         self, name: str, assignment: Mapping[int, list[int]], topic_id: str | None, config_values: Mapping[str, str]
     ) -> None:
-        """Write the topic's config and its assignment (in this order, as Kafka does, here in one multi).
+        """Write the topic's config and its assignment (in this order, as Kafka does, but in one multi).
 
-        Goes on after a connection loss, when a topic with our ``topic_id`` is our own.
-        Raises: NodeExists if the topic is there (nothing was changed then); SessionLost (it may have been created).
+        Survives a connection loss: a topic with our ``topic_id`` is our own.
+        Raises: NodeExists if the topic exists (nothing was changed); SessionLost (it may have been created).
         """
         in_doubt = False
         while True:
@@ -113,10 +113,10 @@ class TopicRegistry:
                     raise failed.cause from failed
 
     async def add_partitions(self, name: str, added: Mapping[int, list[int]]) -> TopicAssignment:
-        """Add partitions to the assignment; the controller notices and makes them. Returns the new assignment.
+        """Add partitions to the assignment, which the controller then creates. Returns the new assignment.
 
-        Raises: NoNode if there is no such topic, NodeExists if one of the partitions is there, InvalidZnode also if one
-            entry cannot be understood: it may be that of a partition with records.
+        Raises: NoNode without the topic, NodeExists if one of the partitions exists, InvalidZnode also if an entry
+            cannot be parsed, because it may be that of a partition with records.
         """
         path = znodes.topic_path(name)
         in_doubt = False
@@ -127,7 +127,7 @@ class TopicRegistry:
                 raise InvalidZnode(before.faults[0])
             present = sorted(before.partitions.keys() & added.keys())
             if in_doubt and all(before.partitions.get(partition) == added[partition] for partition in added):
-                return before  # the write whose answer was lost
+                return before  # a write whose response was lost
             if present:
                 raise NodeExists(f"{path}: partitions {present}")
             after = TopicAssignment({**before.partitions, **added}, before.topic_id, before.adding, before.removing)
@@ -137,10 +137,10 @@ class TopicRegistry:
             except BadVersion:
                 continue
             except ConnectionLoss:
-                in_doubt = True  # reading tells
+                in_doubt = True  # the next read shows the outcome
 
     async def request_deletion(self, name: str) -> None:
-        """Order the controller to delete the topic; ordering it again changes nothing. Raises SessionLost."""
+        """Request the topic's deletion by the controller; idempotent. Raises SessionLost."""
         try:
             await until_answered(
                 self._client, lambda: create_with_parents(self._client, Create(admin.delete_topic_path(name)))
@@ -149,14 +149,14 @@ class TopicRegistry:
             return
 
     async def deletions(self) -> list[str]:
-        """The topics whose deletion was ordered and is not finished, sorted. Raises SessionLost."""
+        """Topics with a requested, unfinished deletion, sorted. Raises SessionLost."""
         try:
             return (await until_answered(self._client, lambda: self._client.children(admin.DELETE_TOPICS)))[0]
         except NoNode:
             return []
 
     def watch_names(self, on_change: Callable[[list[str]], None]) -> ChildrenWatcher:
-        """Report all topics now and when one came or went."""
+        """Report all topics now and when one is created or deleted."""
         return ChildrenWatcher(self._client, znodes.TOPICS, on_change, self._events)
 
     def watch_deletions(self, on_change: Callable[[list[str]], None]) -> ChildrenWatcher:
@@ -164,21 +164,22 @@ class TopicRegistry:
         return ChildrenWatcher(self._client, admin.DELETE_TOPICS, on_change, self._events)
 
     def watch_assignment(self, name: str, on_change: Callable[[TopicAssignment | None], None]) -> "AssignmentWatcher":
-        """Report a topic's assignment now and at every change. None: it is gone, or cannot be understood."""
+        """Report a topic's assignment now and at every change. None: it is deleted or cannot be parsed."""
         return self.watch_topic(name, lambda assignment, czxid: on_change(assignment))
 
     def watch_topic(self, name: str, on_change: Callable[[TopicAssignment | None, int], None]) -> "AssignmentWatcher":
-        """As ``watch_assignment``, with the czxid of the topic's znode, which tells topics of the same name apart.
+        """Like ``watch_assignment``, with the czxid of the topic's znode, which distinguishes topics of the same name.
 
-        0: it is gone. UNKNOWN_CZXID: an ACL hides the znode.
+        0: the topic is deleted. UNKNOWN_CZXID: an ACL hides the znode.
         """
         return AssignmentWatcher(self._client, name, on_change, self._events)
 
 
 class AssignmentWatcher:
-    """A data watch on one topic znode. Old tools rewrite it as version 1: then ``topic_id`` is None, to be put back.
+    """A data watch on one topic znode. Old tools rewrite it as version 1; ``topic_id`` is then None and must be
+    restored.
 
-    A znode that an ACL hides is reported as one that cannot be understood.
+    A znode that an ACL hides is reported like one that cannot be parsed.
     """
 
     def __init__(
@@ -194,7 +195,7 @@ class AssignmentWatcher:
         self._watcher = DataWatcher(client, znodes.topic_path(name), self._read, events, self._hidden)
 
     def close(self) -> None:
-        """Report nothing from now on."""
+        """Report nothing more."""
         self._watcher.close()
 
     def _hidden(self) -> None:

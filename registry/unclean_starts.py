@@ -1,7 +1,7 @@
-"""The unclean starts of brokers that no controller has dealt with yet.
+"""Unclean starts of brokers that no controller has handled yet.
 
-The idea is KIP-966's: a broker that was not shut down cleanly may have lost what only its page cache had, so it must
-leave the ISRs. Kafka has this with KRaft only, in the registration itself.
+The idea is KIP-966's: after an unclean shutdown, a broker may have lost what was only in its page cache, so it must
+leave the ISRs. Kafka supports this only with KRaft, in the registration itself.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from kafka_zk.registry.znodes import unclean_start as znodes
 
 
 async def read_unclean_starts(client: RegistryClient) -> dict[int, list[str]]:
-    """The paths of the znodes by broker id. One request."""
+    """The paths of the znodes by broker id, in one request."""
     try:
         names, _ = await client.children(znodes.UNCLEAN_STARTS)
     except NoNode:
@@ -27,9 +27,9 @@ async def read_unclean_starts(client: RegistryClient) -> dict[int, list[str]]:
 
 
 async def announcement(client: RegistryClient, broker_id: int, timestamp_ms: int) -> list[Operation]:
-    """What a registration adds to its multi: a new znode in the place of the broker's earlier ones.
+    """Operations for a registration's multi: a new znode that replaces the broker's earlier ones.
 
-    The multi fails with NoNode if a controller deletes one of those meanwhile: then ask again.
+    The multi fails with NoNode if a controller deletes one of those meanwhile; then call this again.
     """
     await ensure_paths(client, [znodes.UNCLEAN_STARTS])
     known: Mapping[int, list[str]] = await read_unclean_starts(client)

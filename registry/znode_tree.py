@@ -1,4 +1,4 @@
-"""A whole znode tree, read level by level in pipelines, and told as indented lines."""
+"""A whole znode tree, read level by level in pipelines and formatted as indented lines."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -11,15 +11,15 @@ from kafka_zk.registry.znodes.json_codec import number_of
 from kafka_zk.registry.znodes.secrets import masked
 
 BROKER_IDS = "/brokers/ids/"
-HIDDEN = "/zookeeper"  # ZooKeeper's own, the same everywhere
+HIDDEN = "/zookeeper"  # ZooKeeper's own znodes
 _UNKNOWN = ZnodeStat(*[0] * len(ZnodeStat._fields))
 HIDDEN_BY_ACL = "(its ACL does not let this client read it)"
 
 
 class Znode(NamedTuple):
-    """One znode as it was when read; ``depth`` counts from the path that was asked for.
+    """One znode. ``depth`` counts from the requested path.
 
-    ``is_hidden``: its ACL lets this client read neither its data nor its children's names; ``stat`` is unknown then.
+    ``is_hidden``: its ACL lets this client read neither its data nor its children's names; ``stat`` is then unknown.
     """
 
     path: str
@@ -34,7 +34,7 @@ class Znode(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The data as text; bytes that are not text as ``0x…``."""
+        """The data as text; other bytes as ``0x…``."""
         if self.is_hidden:
             return HIDDEN_BY_ACL
         text = self.data.decode(errors="replace")
@@ -44,11 +44,11 @@ class Znode(NamedTuple):
 async def read_tree(
     client: RegistryClient, root: str = "/", max_depth: int | None = None, chroot: str = ""
 ) -> list[Znode]:
-    """Every znode below and including ``root``, parents before children, siblings by name (numbers by value), without
-    secrets. ``chroot``: that of the client, which is a part of the paths that hold secrets.
+    """All znodes from ``root`` down, parents before children, siblings by name (numbers by value), without secrets.
 
-    What vanishes while the tree is read is left out. A znode that an ACL hides has no data and no children.
-    Raises: NoNode when ``root`` is not there.
+    ``chroot``: the client's, which is part of the paths that contain secrets. Znodes that are deleted meanwhile are
+    left out. A znode that an ACL hides has no data and no children.
+    Raises: NoNode if ``root`` does not exist.
     """
     if await client.exists(root) is None:
         raise NoNode(f"no znode {root}")
@@ -69,7 +69,7 @@ async def read_tree(
         parents = [path for path, (_, stat) in present.items() if stat.num_children]
         if max_depth is not None and depth >= max_depth:
             break
-        listed = await found([client.children(path) for path in parents])  # who may read the data may read the names
+        listed = await found([client.children(path) for path in parents])  # readable data imply readable names
         level = [
             f"{parent.rstrip('/')}/{name}"
             for parent, answer in zip(parents, listed, strict=True)
@@ -81,7 +81,7 @@ async def read_tree(
 
 
 def broker_sessions(nodes: list[Znode]) -> dict[int, str]:
-    """Whose session an id is, as far as the brokers' registrations tell."""
+    """The brokers of sessions, from their registrations."""
     return {
         node.stat.ephemeral_owner: f"broker {node.name}"
         for node in nodes
@@ -90,7 +90,7 @@ def broker_sessions(nodes: list[Znode]) -> dict[int, str]:
 
 
 def owner(node: Znode, sessions: dict[int, str]) -> str:
-    """``session 0x1… of broker 0``; empty for a znode that belongs to nobody's session."""
+    """``session 0x1… of broker 0``; empty for a persistent znode."""
     session_id = node.stat.ephemeral_owner
     if not session_id:
         return ""
@@ -99,9 +99,9 @@ def owner(node: Znode, sessions: dict[int, str]) -> str:
 
 
 def as_document(node: Znode) -> dict[str, Any]:
-    """For JSON: ZooKeeper's own names, session ids and zxids as hexadecimal text (they are longs).
+    """For JSON: ZooKeeper's own names, with session ids and zxids as hexadecimal text, because they are longs.
 
-    Of a znode that an ACL hides only the path is known.
+    For a znode that an ACL hides, only the path is known.
     """
     if node.is_hidden:
         return {"path": node.path, "data": None, "hidden": True}
@@ -121,7 +121,7 @@ def as_document(node: Znode) -> dict[str, Any]:
 
 
 def lines(nodes: list[Znode]) -> Iterator[tuple[str, str, str]]:
-    """For every znode: its indented name, its data, its owner."""
+    """The indented name, the data and the owner of every znode."""
     sessions = broker_sessions(nodes)
     for node in nodes:
         name = node.path if node.depth == 0 else node.name

@@ -1,7 +1,7 @@
-"""Time: the only module that asks the machine for it. A simulated world gives a clock of its own.
+"""Time: the only module that reads the machine's clocks. The simulator passes a clock of its own.
 
-Every process has two clocks. The wall clock says when something happened; it may be set, also backwards. The timers'
-clock measures how long something took, and deadlines use it. Source: org.apache.kafka.common.utils.Time@3.9.
+Every process has two clocks. The wall clock dates events; it can be set, also backwards. The monotonic clock of the
+timers measures durations and deadlines. Source: org.apache.kafka.common.utils.Time@3.9.
 """
 
 import functools
@@ -11,31 +11,31 @@ from typing import Any, Protocol
 
 
 class Timers(Protocol):
-    """Time as a Twisted reactor (or ``task.Clock``) has it."""
+    """The timers of a Twisted reactor (or ``task.Clock``)."""
 
     def seconds(self) -> float:
-        """Now, on the clock of ``callLater``; only differences mean something."""
+        """Current time on the clock of ``callLater``; only differences are meaningful."""
 
     def callLater(self, delay: float, call: Callable[..., object], /, *args: object) -> Any:
-        """Call it in ``delay`` seconds; the answer has ``active``, ``cancel`` and ``getTime``."""
+        """Call it in ``delay`` seconds. The returned timer has ``active``, ``cancel`` and ``getTime``."""
 
 
 class Clock(Timers, Protocol):
-    """Timers, and the time of day."""
+    """Timers and the wall clock."""
 
     def wall_ms(self) -> int:
         """The wall clock, in ms since the epoch."""
 
     def wall_ns(self) -> int:
-        """The same in ns, for what every request asks: the machine's own function, without a call of ours around it."""
+        """The wall clock in ns. Every request reads it, so it is the machine's own function without a wrapper."""
 
 
 AtEndOfTurn = Callable[[Callable[[], object]], object]
-"""Calls what it is given before the reactor waits again."""
+"""Runs a callable before the reactor waits for events again."""
 
 
 def end_of_turn(reactor: object) -> AtEndOfTurn:
-    """``at_end_of_turn`` of a broker's reactor; with any other one everything is done at once."""
+    """``at_end_of_turn`` of a broker's reactor; other reactors run the callable immediately."""
     at_end_of_turn: AtEndOfTurn = getattr(reactor, "at_end_of_turn", at_once)
     return at_end_of_turn
 
@@ -51,22 +51,22 @@ def wall_ms() -> int:
 
 
 monotonic_s: Callable[[], float] = functools.partial(time.clock_gettime, time.CLOCK_MONOTONIC)
-"""Seconds on a clock that is never set. Not ``time.monotonic``: in a user's tests freezegun replaces that everywhere,
-and a reactor whose clock stands still calls no timer."""
+"""Seconds on a clock that is never set. Not ``time.monotonic``: freezegun replaces it in users' tests, and a reactor
+whose clock is frozen runs no timer."""
 
 
 sleep: Callable[[float], None] = time.sleep
-"""Block this thread for so many seconds: for tools and for Spark's executors, never on a reactor's thread."""
+"""Block this thread for that many seconds. For tools and Spark executors, never on a reactor thread."""
 
 
 def boottime_ms() -> float:
-    """As ``monotonic_s``, in ms; it goes on while the machine sleeps, where the system has such a clock."""
+    """Like ``monotonic_s``, in ms, and includes time in system sleep where the system has CLOCK_BOOTTIME."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime(clock) * 1000
 
 
 class SystemClock:
-    """The timers of a reactor and the machine's wall clock. Attributes, not methods: no call is added to a request."""
+    """The timers of a reactor and the machine's wall clock. Attributes instead of methods save a call per request."""
 
     __slots__ = ("callLater", "seconds", "wall_ms", "wall_ns")
 

@@ -33,11 +33,11 @@ Observe = Callable[[Event], None]
 
 
 def ignore(event: Event) -> None:
-    """The observer that does not look."""
+    """The observer that ignores every event."""
 
 
 def harmless(observe: Observe) -> Observe:
-    """An observer whose exceptions are logged: a full disk below a trace must not cost a member its partitions."""
+    """Wrap an observer so that its exceptions are logged: a full disk must not cost a member its partitions."""
     if observe is ignore:
         return ignore
 
@@ -51,7 +51,7 @@ def harmless(observe: Observe) -> Observe:
 
 
 class EventSource:
-    """Where the events of one actor come from: stamps them with the time and its name, and tells the observer."""
+    """The events of one actor: adds the time and the actor's name and passes them to the observer."""
 
     __slots__ = ("_clock_ms", "_observe", "actor")
 
@@ -62,18 +62,18 @@ class EventSource:
 
     @property
     def observed(self) -> bool:
-        """Whether anybody looks: what only observers need is not even computed otherwise."""
+        """True if there is an observer. Values that only observers need are not computed without one."""
         return self._observe is not ignore
 
     def emit(self, kind: type[Event], *fields: Any, cause: str, zxid: int = 0) -> None:
-        """``fields`` are those that ``kind`` has after the four that all events have."""
+        """``fields`` are the fields of ``kind`` after the four that all events have."""
         if self.observed:
             self.tell(kind(self._clock_ms(), self.actor, cause, zxid, *fields))
 
     def tell(self, event: Event) -> None:
-        """Tell the observer of an event that has its time already."""
+        """Pass an event that already has its time to the observer."""
         self._observe(event)
 
 
 SILENT = EventSource()
-"""The source of what nobody observes."""
+"""The source without an observer."""

@@ -1,14 +1,14 @@
-"""Whether gevent or eventlet have replaced this process's threads by greenlets.
+"""Detect whether gevent or eventlet has replaced this process's threads with greenlets.
 
-A greenlet that blocks in C keeps all others from running: a thread of ours that waits for a process or for its reactor
-would stop the whole program.
+A greenlet that blocks in C stops all others, so a thread that waits for a process or its reactor would stop the whole
+program.
 """
 
 import sys
 
 
 def green_threads_problem() -> str | None:
-    """One sentence that says what to do; None where threads are the system's."""
+    """One sentence that says what to do; None if threads are system threads."""
     gevent = sys.modules.get("gevent.monkey")
     if gevent is not None and gevent.is_module_patched("threading"):
         library = "gevent"

@@ -1,7 +1,7 @@
-"""Decimal integers in texts from outside: options, configurations, files, znodes.
+"""Decimal integers in text from outside: options, configurations, files, znodes.
 
-Python's ``int`` reads more than these texts may hold (digits of any script, underscores, spaces), ``str.isdigit`` is
-true of digits that ``int`` cannot read, and of more than 4,300 digits ``int`` reads none.
+Python's ``int`` accepts too much: digits of any script, underscores and spaces. ``str.isdigit`` accepts digits that
+``int`` rejects, and ``int`` rejects more than 4,300 digits.
 """
 
 import re
@@ -15,15 +15,15 @@ NATURAL_INT32 = range(2**31)
 NATURAL_INT64 = range(2**63)
 PORTS = range(1, 2**16)
 PORTS_TO_LISTEN_ON = range(2**16)
-"""0 is any free one."""
+"""Port 0 means any free port."""
 
 _DECIMAL = re.compile(r"-?[0-9]{1,20}")
 
 
 def decimal_integer(text: str, within: range) -> int | None:
-    """The integer that ASCII digits write, after a minus sign or without one; None if there is none in the range.
+    """The integer in ASCII digits, with an optional minus sign. None if the text is not an integer in the range.
 
-    ``within``: not beyond 64 bits.
+    ``within``: a range within 64 bits.
     """
     if _DECIMAL.fullmatch(text) is None:
         return None

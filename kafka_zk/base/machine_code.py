@@ -1,9 +1,9 @@
-"""Machine code that numba has made of functions once, kept in a file and loaded without numba.
+"""Machine code that numba compiled once, stored in a file and loaded without numba.
 
-Importing numba takes as much CPU time as cleaning 100 MB of a log does; llvmlite, which links the code, takes a tenth
-of that, and of the memory. The file lies with the compiled Python of the module that the functions are written in, or
-in the user's cache folder where that cannot be written. It counts for the source, the llvmlite and the processor that
-it was made with. Tests: tests/kafka_zk/base/test_machine_code.py.
+Importing numba takes as much CPU time as cleaning 100 MB of a log. llvmlite, which links the code, takes a tenth of
+that time and memory. The file is stored beside the compiled Python of the module, or in the user's cache folder if
+that is not writable. Its name depends on the source, the llvmlite version and the processor.
+Tests: tests/kafka_zk/base/test_machine_code.py.
 """
 
 import os
@@ -18,14 +18,14 @@ _HASH_SIZE = 8
 _NEVER_CALLED = (
     "numba_do_raise", "numba_gil_ensure", "numba_gil_release", "numba_runtime_build_excinfo_struct", "numba_unpickle",
 )  # fmt: skip
-"""What numba's code calls where a function raises, which these functions do not."""
+"""Functions that numba's code calls to raise exceptions. The functions here raise none."""
 
 
 class MachineCode:
-    """Functions in memory. ``addresses`` by name; they count as long as this object is there."""
+    """Functions in memory. ``addresses`` maps names to addresses, which are valid while this object exists."""
 
     def __init__(self, llvm: Any, code: bytes, names: Sequence[str]) -> None:
-        """Raises: RuntimeError if the code needs what is not there."""
+        """Raises RuntimeError if the code refers to an unknown symbol."""
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         builder = llvm.JITLibraryBuilder()
@@ -41,12 +41,12 @@ class MachineCode:
 
 
 def machine_code(module: str, names: Sequence[str], *, compiles: bool) -> MachineCode | None:
-    """The functions of a module that hands numba's C callbacks out by ``c_functions()``, under their names there.
+    """Load the functions that ``module`` exports as numba C callbacks through ``c_functions()``, by their names there.
 
     Args:
-        module: is imported only to compile the functions, which takes seconds.
-        compiles: whether they are compiled if there is no file.
-    Returns: None without llvmlite, or numba if it is needed; if the code cannot be compiled, kept, or linked.
+        module: imported only to compile the functions, which takes seconds.
+        compiles: compile the functions if no file exists.
+    Returns: None if llvmlite is missing, or if the code cannot be compiled, stored or linked.
     """
     try:
         llvm = import_module("llvmlite.binding")
@@ -62,12 +62,12 @@ def machine_code(module: str, names: Sequence[str], *, compiles: bool) -> Machin
             _keep(places, code)
     try:
         return None if code is None else MachineCode(llvm, code, names)
-    except RuntimeError:  # a numba that nobody has tried it with: the file is kept, so that this is known soon
+    except RuntimeError:  # an untested numba: keep the file, so that the next attempt fails fast
         return None
 
 
 def _key(llvm: Any, source: bytes) -> str:
-    """What the code depends on."""
+    """A hash of everything that the code depends on."""
     version = import_module("llvmlite").__version__
     machine = f"{version} {llvm.get_process_triple()} {llvm.get_host_cpu_name()} {_features(llvm)}"
     return source_hash(source + machine.encode()).hex()
@@ -78,14 +78,14 @@ def _features(llvm: Any) -> str:
 
 
 def _places(source_path: str, key: str) -> list[Path]:
-    """Where the file may be, the best place first."""
+    """Possible paths of the file, the preferred one first."""
     name = f"{Path(source_path).stem}.{key}.o"
     user_cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return [Path(cache_from_source(source_path)).parent / name, Path(user_cache) / "kafka-zk" / name]
 
 
 def _read(path: Path) -> bytes | None:
-    """The code in a file; None if there is none, or a damaged one."""
+    """The code in a file; None if the file is missing or damaged."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -103,7 +103,7 @@ def _is_writable(path: Path) -> bool:
 
 
 def _keep(places: Sequence[Path], code: bytes) -> None:
-    """Put the code into the first place that takes it; two processes may do so at once."""
+    """Write the code to the first writable path. Two processes may do so concurrently."""
     for path in places:
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
         try:
@@ -115,10 +115,10 @@ def _keep(places: Sequence[Path], code: bytes) -> None:
 
 
 def _compiled(llvm: Any, module: str) -> bytes | None:
-    """The code of the module's functions; None without numba, or with one that does not compile them."""
+    """The code of the module's functions; None if numba is missing or cannot compile them."""
     try:
         c_functions: Callable[[], Mapping[str, Any]] = import_module(module).c_functions
-    except Exception:  # numba has many errors of its own; whoever asks can do without the code
+    except Exception:  # numba has many error types, and every caller can do without the code
         return None
     linked = None
     for name, function in c_functions().items():

@@ -11,8 +11,8 @@ from typing import Any
 
 
 def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The ``__getattr__`` and the ``__dir__`` of ``package``, so that an interactive shell completes names that are not
-    imported yet. ``modules`` maps each public name to the module that defines it."""
+    """The ``__getattr__`` and ``__dir__`` of ``package``; ``__dir__`` lets interactive shells complete names that are
+    not imported yet. ``modules`` maps each public name to the module that defines it."""
 
     def get(name: str) -> Any:
         if name not in modules:

@@ -1,6 +1,6 @@
-"""Randomness: whoever needs it takes a ``random.Random``; a simulated world passes one that it has seeded.
+"""Randomness: callers take a ``random.Random``; the simulator passes a seeded one.
 
-The default is the machine's own, which two processes never share (a fork copies the state of a seeded one).
+The default is the system's generator. Processes never share its state, whereas a fork copies a seeded one.
 """
 
 import uuid

@@ -1,11 +1,10 @@
 """Rates over a sliding window of samples, as Kafka's quotas measure them.
 
-A window has ``sample_count`` samples of ``sample_ms`` each. A new sample begins with the first value that comes
-``sample_ms`` after the last one began; one sample more than the window has may overlap its beginning. A sample whose
-last value is as old as the window is dropped.
+A window has ``sample_count`` samples of ``sample_ms`` each. A new sample begins with the first value that arrives at
+least ``sample_ms`` after the last sample began. One additional sample may overlap the start of the window. A sample is
+dropped when its last value is older than the window.
 
-Pure: times are ms on a clock that is never set. Source: SampledStat.java, Rate.java, SimpleRate.java,
-QuotaUtils.scala@3.9.
+Pure: times are ms on a monotonic clock. Source: SampledStat.java, Rate.java, SimpleRate.java, QuotaUtils.scala@3.9.
 """
 
 from math import floor
@@ -13,7 +12,7 @@ from typing import NamedTuple
 
 _NEVER_MS = -(2**62)
 MOST_THROTTLE_MS = 2**31 - 1
-"""Of an answer's throttle_time_ms, an int32."""
+"""Largest throttle_time_ms of a response, an int32."""
 
 
 class QuotaWindow(NamedTuple):
@@ -24,7 +23,7 @@ class QuotaWindow(NamedTuple):
 
 
 class WindowedSum:
-    """What was recorded in the window. ``total`` is up to date after ``record`` and ``forget_old``."""
+    """The sum of the values in the window. ``total`` is up to date after ``record`` and ``forget_old``."""
 
     __slots__ = (
         "_ends_ms", "_forget_ms", "_last_ms", "_older", "_older_total", "_oldest_ms", "_start_ms", "total", "window",
@@ -33,16 +32,16 @@ class WindowedSum:
     def __init__(self, window: QuotaWindow) -> None:
         self.window = window
         self.total: float = 0
-        self._older: list[tuple[float, float, float]] = []  # start, last value, sum of each; the oldest first
-        self._start_ms: float = _NEVER_MS  # of the sample in progress; while there is none, all that follows is empty
+        self._older: list[tuple[float, float, float]] = []  # (start, last value, sum) of each sample, oldest first
+        self._start_ms: float = _NEVER_MS  # start of the current sample; without one, all fields below are empty
         self._ends_ms: float = _NEVER_MS
         self._last_ms: float = _NEVER_MS
         self._older_total: float = 0
         self._oldest_ms: float = 0
-        self._forget_ms: float = -_NEVER_MS  # nothing is to be dropped before
+        self._forget_ms: float = -_NEVER_MS  # no sample expires before this time
 
     def record(self, value: float, now_ms: float) -> None:
-        """Count ``value`` at this time."""
+        """Add ``value`` at ``now_ms``."""
         if now_ms >= self._ends_ms:
             self._begin(now_ms)
         self.total += value
@@ -59,7 +58,7 @@ class WindowedSum:
         self._sum_up(0)
 
     def _sum_up(self, present: float) -> None:
-        """Anew, since what is taken from a sum of floats leaves a rest. ``present``: of the sample in progress."""
+        """Recompute the sums, because subtracting floats accumulates errors. ``present``: sum of the current sample."""
         self._older_total = sum(value for _, _, value in self._older)
         self.total = self._older_total + present
         self._oldest_ms = self._older[0][0] if self._older else self._start_ms
@@ -67,7 +66,7 @@ class WindowedSum:
         self._forget_ms = last_ms + self.window.sample_count * self.window.sample_ms
 
     def forget_old(self, now_ms: float) -> None:
-        """Drop samples without a value in the window."""
+        """Drop samples that have no value in the window."""
         if now_ms < self._forget_ms:
             return
         horizon_ms = now_ms - self.window.sample_count * self.window.sample_ms
@@ -83,33 +82,33 @@ class WindowedSum:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no sample is left."""
+        """True if no sample is left."""
         return self._ends_ms == _NEVER_MS
 
     def elapsed_ms(self, now_ms: float) -> float:
-        """Since the oldest sample began; 0 if there is none."""
+        """Time since the oldest sample began; 0 without samples."""
         return 0 if self._ends_ms == _NEVER_MS else now_ms - self._oldest_ms
 
 
 class SimpleRate(WindowedSum):
-    """What was recorded a second, from the oldest sample that counts until now, but over one sample's time at least."""
+    """Values per second from the start of the oldest sample until now, over at least ``sample_ms``."""
 
     __slots__ = ()
 
     def per_second(self, now_ms: float) -> float:
-        """The rate at this time."""
+        """The rate at ``now_ms``."""
         self.forget_old(now_ms)
         return self.total * 1000 / max(self.elapsed_ms(now_ms), self.window.sample_ms)
 
 
 class Rate(WindowedSum):
-    """What was recorded a second. The time counts as if all samples but the one in progress were complete, so that the
-    first value of a client is no burst."""
+    """Values per second, as if all samples before the current one were complete. A client's first value is therefore
+    not a burst."""
 
     __slots__ = ()
 
     def window_ms(self, now_ms: float) -> float:
-        """The time that the sum is spread over."""
+        """The duration over which the sum is spread."""
         elapsed_ms = 0 if self._ends_ms == _NEVER_MS else now_ms - self._oldest_ms
         sample_count, sample_ms = self.window
         least_ms = (sample_count - 1) * sample_ms
@@ -118,13 +117,13 @@ class Rate(WindowedSum):
         return elapsed_ms or 1
 
     def per_second(self, now_ms: float) -> float:
-        """The rate at this time."""
+        """The rate at ``now_ms``."""
         self.forget_old(now_ms)
         return self.total * 1000 / self.window_ms(now_ms)
 
     def throttle_ms(self, bound: float, now_ms: float, added: float = 0) -> int:
-        """How long nothing may be recorded until the rate is down at ``bound`` (above 0) a second, with ``added``
-        recorded now; 0 or less if it is not above."""
+        """How long to pause until the rate falls to ``bound`` (> 0) per second, if ``added`` is recorded now. 0 or
+        less if the rate does not exceed the bound."""
         if now_ms >= self._forget_ms:
             self.forget_old(now_ms)
         throttle_ms = (self.total + added) * 1000 / bound - self.window_ms(now_ms)

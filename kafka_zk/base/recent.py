@@ -1,4 +1,4 @@
-"""A mapping that forgets what is not used. It holds what is known of peers, which choose their names freely."""
+"""A mapping that drops unused entries. It holds state about peers, who choose their names freely."""
 
 from typing import Generic, TypeVar
 
@@ -10,17 +10,17 @@ _DROPPED_AT_ONCE = 4
 
 
 class Recent(Generic[K, V]):
-    """A mapping that keeps what was asked for in the last ``keep_ms``, or twice that, and no more than ``2 * most``
-    and what is still to be freed.
+    """A mapping that keeps entries for ``keep_ms`` to ``2 * keep_ms`` after their last use.
 
-    Two generations: what is used moves to the younger one; when that is full or old, it becomes the older one.
+    It holds at most ``2 * most`` entries, plus dropped ones that are not freed yet. There are two generations. A used
+    entry moves to the younger one; when that is full or old, it becomes the older generation.
     """
 
     def __init__(self, most: int, keep_ms: int) -> None:
         self.young: dict[K, V] = {}
-        """For a quick look, always the same object; what is not here is asked of ``find``."""
+        """The younger generation, always the same object, for fast lookups. Use ``find`` for missing keys."""
         self._old: dict[K, V] = {}
-        self._dropped: dict[K, V] = {}  # goes bit by bit: to free thousands of values at once takes many ms
+        self._dropped: dict[K, V] = {}  # freed step by step: thousands of values at once would take many ms
         self._most = most
         self._keep_ms = keep_ms
         self._since_ms: float = _NEVER_MS
@@ -29,7 +29,7 @@ class Recent(Generic[K, V]):
         return len(self.young) + len(self._old)
 
     def find(self, key: K, now_ms: float) -> V | None:
-        """The value, which counts as used now; None if there is none."""
+        """The value, which is marked as used at ``now_ms``, or None."""
         self.turn(now_ms)
         value = self.young.get(key)
         if value is None:
@@ -39,14 +39,14 @@ class Recent(Generic[K, V]):
         return value
 
     def put(self, key: K, value: V, now_ms: float) -> None:
-        """``key`` has no value yet."""
+        """Add ``key``, which must have no value yet."""
         self.turn(now_ms)
         self.young[key] = value
         for _ in range(min(_DROPPED_AT_ONCE, len(self._dropped))):
             self._dropped.popitem()
 
     def turn(self, now_ms: float) -> None:
-        """Drop what is too old. Lookups do so, too; call this from time to time in case there are none."""
+        """Drop old entries. ``find`` and ``put`` do so, too; call this from time to time in case neither is called."""
         if len(self.young) >= self._most or now_ms - self._since_ms >= self._keep_ms:
             self._dropped, self._old, self._since_ms = self._old, dict(self.young), now_ms
             self.young.clear()
@@ -57,5 +57,5 @@ class Recent(Generic[K, V]):
         self._dropped.clear()
 
     def items(self) -> list[tuple[K, V]]:
-        """All of it, the last used first."""
+        """All entries, the recently used generation first."""
         return [*self.young.items(), *self._old.items()]

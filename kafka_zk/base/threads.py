@@ -1,7 +1,7 @@
 """Work off the reactor's thread: the only module that hands work to the reactor's thread pool.
 
-Only for calls that block in C (fsync, unlink, cold reads) and for users' listeners. A simulated world does the work at
-once, or later, as it likes.
+Only for calls that block in C (fsync, unlink, cold reads) and for users' listeners. The simulator runs the work
+immediately or later.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class RunInThread(Protocol):
-    """Does work in another thread; what it returned or raised arrives on the reactor's thread."""
+    """Runs ``work`` in another thread. Its result or exception arrives on the reactor thread."""
 
     def __call__(self, work: Callable[[], T], /) -> "Deferred[T]": ...
 

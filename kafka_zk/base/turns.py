@@ -1,9 +1,7 @@
-"""Long work on the reactor thread in slices, so that nobody else waits longer than for one of them.
+"""Divide long work on the reactor thread into slices, so that other requests wait at most for one slice.
 
-What is done for a request, and for nobody else, stops when its connection is over (``Turns``, ``in_turns``); what
-others rely on is finished (``in_slices``).
-
-Tests: tests/kafka_zk/base/test_turns.py.
+Work for a single request stops when its connection closes (``Turns``, ``in_turns``). Work that others rely on is
+finished (``in_slices``). Tests: tests/kafka_zk/base/test_turns.py.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,20 +17,20 @@ T = TypeVar("T")
 SLICE_S = 0.003
 TURN_COST = 64 * 1024
 AT_ONCE = 32
-"""So many small things, of some microseconds each, are done before it is looked whether the turn is over."""
+"""Number of operations of a few microseconds each between two checks whether the turn is over."""
 
 
 def after(clock: Timers, seconds: float) -> Deferred[None]:
-    """Fires after a time, with 0 in the reactor's next turn."""
+    """Fires after ``seconds``; 0 means in the reactor's next turn."""
     waiting: Deferred[None] = Deferred()
     clock.callLater(seconds, waiting.callback, None)
     return waiting
 
 
 async def in_slices(clock: Timers, steps: Iterable[T]) -> list[T]:
-    """Go through ``steps``, which do the work, and return what they gave.
+    """Iterate ``steps``, which do the work, and return the values that they yield.
 
-    After each SLICE_S others get their turn: between two steps anything may happen. ``clock`` is the reactor.
+    After each SLICE_S the reactor runs other work, so state may change between two steps. ``clock`` is the reactor.
     """
     results: list[T] = []
     end_s = clock.seconds() + SLICE_S
@@ -62,7 +60,7 @@ class ClientWait(Deferred[T]):
 
 
 def pause(clock: Timers, seconds: float) -> ClientWait[None]:
-    """Fires after a time, at once if the client goes."""
+    """Fires after ``seconds``, or immediately if the client disconnects."""
     waiting: ClientWait[None] = ClientWait()
     call = clock.callLater(seconds, waiting.callback, None)
 
@@ -76,10 +74,9 @@ def pause(clock: Timers, seconds: float) -> ClientWait[None]:
 
 
 class Turns:
-    """Gives others their turn when a request has worked for SLICE_S, or for TURN_COST as its handler counts: bytes that
-    are copied, compressed or looked through. For one request; ``clock`` is the reactor.
+    """Yields to other requests after SLICE_S, or after TURN_COST bytes that the handler copied, compressed or scanned.
 
-    ``goes_on``: the request is carried out even if its client goes.
+    Used for one request. ``clock`` is the reactor. ``goes_on``: finish the request even if its client disconnects.
     """
 
     def __init__(self, clock: Timers, *, goes_on: bool = False) -> None:
@@ -90,26 +87,26 @@ class Turns:
 
     @property
     def is_over(self) -> bool:
-        """Whether others should have their turn now: await ``next``."""
+        """True if the request should yield now by awaiting ``next``."""
         return self._cost_left <= 0 or bool(self._clock.seconds() >= self._end_s)
 
     async def next(self) -> None:
-        """Wait for the next turn. Raises: ClientGone if the client goes meanwhile, unless ``goes_on``."""
+        """Wait for the next turn. Raises ClientGone if the client disconnects meanwhile, unless ``goes_on``."""
         await (after(self._clock, 0) if self._goes_on else pause(self._clock, 0))
         self._cost_left = TURN_COST
         self._end_s = self._clock.seconds() + SLICE_S
 
     async def spend(self, cost: int) -> None:
-        """Say what is done next. Raises as ``next``."""
+        """Account for ``cost`` bytes of work that follow; yields first if the turn is over. Raises like ``next``."""
         if self.is_over:
             await self.next()
         self._cost_left -= cost
 
 
 async def worked_off(clock: Timers, steps: Iterable[int]) -> Any:
-    """Go through ``steps``, which do the work and give what each has cost (see ``Turns``); to the end, whoever goes.
+    """Run ``steps``, each of which yields its cost (see ``Turns``), to the end, even if the client disconnects.
 
-    Returns what a generator returns.
+    Returns the return value of the generator.
     """
     turns = Turns(clock, goes_on=True)
     remaining = iter(steps)
@@ -124,9 +121,9 @@ async def worked_off(clock: Timers, steps: Iterable[int]) -> Any:
 
 
 class in_turns(Generic[T]):
-    """``async for item in in_turns(clock, items)``: others have their turn between two items after each SLICE_S.
+    """``async for item in in_turns(clock, items)`` yields to other work between two items after each SLICE_S.
 
-    Raises ClientGone out of the loop if the connection of the request ends meanwhile.
+    Raises ClientGone in the loop if the connection of the request closes meanwhile.
     """
 
     def __init__(self, clock: Timers, items: Iterable[T]) -> None:

@@ -1,12 +1,12 @@
-"""Small value types that every package may use. This and ``errors`` are all that ``registry`` imports from storage."""
+"""Small value types that every package may use."""
 
 import enum
 from collections.abc import Iterable
 from typing import NamedTuple
 
 new_tuple = tuple.__new__
-"""``new_tuple(T, fields)``: a NamedTuple ``T`` with all of its fields, in a third of the time of ``T(...)``: for what
-every request makes."""
+"""``new_tuple(T, fields)`` creates a NamedTuple ``T`` from all of its fields in a third of the time of ``T(...)``. For
+objects that every request creates."""
 
 
 class TopicPartition(NamedTuple):
@@ -20,7 +20,7 @@ class TopicPartition(NamedTuple):
 
 
 def partitions_by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """The partition numbers of each topic, in the order of ``tps``: as most requests name them."""
+    """The partition numbers of each topic, in the order of ``tps``: the grouping that most requests use."""
     topics: dict[str, list[int]] = {}
     for topic, partition in tps:
         topics.setdefault(topic, []).append(partition)
@@ -28,7 +28,7 @@ def partitions_by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 class FetchIsolation(enum.Enum):
-    """Up to where a reader may read. Source: FetchIsolation.java@3.9."""
+    """The upper bound of a read. Source: FetchIsolation.java@3.9."""
 
     LOG_END = "log end"
     HIGH_WATERMARK = "high watermark"
@@ -36,15 +36,15 @@ class FetchIsolation(enum.Enum):
 
 
 class LogAppendInfo(NamedTuple):
-    """What an append did.
+    """The result of an append.
 
-    ``first_offset``/``last_offset`` are -1 when nothing was appended. A duplicate of an idempotent producer's batch
-    answers with the offsets and the timestamp of the first time (``duplicate`` is True) and writes nothing.
+    ``first_offset`` and ``last_offset`` are -1 if nothing was appended. A duplicate batch of an idempotent producer is
+    not written again: ``duplicate`` is True, and offsets and timestamp are those of the first append.
     """
 
     first_offset: int
     last_offset: int
-    log_append_time_ms: int  # -1 with CreateTime, unless it is a duplicate
+    log_append_time_ms: int  # -1 with CreateTime, except for a duplicate
     log_start_offset: int
     size_bytes: int
     duplicate: bool = False
@@ -59,7 +59,7 @@ class TimestampOffset(NamedTuple):
 
 
 class LoadedOffsets(NamedTuple):
-    """Where a log begins and ends, and up to where it is durable. Source: LoadedLogOffsets.scala@3.9."""
+    """Start, end and durable end of a log after loading. Source: LoadedLogOffsets.scala@3.9."""
 
     log_start_offset: int
     log_end_offset: int
@@ -67,8 +67,8 @@ class LoadedOffsets(NamedTuple):
 
 
 class Truncation(NamedTuple):
-    """A truncation that dropped records: the log ends at ``end_offset`` now. ``kept_as`` is the folder that holds those
-    that were committed, None if all were uncommitted."""
+    """A truncation that dropped records. The log now ends at ``end_offset``. ``kept_as`` is the folder with the dropped
+    records that were committed; None if none were committed."""
 
     end_offset: int
     kept_as: str | None

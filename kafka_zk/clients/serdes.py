@@ -1,4 +1,4 @@
-"""Serializers and deserializers of keys and values: Java's bytes for the same types, behind two small interfaces.
+"""Serializers and deserializers of keys and values: Java's bytes for the same types, with two small interfaces.
 
     string    the text in UTF-8 (or another encoding)        StringSerializer
     integer   4 bytes, big-endian, signed                    IntegerSerializer
@@ -8,8 +8,8 @@
     bytes     as they are                                    ByteArraySerializer
     json      a JSON document in UTF-8, without blanks
 
-``None`` stays None both ways (a tombstone). Anything with ``serialize`` or ``deserialize`` fits, so formats that need
-the topic, the headers or a schema registry come in the same way. Pure.
+``None`` stays None both ways (a tombstone). Anything with ``serialize`` or ``deserialize`` is accepted, so formats that
+need the topic, the headers or a schema registry use the same interfaces. Pure.
 Source: org.apache.kafka.common.serialization@3.9.
 """
 
@@ -25,18 +25,18 @@ _INT_RANGES = {"i": 31, "q": 63}
 
 
 class SerializationError(ValueError):
-    """A value that the serializer does not take, or bytes that the deserializer does not understand; one sentence."""
+    """A value that the serializer does not accept, or bytes that the deserializer cannot decode; one sentence."""
 
 
 class Serializer(Protocol):
-    """Makes bytes of a key or a value."""
+    """Converts a key or a value to bytes."""
 
     def serialize(self, topic: str, value: Any, headers: Sequence[Header]) -> bytes | None:
         """Raises: SerializationError."""
 
 
 class Deserializer(Protocol):
-    """Makes a key or a value of bytes."""
+    """Converts bytes to a key or a value."""
 
     def deserialize(self, topic: str, data: bytes | None, headers: Sequence[Header]) -> Any:
         """Raises: SerializationError."""
@@ -146,11 +146,11 @@ SERDES: dict[str, Serde] = {
     "json": Serde(_JSON, _JSON),
     **{name: Serde(number, number) for name, number in _NUMBERS.items()},
 }
-"""By the names that a configuration or a command line uses."""
+"""Name in configurations and command lines -> serde."""
 
 
 def serde_named(key: str, name: str) -> Serde:
-    """The format of that name. Raises: ConfigError naming the configuration ``key`` and the names there are."""
+    """Return the serde of that name. Raises: ConfigError naming the configuration ``key`` and the known names."""
     if name not in SERDES:
         raise ConfigError(f"{key}: {name!r} is not one of {', '.join(sorted(SERDES))}")
     return SERDES[name]

@@ -1,4 +1,4 @@
-"""One broker as a process of its own: ``kafka-zk broker`` on a properties file in its folder."""
+"""One broker as a child process: ``kafka-zk broker`` with a properties file in its folder."""
 
 import contextlib
 import resource
@@ -16,14 +16,14 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 
 class BrokerProcess:
-    """One broker process on 127.0.0.1; start, stop, kill, pause and start again as often as you like.
+    """One broker process on 127.0.0.1 that can be started, stopped, killed, paused and restarted.
 
     Args:
-        folder: ``server.properties``, ``broker.log`` (and ``broker.log.1`` …, once it was full) and the log directory
-            ``data`` lie here.
-        properties: Kafka's keys; they win over id, listener, log directory and ZooKeeper that are filled in here.
-        trace: a file or directory that it writes its events into.
-        supervisor: closes its session when the process has ended; without one, the session runs out.
+        folder: contains ``server.properties``, ``broker.log`` (with rotated ``broker.log.1`` …) and the log directory
+            ``data``.
+        properties: Kafka's keys; they override the default id, listener, log directory and ZooKeeper.
+        trace: a file or directory for its events.
+        supervisor: closes its session when the process has ended; without one, the session expires.
         login: how ``view`` connects to it.
     """
 
@@ -66,7 +66,7 @@ class BrokerProcess:
 
     @property
     def restart_command(self) -> str:
-        """What a person types to start it again by itself."""
+        """The command with which a person can restart the broker."""
         return f"kafka-zk broker {shlex.quote(str(self.properties_file))}"
 
     @property
@@ -74,21 +74,21 @@ class BrokerProcess:
         return f"{LOCALHOST}:{self.port}"
 
     def start(self) -> None:
-        """Start the process; does not wait for it to serve (``EmbeddedCluster.wait_ready`` does)."""
+        """Start the process without waiting until it serves (see ``EmbeddedCluster.wait_ready``)."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_private(self.properties_file, properties_text(self._properties))
         self.process.start()
 
     def view(self, login: ClientSecurity | None = None) -> ClusterView | None:
-        """Whom it believes to be in the cluster; None while it does not answer, or does not let us in."""
+        """The broker's view of the cluster; None if it does not respond or refuses the login."""
         return ask_broker(LOCALHOST, self.port, login or self._login)
 
     def stop(self, timeout_s: float = 30) -> int:
-        """End it cleanly, by force after the time; returns the exit code."""
+        """Shut down cleanly, or kill after ``timeout_s``; returns the exit code."""
         return self.process.stop(timeout_s)
 
     def kill(self) -> None:
-        """SIGKILL. Its session outlives it, as in a crash: until it runs out, or for some 20 ms with a supervisor."""
+        """SIGKILL. As in a crash, its session remains until it expires; with a supervisor, for some 20 ms."""
         self.process.kill()
 
     def pause(self) -> None:
@@ -96,7 +96,7 @@ class BrokerProcess:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Stopped by SIGSTOP within the block."""
+        """Stop the process with SIGSTOP within the context."""
         self.pause()
         try:
             yield
@@ -107,7 +107,7 @@ class BrokerProcess:
         self.process.resume()
 
     def limit_files(self, limit_bytes: int | None) -> None:
-        """Let no file of the running process grow beyond this; None: as far as before. With 0 every write to a file
-        fails, as on a full disk, with another error number. The next start has no limit. Raises: OSError."""
+        """Limit the size of files that the running process writes; None removes the limit. With 0 every write fails,
+        as on a full disk, but with another error number. A restart has no limit. Raises: OSError."""
         hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)[1]
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (hard if limit_bytes is None else limit_bytes, hard))

@@ -1,9 +1,9 @@
-"""A certificate authority for clusters on this machine, and for tests; what it makes is PEM of mode 0600.
+"""A certificate authority for local clusters and tests; its files are PEM of mode 0600.
 
 Needs the package ``cryptography``: ``pip install 'kafka-zk[embedded]'``.
 
-Its certificates have what RFC 5280 (section 4.2.1) demands of an authority's. Python 3.13 and later verify that: their
-default context sets ``ssl.VERIFY_X509_STRICT``.
+Certificates contain what RFC 5280 (section 4.2.1) requires of an authority's, because the default context of Python
+3.13 and later verifies it (``ssl.VERIFY_X509_STRICT``).
 """
 
 import datetime
@@ -34,7 +34,7 @@ class CertificateAuthority:
     """Signs certificates for servers and clients.
 
     Args:
-        key: of an authority that is there already; a new one by default.
+        key: of an existing authority; default: a new key.
     """
 
     def __init__(self, name: str = "kafka-zk test authority", key: ec.EllipticCurvePrivateKey | None = None) -> None:
@@ -51,8 +51,8 @@ class CertificateAuthority:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The authority of a key store that ``write`` wrote. One that ends within ``LIFETIME`` gets a new certificate
-        for its key, so that who trusts the old one also trusts what it signs from now on. Raises: OSError, ValueError.
+        """Read the authority from a key store of ``write``. If its certificate expires within ``LIFETIME``, it gets a
+        new one for the same key, which clients that trust the old one accept as well. Raises: OSError, ValueError.
         """
         data = path.read_bytes()
         try:
@@ -71,12 +71,12 @@ class CertificateAuthority:
         return authority
 
     def write(self, path: Path) -> Path:
-        """Write the authority itself: its key with its certificate."""
+        """Write the authority's key and certificate."""
         key = self._key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         return write_private(path, key + self._certificate.public_bytes(_PEM))
 
     def write_truststore(self, path: Path) -> Path:
-        """Write the authority's own certificate, by which others are checked."""
+        """Write the authority's certificate, with which others are verified."""
         return write_private(path, self._certificate.public_bytes(_PEM))
 
     def write_keystore(
@@ -107,7 +107,7 @@ class CertificateAuthority:
         )
 
     def vouches_for(self, keystore: Path, hosts: Sequence[str], at_least: datetime.timedelta) -> bool:
-        """Whether this authority signed the certificate of a key store, for these hosts, and for so long from now."""
+        """True if this authority signed the key store's certificate, for these hosts, and it is valid long enough."""
         try:
             certificate = x509.load_pem_x509_certificate(keystore.read_bytes())
             certificate.verify_directly_issued_by(self._certificate)

@@ -2,11 +2,11 @@
 
     DIR/zookeeper/   zoo.cfg, zookeeper.log, data/
     DIR/broker-0/    server.properties, broker.log, data/ (the log directory)
-    DIR/.lock        held while the cluster runs
-    DIR/cluster.json while it runs under ``kafka-zk up``: where to reach that (see ``control_socket``)
+    DIR/.lock        locked while the cluster runs
+    DIR/cluster.json exists while it runs under ``kafka-zk up`` and contains its address (see ``control_socket``)
     DIR/security/    of a secured cluster, see ``cluster_security``
 
-A later start with the same directory continues where it stopped.
+A later start with the same directory continues with its data.
 """
 
 import fcntl
@@ -44,35 +44,35 @@ START_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 30
 LEADERS_INTERVAL_S = 0.1
 NAMED_COUNT = 5
-ENDED_AT_ONCE = -signal.SIGTERM  # a broker that was asked to end before it could listen: it had not begun anything
+ENDED_AT_ONCE = -signal.SIGTERM  # exit code of a broker that was stopped before it listened and had begun anything
 LISTENER_KEYS = frozenset(
     ("listeners", "advertised.listeners", "listener.security.protocol.map", "inter.broker.listener.name",
      "security.inter.broker.protocol")
 )  # fmt: skip
-"""What would open a secured cluster."""
-SESSION_TIMEOUT_MS = 6_000  # Kafka's 18 s make a crashed broker's restart wait; one machine needs no such patience
+"""Keys that would open a secured cluster."""
+SESSION_TIMEOUT_MS = 6_000  # with Kafka's 18 s, a crashed broker would restart slowly; one machine needs less
 
 
 class EmbeddedCluster:
-    """Broker processes with ids from 0, on an embedded ZooKeeper or on a given one.
+    """Broker processes with ids from 0, with an embedded ZooKeeper or a given one.
 
     Args:
-        data_dir: created if absent; see the module's docstring.
-        broker_count: how many brokers.
-        port: the port of broker 0, the others follow; 0 chooses free ones.
-        zookeeper: an external connection string, or an ``EmbeddedZooKeeper`` (started if need be, and stopped with the
-            cluster only if it was started here); None makes one in ``data_dir``.
+        data_dir: created if absent; see the module docstring.
+        broker_count: number of brokers.
+        port: the port of broker 0, followed by those of the others; 0: free ports.
+        zookeeper: an external connection string, or an ``EmbeddedZooKeeper`` (started if needed, and stopped with the
+            cluster only if it was started here); None: a new one in ``data_dir``.
         properties: Kafka's keys for every broker.
-        zookeeper_port: for the ZooKeeper made here; 0 takes a free one.
+        zookeeper_port: for the new ZooKeeper; 0: a free port.
         tick_time_ms, force_sync: see ``EmbeddedZooKeeper``.
-        trace: a directory, made if absent, that every broker writes its events into.
-        supervised: whether the session of a broker that has died is closed (see ``supervisor``), or runs out.
-        secured: whether brokers and clients have to log in, over TLS (see ``cluster_security``).
-    Raises: UnusableDataDir; EmbeddedError for ``properties`` that would undo ``secured``.
+        trace: a directory, created if absent, for the events of every broker.
+        supervised: close the session of a dead broker (see ``supervisor``) instead of letting it expire.
+        secured: brokers and clients must log in over TLS (see ``cluster_security``).
+    Raises: UnusableDataDir; EmbeddedError if ``properties`` contradict ``secured``.
 
     Attributes:
-        security: of a secured cluster, once ``start_zookeeper`` was called.
-        newly_secured: whether that found brokers that were open until then.
+        security: of a secured cluster, after ``start_zookeeper``.
+        newly_secured: the brokers existed and were open before this start.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class EmbeddedCluster:
         self._stops_zookeeper = False
         self.brokers: list[BrokerProcess] = []
         self.leaderless: dict[TopicPartition, list[int]] = {}
-        """Since ``wait_ready``: the partitions that no running broker can lead, with their replicas."""
+        """Set by ``wait_ready``: partitions that no running broker can lead, with their replicas."""
         self._lock: IO[str] | None = None
 
     @property
@@ -127,14 +127,14 @@ class EmbeddedCluster:
 
     @property
     def session_timeout_ms(self) -> int:
-        """After which ZooKeeper gives up a broker that is silent; a ZooKeeper of others may allow less or more."""
+        """The session timeout of brokers; an external ZooKeeper may grant another one."""
         wanted = int(self._properties["zookeeper.session.timeout.ms"])
         return self.zookeeper.granted_timeout_ms(wanted) if self.zookeeper else wanted
 
     def start(self) -> Self:
-        """Start everything and return once all brokers are registered, know the controller and serve requests.
+        """Start everything; returns when all brokers are registered, know the controller and serve requests.
 
-        Nothing is left running when it fails. Raises: EmbeddedError.
+        If it fails, nothing is left running. Raises: EmbeddedError.
         """
         try:
             self.start_zookeeper()
@@ -146,10 +146,10 @@ class EmbeddedCluster:
         return self
 
     def start_zookeeper(self) -> None:
-        """The first step of ``start``: lock the directory, start ZooKeeper unless it runs already.
+        """The first step of ``start``: lock the directory and start ZooKeeper, unless it is running.
 
-        Raises: EmbeddedError, also when a wanted port of a broker is taken, or when the cluster was secured and is not
-            to be any more: before anything was started.
+        Raises: EmbeddedError, also if a broker's port is taken, or if the cluster was secured and no longer should be;
+            nothing was started then.
         """
         self._check_ports()
         self._acquire_lock()
@@ -163,7 +163,7 @@ class EmbeddedCluster:
             self.zookeeper.start()
 
     def start_brokers(self) -> None:
-        """The second step of ``start``: start the broker processes, without waiting for them."""
+        """The second step of ``start``: start the brokers without waiting for them."""
         if self.trace is not None:
             self.trace.mkdir(parents=True, exist_ok=True)
         if self.security is not None:
@@ -174,7 +174,7 @@ class EmbeddedCluster:
             broker.start()
 
     def add_broker(self) -> BrokerProcess:
-        """Start one more broker with the next id on a free port, and wait until all know it."""
+        """Start another broker with the next id on a free port, and wait until all brokers know it."""
         broker = self._add_broker(free_ports(1)[0])
         self._write_client_files()
         broker.start()
@@ -194,7 +194,7 @@ class EmbeddedCluster:
         )
 
     def _secured_listeners(self, broker_id: int, ports: Mapping[str, int]) -> dict[str, str]:
-        """A broker's keys for listeners at these local ports, the first for brokers; none if it is not secured."""
+        """A broker's keys for listeners at these ports, the first for brokers; empty if the cluster is not secured."""
         if self.security is None:
             return {}
         listeners = ",".join(f"{name}://{LOCALHOST}:{port}" for name, port in ports.items())
@@ -203,8 +203,8 @@ class EmbeddedCluster:
     def _security_properties(
         self, broker_id: int, listeners: Iterable[str], hosts: Sequence[str] = HOSTS
     ) -> dict[str, str]:
-        """As ``ClusterSecurity.broker_properties``; none if the cluster is not secured. An authorizer has to let
-        brokers do what brokers do."""
+        """Like ``ClusterSecurity.broker_properties``; empty if the cluster is not secured. With an authorizer, brokers
+        become super users."""
         if self.security is None:
             return {}
         brokers = {"super.users": f"User:{ADMIN}"} if "authorizer.class.name" in self._properties else {}
@@ -212,7 +212,7 @@ class EmbeddedCluster:
 
     @property
     def login(self) -> ClientSecurity:
-        """How the brokers of a secured cluster let us in: as one of themselves."""
+        """The brokers' own login, for clients of a secured cluster."""
         return NO_SECURITY if self.security is None else self.security.login()
 
     def _write_client_files(self) -> None:
@@ -248,12 +248,12 @@ class EmbeddedCluster:
     def wait_ready(
         self, timeout_s: float = START_TIMEOUT_S, on_registered: Callable[[BrokerProcess], None] | None = None
     ) -> None:
-        """Wait until every running broker serves, knows all the running ones and the controller, and each partition
-        that one of them can lead has a leader that answers.
+        """Wait until every running broker serves and knows all running brokers and the controller, and each partition
+        that one of them can lead has a responsive leader.
 
         Args:
-            on_registered: called once for each broker, when the first of the others or itself knows it.
-        Raises: ProcessFailed when a broker ends meanwhile, or on a timeout.
+            on_registered: called once for each broker, when any broker knows it.
+        Raises: ProcessFailed if a broker ends, or at the timeout.
         """
         deadline = monotonic_s() + timeout_s
         wait_ready(self.brokers, timeout_s, on_registered)
@@ -278,7 +278,8 @@ class EmbeddedCluster:
             check.close()
 
     def add_user(self, name: str) -> dict[str, str]:
-        """One more user of a secured cluster that runs: Kafka's keys for clients, once every broker lets it in.
+        """Add a user to a running secured cluster. Returns Kafka's keys for clients when every broker accepts the
+        login.
 
         Raises: EmbeddedError.
         """
@@ -296,17 +297,17 @@ class EmbeddedCluster:
         return self.security.properties(name)
 
     def restart_broker(self, broker_id: int) -> None:
-        """Start a broker that ended, on its port and data, and wait until all know it."""
+        """Start an ended broker with its port and data, and wait until all brokers know it."""
         self.brokers[broker_id].start()
         self.wait_ready()
 
     def controller_id(self) -> int:
-        """The controller's broker id as the first broker that answers knows it; -1 when none does."""
+        """The controller's broker id according to the first responsive broker; -1 if unknown."""
         views = (broker.view() for broker in self.brokers if broker.alive)
         return next((view.controller_id for view in views if view), -1)
 
     def stop(self) -> list[str]:
-        """Stop the brokers together, then ZooKeeper; returns a sentence for each broker that did not end cleanly."""
+        """Stop all brokers, then ZooKeeper; returns a sentence for each broker that did not end cleanly."""
         running = [broker for broker in self.brokers if broker.alive]
         for broker in running:
             broker.process.terminate()
@@ -321,7 +322,7 @@ class EmbeddedCluster:
         return complaints
 
     def kill(self) -> None:
-        """End everything at once, as a crash would."""
+        """Kill everything, as in a crash."""
         for broker in self.brokers:
             broker.kill()
         if self.zookeeper and self._stops_zookeeper:
@@ -361,7 +362,7 @@ def wait_ready(
     timeout_s: float = START_TIMEOUT_S,
     on_registered: Callable[[BrokerProcess], None] | None = None,
 ) -> None:
-    """As ``EmbeddedCluster.wait_ready``, for any brokers, but without the leaders of partitions."""
+    """Like ``EmbeddedCluster.wait_ready``, for any brokers, but without the leaders of partitions."""
     waiting = [broker for broker in brokers if broker.process.exit_code is None]
     expected = {broker.broker_id for broker in waiting}
     seen: set[int] = set()

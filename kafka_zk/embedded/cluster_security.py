@@ -1,16 +1,16 @@
-"""How a cluster on this machine is secured: SASL_SSL everywhere, with an authority and users of its own.
+"""Secures a local cluster: SASL_SSL on all listeners, with its own authority and users.
 
     DIR/security/              only its owner can enter it; every file in it has mode 0600
         authority.pem          the authority's private key and certificate
-        ca.pem                 its certificate alone, by which clients know the brokers
+        ca.pem                 its certificate, with which clients verify brokers
         broker-0.pem …         the private key and certificates of each broker
         passwords.json         of the users
         client.properties      for Java's clients and tools, and for kafka-zk: the user "client"
-        admin.properties       the same for the user "admin", as whom brokers log in to each other
-        librdkafka.properties  for kcat -F and other clients on librdkafka: the user "client"
+        admin.properties       the same for the user "admin", with which brokers log in to each other
+        librdkafka.properties  for kcat -F and other librdkafka clients: the user "client"
 
-Existing files are used again. A start renews the certificates that are near their end; the authority keeps its key,
-so clients go on trusting it. Properties files are written anew at every start.
+Existing files are used again. A start renews certificates that expire soon; the authority keeps its key, so clients
+continue to trust it. Properties files are written at every start.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ USERS = (ADMIN, CLIENT)
 HOSTS = ("localhost", LOCALHOST)
 CLIENT_PROPERTIES, LIBRDKAFKA_PROPERTIES = f"{CLIENT}.properties", "librdkafka.properties"
 RENEWED_BEFORE = datetime.timedelta(days=60)
-"""Twice as long as brokers warn of a certificate's end: who starts a cluster now and then never sees the warning."""
+"""Twice the time of a broker's warning about an expiring certificate, so that restarted clusters never warn."""
 
 _AUTHORITY, _TRUSTSTORE, _PASSWORDS = "authority.pem", "ca.pem", "passwords.json"
 _LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -58,7 +58,7 @@ _SALT_BITS = scram.NONCE_BITS
 
 
 class ClusterSecurity:
-    """Made by ``prepared``. Reads and writes files of ``folder`` only."""
+    """Created by ``prepared``. Reads and writes only files in ``folder``."""
 
     def __init__(self, folder: Path, authority: "CertificateAuthority", passwords: Mapping[str, Password]) -> None:
         self.folder = folder
@@ -67,7 +67,7 @@ class ClusterSecurity:
 
     @classmethod
     def prepared(cls, folder: Path) -> Self:
-        """What the folder has, with what it lacks made. Raises: EmbeddedError, OSError."""
+        """The content of the folder, with missing files created. Raises: EmbeddedError, OSError."""
         try:
             from kafka_zk.embedded.certificates import CertificateAuthority
         except ImportError as error:
@@ -85,9 +85,9 @@ class ClusterSecurity:
         return cls(folder, authority, _passwords(folder / _PASSWORDS))
 
     def add_user(self, name: str) -> None:
-        """One more user, whom ``write_users`` lets log in; one that is there keeps its password.
+        """Add a user, whom ``write_users`` lets log in; an existing user keeps their password.
 
-        Raises: EmbeddedError for a name with other characters than letters, digits, ``.``, ``_`` and ``-``; OSError.
+        Raises: EmbeddedError for a name with characters other than letters, digits, ``.``, ``_`` and ``-``; OSError.
         """
         if not _NAME.fullmatch(name):
             raise EmbeddedError(f"{name!r} cannot be a user here: letters, digits, '.', '_' and '-' are allowed")
@@ -97,12 +97,12 @@ class ClusterSecurity:
 
     @property
     def truststore(self) -> Path:
-        """The certificate by which clients know the brokers, as PEM."""
+        """The certificate with which clients verify brokers, as PEM."""
         return self.folder / _TRUSTSTORE
 
     @property
     def client_file(self) -> Path:
-        """For Java's clients and tools, and for our commands."""
+        """The properties file for Java's clients and tools, and for our commands."""
         return self.folder / CLIENT_PROPERTIES
 
     @property
@@ -110,8 +110,7 @@ class ClusterSecurity:
         return self.folder / LIBRDKAFKA_PROPERTIES
 
     def properties(self, user: str = CLIENT) -> dict[str, str]:
-        """Kafka's keys for a client that logs in as this user, "client", "admin" or one that was added; the password is
-        among them."""
+        """Kafka's keys for a client that logs in as "client", "admin" or an added user, including the password."""
         return {
             "security.protocol": PROTOCOL,
             "ssl.truststore.type": "PEM",
@@ -121,7 +120,7 @@ class ClusterSecurity:
         }
 
     def librdkafka_properties(self, user: str = CLIENT) -> dict[str, Any]:
-        """The same for librdkafka."""
+        """librdkafka's keys for the same."""
         return {
             "security.protocol": PROTOCOL,
             "ssl.ca.location": str(self.truststore),
@@ -131,7 +130,7 @@ class ClusterSecurity:
         }
 
     def login(self, user: str = ADMIN) -> ClientSecurity:
-        """The same for our own clients; by default as the brokers. Raises: InvalidSecurity."""
+        """The settings for our own clients; by default the brokers' login. Raises: InvalidSecurity."""
         return client_security(self.properties(user))
 
     def write_client_files(self, bootstrap: str) -> None:
@@ -140,15 +139,14 @@ class ClusterSecurity:
         for user in USERS:
             write_private(self.folder / f"{user}.properties", properties_text({**where, **self.properties(user)}))
         lines = [f"{key}={value}\n" for key, value in {**where, **self.librdkafka_properties()}.items()]
-        write_private(self.folder / LIBRDKAFKA_PROPERTIES, "".join(lines))  # it knows no escapes
+        write_private(self.folder / LIBRDKAFKA_PROPERTIES, "".join(lines))  # librdkafka supports no escapes
 
     def broker_properties(
         self, broker_id: int, listeners: Iterable[str] = (PROTOCOL,), hosts: Sequence[str] = HOSTS
     ) -> dict[str, str]:
-        """Kafka's keys for a broker whose listeners, by their names, are all secured; the first is for brokers.
+        """Kafka's keys for a broker whose named listeners are all secured; the first one is for brokers.
 
-        Makes the broker's key and certificate for ``hosts``, unless they are there and the certificate is not near its
-        end.
+        Creates the broker's key and certificate for ``hosts``, unless a certificate exists that does not expire soon.
         """
         keystore = self.folder / f"broker-{broker_id}.pem"
         if not self._authority.vouches_for(keystore, hosts, RENEWED_BEFORE):
@@ -170,7 +168,7 @@ class ClusterSecurity:
         }
 
     async def write_users(self, client: RegistryClient) -> None:
-        """Let the users log in: what ZooKeeper has of a user that fits the password is left alone.
+        """Store the users' credentials in ZooKeeper, unless those there match the passwords.
 
         Raises: RegistryError.
         """
@@ -186,7 +184,7 @@ class ClusterSecurity:
 
 
 def is_secured(data_dir: Path) -> bool:
-    """Whether the cluster in this data directory was secured at an earlier start: one file that is left tells."""
+    """True if the cluster in this data directory was secured at an earlier start, according to its files."""
     return any(os.path.lexists(data_dir / FOLDER / name) for name in (_AUTHORITY, _TRUSTSTORE, _PASSWORDS))
 
 
@@ -194,13 +192,13 @@ def check_still_open(data_dir: Path) -> None:
     """Raises: EmbeddedError if the cluster in this data directory was secured at an earlier start."""
     if is_secured(data_dir):
         raise EmbeddedError(
-            f"the cluster in {data_dir} is secured, and without --secure it would be open to everybody; if you want "
+            f"the cluster in {data_dir} is secured, and without --secure it would be open to everyone; if you want "
             f"that, remove {data_dir / FOLDER}"
         )
 
 
 def _passwords(path: Path) -> dict[str, Password]:
-    """Of ``USERS``, and of those who were added. Raises: EmbeddedError, OSError."""
+    """The passwords of ``USERS`` and of added users. Raises: EmbeddedError, OSError."""
     known: Any = {}
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -223,7 +221,7 @@ def _write_passwords(path: Path, passwords: Mapping[str, Password]) -> None:
 
 
 def _new_password() -> str:
-    """Letters and digits, which no file format escapes."""
+    """A password of letters and digits, which no file format escapes."""
     return "".join(secrets.choice(_PASSWORD_CHARACTERS) for _ in range(_PASSWORD_LENGTH))
 
 

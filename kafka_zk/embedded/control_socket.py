@@ -1,9 +1,9 @@
-"""How other processes of the same user reach a running ``kafka-zk up``: a Unix socket, one JSON object each way.
+"""The control socket of a running ``kafka-zk up`` for other processes of the same user: one JSON object each way.
 
-    TMP/kafka-zk-UID/PID.sock   the sockets of all that run, in a folder that nobody else can enter
+    TMP/kafka-zk-UID/PID.sock   the sockets of all running clusters, in a folder that only this user can enter
     DIR/cluster.json            names the socket of the cluster in the data directory DIR
 
-A socket that nobody listens on any more belonged to an ``up`` that was killed. Tests:
+A socket without a listener belonged to an ``up`` that was killed. Tests:
 tests/kafka_zk/embedded/test_control_socket.py.
 """
 
@@ -21,7 +21,7 @@ from kafka_zk.embedded.errors import EmbeddedError
 
 CLUSTER_FILE = "cluster.json"
 REQUEST_TIMEOUT_S = 2
-"""How long ``up`` waits for the rest of a request; meanwhile it does nothing else."""
+"""How long ``up`` waits for the rest of a request; it does nothing else meanwhile."""
 ANSWER_TIMEOUT_S = 30
 _LONGEST_BYTES = 1 << 20
 
@@ -29,23 +29,23 @@ Document = dict[str, Any]
 
 
 class NotReached(EmbeddedError):
-    """Nobody answers on a control socket."""
+    """No process responds on a control socket."""
 
 
 class Refused(EmbeddedError):
-    """What was asked for cannot be done; ``str()`` says why."""
+    """The request cannot be carried out; ``str()`` says why."""
 
 
 class NotOurs(OSError):
-    """Somebody else made the folder for sockets, or others may write to it."""
+    """The folder for sockets belongs to another user, or others can write to it."""
 
 
 class ControlSocket:
-    """The end that ``up`` holds. Close it at the end.
+    """The server side, held by ``up``. Close it at the end.
 
     Args:
-        data_dir: of the cluster; it must be there.
-        folder: where sockets are, see the module's docstring.
+        data_dir: of the cluster; must exist.
+        folder: for sockets, see the module docstring.
     Raises: OSError; NotOurs.
     """
 
@@ -65,13 +65,12 @@ class ControlSocket:
         except NotOurs:
             self._server.close()
             raise
-        except BaseException:  # Ctrl-C, too: nothing is left behind
+        except BaseException:  # including Ctrl-C: leave nothing behind
             self.close()
             raise
 
     def serve(self, timeout_s: float, answer: Callable[[Document], Mapping[str, Any]]) -> None:
-        """Wait so long for a request, and answer it with what ``answer`` returns, or refuse it if that raises
-        EmbeddedError."""
+        """Wait up to ``timeout_s`` for a request; respond with the result of ``answer`` or its EmbeddedError."""
         self._server.settimeout(timeout_s)
         try:
             connection, _ = self._server.accept()
@@ -85,12 +84,12 @@ class ControlSocket:
         self._server.close()
         self._path.unlink(missing_ok=True)
         self._cluster_file.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # others have their sockets there
+        with contextlib.suppress(OSError):  # other sockets are there
             self._path.parent.rmdir()
 
 
 def ask(path: Path, request: Mapping[str, Any]) -> Document:
-    """What the ``up`` behind a socket answers. Raises: NotReached, Refused."""
+    """The response of the ``up`` behind a socket. Raises: NotReached, Refused."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(ANSWER_TIMEOUT_S)
@@ -99,19 +98,19 @@ def ask(path: Path, request: Mapping[str, Any]) -> Document:
             connection.shutdown(socket.SHUT_WR)
             answer: Document = json.loads(_receive(connection))
     except (OSError, ValueError) as error:
-        raise NotReached(f"nobody answers at {path}: {error}") from error
+        raise NotReached(f"no response from {path}: {error}") from error
     if "refused" in answer:
         raise Refused(answer["refused"])
     return answer
 
 
 def sockets(folder: Path | None = None) -> list[Path]:
-    """The sockets of all clusters that this user runs, and perhaps of some that were killed."""
+    """The sockets of all clusters of this user, possibly including killed ones."""
     return sorted((folder or socket_folder()).glob("*.sock"))
 
 
 def socket_of(data_dir: Path) -> Path:
-    """The socket of the cluster in a data directory. Raises: NotReached if none runs there."""
+    """The socket of the cluster in a data directory. Raises: NotReached if none is running there."""
     try:
         return Path(json.loads((data_dir / CLUSTER_FILE).read_text())["socket"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -123,14 +122,14 @@ def socket_folder() -> Path:
 
 
 def _check_ours(folder: Path) -> None:
-    """Raises: NotOurs unless it is a folder of this user's, which nobody else can write to."""
+    """Raises: NotOurs unless it is a folder of this user that others cannot write to."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise NotOurs(f"{folder} is not a folder for this user alone")
 
 
 def _remove_dead(folder: Path) -> None:
-    """Sockets of processes that are gone."""
+    """Remove sockets of ended processes."""
     for path in sockets(folder):
         try:
             os.kill(int(path.stem), 0)
@@ -152,7 +151,7 @@ def _answered(request: bytes, answer: Callable[[Document], Mapping[str, Any]]) -
 
 
 def _receive(connection: socket.socket) -> bytes:
-    """All that comes until the other side has ended. Raises: OSError."""
+    """Everything until the other side ends the stream. Raises: OSError."""
     received = b""
     while chunk := connection.recv(65_536):
         received += chunk

@@ -1,12 +1,12 @@
-"""What can go wrong with embedded processes. Every message is one sentence for the person at the terminal."""
+"""Errors of embedded processes. Every message is one sentence for the person at the terminal."""
 
 
 class EmbeddedError(Exception):
-    """Base of all; ``str()`` is the sentence."""
+    """Base of all errors here; ``str()`` is the sentence."""
 
 
 class JavaNotFound(EmbeddedError):
-    """No Java that runs; the message says where was looked and what to install."""
+    """No working Java was found; the message says where it was searched and what to install."""
 
 
 class JarsNotFound(EmbeddedError):
@@ -14,11 +14,11 @@ class JarsNotFound(EmbeddedError):
 
 
 class ProcessFailed(EmbeddedError):
-    """A process did not start, or ended by itself; the message names its log file and quotes its last line."""
+    """A process did not start, or ended unexpectedly; the message names its log file and quotes its last line."""
 
 
 class DataDirInUse(EmbeddedError):
-    """Another cluster runs in the data directory."""
+    """Another cluster is running in the data directory."""
 
 
 class UnusableDataDir(EmbeddedError):

@@ -1,9 +1,8 @@
-"""Whether a ZooKeeper server serves, told apart from a server that does not allow to ask.
+"""Checks whether a ZooKeeper server serves, even if it does not allow four-letter words.
 
-Since 3.5.3 a server answers only those four-letter words that ``4lw.commands.whitelist`` names, and ``srvr`` always;
-other servers of the protocol do not even that. A probe that takes the refusal for silence reports dead servers that
-are well, or is switched off because of that. Here a refusal is a state of its own, and whether the server serves is
-then found out by opening a session.
+Since 3.5.3 a server responds only to the four-letter words in ``4lw.commands.whitelist``, and to ``srvr`` always;
+compatible servers may not even do that. A probe that confuses a refusal with silence would report healthy servers as
+dead. Here a refusal is a state of its own, and a session is opened to find out whether the server serves.
 
 Source: ZooKeeper Administrator's Guide 3.9, "The Four Letter Words"; ZooKeeperServer and FourLetterCommands@3.9.
 """
@@ -26,8 +25,7 @@ _SESSION_TIMEOUT_MS = 4_000
 
 
 class Health(enum.Enum):
-    """``SERVING`` takes requests. ``NOT_SERVING`` runs but has no quorum, or is still starting. ``DOWN``: nothing
-    answers."""
+    """``SERVING``: accepts requests. ``NOT_SERVING``: runs without a quorum, or is starting. ``DOWN``: no response."""
 
     SERVING = "serving"
     NOT_SERVING = "not serving"
@@ -35,7 +33,7 @@ class Health(enum.Enum):
 
 
 class Report(NamedTuple):
-    """``mode`` is leader, follower, observer or standalone; None where it is not serving or does not allow to ask."""
+    """``mode``: leader, follower, observer or standalone; None if not serving, or if the command is not allowed."""
 
     health: Health
     mode: str | None
@@ -43,15 +41,15 @@ class Report(NamedTuple):
 
 
 class NotAllowed(Exception):
-    """The server runs and refuses the four-letter word; the message says which key of ``zoo.cfg`` allows it."""
+    """The server refuses the four-letter word; the message says which key of ``zoo.cfg`` allows it."""
 
 
 class NoAnswer(Exception):
-    """Nothing answers at the address."""
+    """There is no response from the address."""
 
 
 def ask(word: str, port: int, host: str = LOCALHOST, timeout_s: float = 2) -> str:
-    """What a server answers to a four-letter word. Raises: NotAllowed, NoAnswer, AnswerTooLong."""
+    """A server's response to a four-letter word. Raises: NotAllowed, NoAnswer, AnswerTooLong."""
     answer = four_letter_word(word, port, host, timeout_s)
     if _NOT_ALLOWED in answer:
         raise NotAllowed(f"ZooKeeper at {host}:{port} runs but does not allow {word}: see 4lw.commands.whitelist")
@@ -61,12 +59,12 @@ def ask(word: str, port: int, host: str = LOCALHOST, timeout_s: float = 2) -> st
 
 
 def probe(port: int, host: str = LOCALHOST, timeout_s: float = 2) -> Report:
-    """Ask a server by ``srvr``, or, where that is not allowed, by opening and closing a session."""
+    """Check a server with ``srvr``, or if that is not allowed, by opening and closing a session."""
     try:
         answer = ask(WORD, port, host, timeout_s)
     except NotAllowed:
         return Report(_by_session(host, port, timeout_s), None, allowed=False)
-    except (NoAnswer, AnswerTooLong):  # no ZooKeeper has so much to say
+    except (NoAnswer, AnswerTooLong):  # ZooKeeper's response is shorter
         return Report(Health.DOWN, None, allowed=True)
     if _MODE in answer:
         return Report(Health.SERVING, answer.partition(_MODE)[2].split()[0], allowed=True)
@@ -82,11 +80,11 @@ def _by_session(host: str, port: int, timeout_s: float) -> Health:
             answer = b""
             while len(answer) < 4 + _CONNECT_RESPONSE.size:
                 chunk = connection.recv(4096)
-                if not chunk:  # what a server without a quorum does
+                if not chunk:  # a server without a quorum closes the connection
                     return Health.NOT_SERVING
                 answer += chunk
             _, granted_ms, session_id = _CONNECT_RESPONSE.unpack_from(answer, 4)
             connection.sendall(_CLOSE_SESSION)
     except OSError:
-        return Health.NOT_SERVING  # it answered a moment ago
+        return Health.NOT_SERVING  # it responded a moment ago
     return Health.SERVING if granted_ms > 0 and session_id else Health.NOT_SERVING

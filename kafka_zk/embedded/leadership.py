@@ -1,6 +1,6 @@
-"""Whether a cluster leads what it should: the partitions in ZooKeeper, against what brokers tell and serve.
+"""Checks whether brokers lead the partitions that they should: compares ZooKeeper with the brokers' responses.
 
-That brokers are registered and know a controller does not mean that the controller has told them of the topics.
+Registered brokers that know a controller may not have received the topics from it yet.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,11 +23,11 @@ SESSION_TIMEOUT_MS = 6_000
 
 
 class LeadershipCheck:
-    """Compares one ZooKeeper with the brokers on it. Close it at the end.
+    """Compares a ZooKeeper with its brokers. Close it at the end.
 
     Args:
-        properties: as a broker's; they say how to log in to ZooKeeper.
-        login: how to connect to brokers.
+        properties: as a broker's, for the login to ZooKeeper.
+        login: for connections to brokers.
     Raises: RegistryError if ZooKeeper cannot be reached.
     """
 
@@ -44,8 +44,8 @@ class LeadershipCheck:
         self._client.close()
 
     def missing(self, ports: Mapping[int, int]) -> set[TopicPartition] | None:
-        """The partitions that brokers at these local ports (by id) should lead and do not serve, as each of them sees
-        it; None while one of them, or ZooKeeper, does not answer."""
+        """Partitions that the brokers at these local ports (by id) should lead, but do not serve or do not all know
+        about; None if one of them, or ZooKeeper, does not respond."""
         try:
             expected, _ = run_blocking(leadable(self._client, ports.keys()))
         except RegistryError:
@@ -68,7 +68,7 @@ class LeadershipCheck:
 
 
     def leaderless(self, broker_ids: Collection[int]) -> dict[TopicPartition, list[int]]:
-        """The partitions that none of these brokers can lead, with the brokers that hold their replicas.
+        """Partitions that none of these brokers can lead, with the brokers of their replicas.
 
         Raises: RegistryError.
         """
@@ -79,11 +79,11 @@ class LeadershipCheck:
 async def leadable(
     client: KazooBlockingClient, broker_ids: Collection[int]
 ) -> tuple[set[TopicPartition], dict[TopicPartition, list[int]]]:
-    """The partitions that one of these brokers can lead: a replica in the ISR; any replica where there was no leader
-    yet. And the others, with their replicas.
+    """Partitions that one of these brokers can lead (a replica in the ISR, or any replica before the first leader), and
+    the other partitions with their replicas.
 
-    Topics that no controller can understand, and those that are being deleted, are in neither.
-    Raises: RegistryError; InvalidZnode, which is one, while no controller can be elected.
+    Topics with invalid znodes, and those being deleted, are in neither.
+    Raises: RegistryError; InvalidZnode while no controller can be elected.
     """
     topics = TopicRegistry(client)
     epoch = decode_epoch((await client.get(CONTROLLER_EPOCH))[0])
@@ -107,12 +107,12 @@ async def leadable(
 
 
 def _data(answer: Found | NoAuth | None) -> bytes | None:
-    """What an ACL hides cannot be understood either."""
+    """The data; None also if an ACL hides them."""
     return None if answer is None or isinstance(answer, NoAuth) else answer[0]
 
 
 def _candidates(tp: TopicPartition, replicas: list[int], state_data: bytes | None, epoch: int) -> set[int]:
-    """By the partition's state; nobody where a controller of this epoch can do nothing about it."""
+    """Possible leaders by the partition's state; none if a controller of this epoch cannot change the state."""
     try:
         state = znodes.decode_state(*tp, state_data)
     except InvalidZnode:

@@ -10,16 +10,16 @@ from typing import Any
 LOCALHOST = "127.0.0.1"
 
 _LISTEN = "0A"
-"""A socket's state in /proc/net/tcp."""
+"""The state LISTEN in /proc/net/tcp."""
 MOST_ANSWER_BYTES = 4 << 20
 
 
 class AnswerTooLong(Exception):
-    """A server answers more to a four-letter word than is read of it; ``str()`` says which one."""
+    """A server's response to a four-letter word exceeds the limit; ``str()`` says which one."""
 
 
 def free_port(host: str = LOCALHOST) -> int:
-    """A port that nobody listened on a moment ago."""
+    """A port that was free a moment ago."""
     family, address = _address(host, 0)
     with socket.socket(family) as probe:
         probe.bind(address)
@@ -28,7 +28,7 @@ def free_port(host: str = LOCALHOST) -> int:
 
 
 def free_ports(count: int, host: str = LOCALHOST) -> list[int]:
-    """``count`` different ports that nobody listened on a moment ago."""
+    """``count`` different ports that were free a moment ago."""
     with contextlib.ExitStack() as probes:
         ports = []
         for _ in range(count):
@@ -39,9 +39,9 @@ def free_ports(count: int, host: str = LOCALHOST) -> list[int]:
 
 
 def can_listen(port: int, host: str = LOCALHOST) -> bool:
-    """Whether a server could bind ``port`` now (connections of an ended server in TIME_WAIT do not matter).
+    """True if a server could bind ``port`` now (connections in TIME_WAIT do not matter).
 
-    ``host``: an address of IPv4 or IPv6, or a name; empty: all interfaces.
+    ``host``: an IPv4 or IPv6 address, or a name; empty: all interfaces.
     """
     try:
         family, address = _address(host, port)
@@ -61,7 +61,7 @@ def _address(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...
 
 
 def listens(pid: int, port: int) -> bool:
-    """Whether it is that process, of this user, that listens on ``port``: what answers there may be another's."""
+    """True if that process of this user listens on ``port``, and not another one."""
     sockets = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError):
@@ -73,14 +73,14 @@ def listens(pid: int, port: int) -> bool:
 def _open_files(pid: int) -> Iterator[str]:
     with contextlib.suppress(OSError):  # it has ended
         for name in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):  # closed by now
+            with contextlib.suppress(OSError):  # closed in between
                 yield os.readlink(f"/proc/{pid}/fd/{name}")
 
 
 def four_letter_word(
     word: str, port: int, host: str = LOCALHOST, timeout_s: float = 2, most_bytes: int = MOST_ANSWER_BYTES
 ) -> str:
-    """What a ZooKeeper server answers to a command such as ``srvr``; empty when nothing answers.
+    """A ZooKeeper server's response to a command such as ``srvr``; empty without one.
 
     Raises: AnswerTooLong.
     """

@@ -1,4 +1,4 @@
-"""Files with secrets, which only their owner can read, from the first byte on."""
+"""Files with secrets, which only their owner can read."""
 
 import contextlib
 import os
@@ -10,8 +10,8 @@ from kafka_zk.embedded.errors import EmbeddedError
 
 
 def write_private(path: Path, data: bytes | str) -> Path:
-    """Replace the file at once by one of mode 0600; who has it open reads the old one to its end. Raises: OSError."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # made with mode 0600
+    """Replace the file atomically by one of mode 0600; open descriptors keep the old content. Raises: OSError."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # has mode 0600
     try:
         with open(descriptor, "wb") as file:
             file.write(data.encode() if isinstance(data, str) else data)
@@ -24,7 +24,7 @@ def write_private(path: Path, data: bytes | str) -> Path:
 
 
 def private_folder(path: Path) -> Path:
-    """Make the folder, of mode 0700, unless it is there.
+    """Create the folder with mode 0700, if it does not exist.
 
     Raises: EmbeddedError if it belongs to another user, or others can enter it; OSError.
     """

@@ -1,4 +1,4 @@
-"""Ask a broker over a socket who is in the cluster and who leads: how a starter knows that a cluster is ready."""
+"""Asks brokers about the cluster and its leaders, to find out whether the cluster is ready."""
 
 import contextlib
 import socket
@@ -32,14 +32,14 @@ _NOT_YET = (
 
 
 class ClusterView(NamedTuple):
-    """What one broker knows: ids of the live brokers, and the controller's id (-1: none known)."""
+    """One broker's view: ids of the live brokers, and the controller's id (-1: unknown)."""
 
     broker_ids: frozenset[int]
     controller_id: int
 
 
 def ask_broker(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> ClusterView | None:
-    """One broker's view of the cluster, or None while it does not answer or accepts no connection."""
+    """One broker's view of the cluster; None if it does not respond or accepts no connection."""
     message = _ask(host, port, login, ApiKey.METADATA, METADATA_VERSION, codec.request(ApiKey.METADATA)(topics=[]))
     if message is None:
         return None
@@ -47,7 +47,7 @@ def ask_broker(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> Clu
 
 
 def ask_leaders(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> dict[TopicPartition, int] | None:
-    """The leaders of all partitions that have one, as a broker knows them; None while it does not answer."""
+    """The leaders of all partitions that have one, according to a broker; None if it does not respond."""
     message = _ask(host, port, login, ApiKey.METADATA, METADATA_VERSION, codec.request(ApiKey.METADATA)(topics=None))
     if message is None:
         return None
@@ -62,9 +62,9 @@ def ask_leaders(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> di
 def ask_unserved(
     host: str, port: int, partitions: Iterable[TopicPartition], login: ClientSecurity = NO_SECURITY
 ) -> set[TopicPartition] | None:
-    """Those of the partitions that a broker does not lead yet; None while it does not answer.
+    """The partitions that a broker does not serve yet; None if it does not respond.
 
-    A refusal that no waiting changes (a configuration that is not allowed, a failed disk) is an answer.
+    A permanent error (an invalid configuration, a failed disk) counts as served.
     """
     request = codec.request(ApiKey.LIST_OFFSETS)
     topics = [
@@ -101,7 +101,7 @@ def _ask(
 
 @contextlib.contextmanager
 def _connected(host: str, port: int, login: ClientSecurity) -> Iterator[socket.socket]:
-    """A connection that is logged in. Raises: OSError, ProtocolError, AuthenticationFailed."""
+    """An authenticated connection. Raises: OSError, ProtocolError, AuthenticationFailed."""
     with contextlib.ExitStack() as sockets:
         connection = sockets.enter_context(socket.create_connection((host, port), TIMEOUT_S))
         connection.settimeout(TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""One child process of ours: started, watched, signalled, never left behind."""
+"""A child process: start, supervision, signals and end."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ from kafka_zk.embedded.supervisor import Supervisor
 POLL_INTERVAL_S = 0.02
 QUOTED_LINE_CHARACTERS = 300
 LAST_SECONDS_S = 10
-"""What a process logged before them does not explain how it ended."""
+"""Log lines from before a process's last seconds do not explain its end."""
 _ERROR_LINE = re.compile(r"^Error: | (ERROR|CRITICAL) |\"level\": \"(error|critical)\"")
 _STAMP = re.compile(r"(?:\{\"time\": \")?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{3}Z?)")
 _LAUNCHER = Path(__file__).with_name("launch.py")
@@ -29,10 +29,10 @@ _IMPORT_ROOT = Path(__file__).resolve().parents[2]
 
 
 class ChildProcess:
-    """A command whose output goes to a file and which dies with its parent (unless ``outlives_parent``).
+    """A command that logs to a file and dies with its parent (unless ``outlives_parent``).
 
-    It runs in its own session, so that Ctrl-C in a terminal reaches the parent only, which stops its children in order.
-    With a ``supervisor`` its ZooKeeper session ends soon after it, however it ends.
+    It runs in its own session, so that Ctrl-C in a terminal reaches only the parent, which stops its children in order.
+    With a ``supervisor``, its ZooKeeper session ends soon after it.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class ChildProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs or before it was started; negative: the signal that ended it."""
+        """None while it runs or before its start; negative: the signal that ended it."""
         return None if self._process is None else self._process.poll()
 
     def start(self) -> None:
-        """Start it; what it wrote in an earlier life stays in the log file.
+        """Start it; the log file keeps the output of earlier starts.
 
-        Raises: ProcessFailed in a process whose threads gevent or eventlet have replaced.
+        Raises: ProcessFailed if gevent or eventlet have replaced this process's threads.
         """
         assert not self.alive, f"{self.name} is running"
         if problem := green_threads_problem():
@@ -110,7 +110,7 @@ class ChildProcess:
         if life:
             try:
                 life.begin(process)
-            except BaseException:  # the thread could not start: the process would be orphaned
+            except BaseException:  # without its thread, the process would be orphaned
                 process.kill()
                 process.wait()
                 life.abandon()
@@ -118,9 +118,9 @@ class ChildProcess:
         return process
 
     def wait_until(self, ready: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Poll ``ready`` until it holds.
+        """Poll ``ready`` until it returns True.
 
-        Raises: ProcessFailed when the process ends first or the time is over.
+        Raises: ProcessFailed if the process ends first, or at the timeout.
         """
         deadline = monotonic_s() + timeout_s
         while not ready():
@@ -130,21 +130,21 @@ class ChildProcess:
             time.sleep(POLL_INTERVAL_S)
 
     def check_alive(self) -> None:
-        """Raises: ProcessFailed when it has ended; KeyboardInterrupt if Ctrl-C met it before it had a session."""
+        """Raises: ProcessFailed if it has ended; KeyboardInterrupt if Ctrl-C ended it before it had its own session."""
         if self.exit_code == -signal.SIGINT:
             raise KeyboardInterrupt
         if not self.alive:
             raise ProcessFailed(self.describe_end())
 
     def describe_end(self) -> str:
-        """How it ended, what it logged in its last seconds, and its log file, in one sentence."""
+        """Its end, its last log lines, and its log file, in one sentence."""
         now_s = time.clock_gettime(time.CLOCK_REALTIME)  # time.time may be frozen in a user's test
         return f"{self.name} ended with {describe_exit(self.exit_code)}{self.last_words(now_s - LAST_SECONDS_S)}"
 
     def terminate(self) -> None:
-        """Ask it to end, without waiting; a paused process is resumed so that it can.
+        """Send SIGTERM without waiting; a paused process is resumed.
 
-        It is asked once: a second SIGTERM could meet an interpreter that has put its handlers away already.
+        It is sent once: a second SIGTERM could reach an interpreter that has already removed its handlers.
         """
         if not self._asked_to_end:
             self._asked_to_end = True
@@ -152,7 +152,7 @@ class ChildProcess:
         self._signal(signal.SIGCONT)
 
     def stop(self, timeout_s: float = 30) -> int:
-        """End it cleanly, by force after ``timeout_s``; returns the exit code (negative: the signal)."""
+        """Shut down cleanly, or kill after ``timeout_s``; returns the exit code (negative: the signal)."""
         if self._process is None:
             return 0
         if self.alive:
@@ -163,21 +163,21 @@ class ChildProcess:
             return self.kill()
 
     def kill(self) -> int:
-        """SIGKILL, as a crash would; returns when it is gone."""
+        """SIGKILL, as in a crash; returns when the process is gone."""
         if self._process is None:
             return 0
         self._signal(signal.SIGKILL)
         return self._process.wait()
 
     def pause(self) -> None:
-        """SIGSTOP: it stops running, its connections stay open."""
+        """SIGSTOP: it stops running, but its connections stay open."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
     def output(self) -> str:
-        """What it wrote since the last start; if it has rotated its log meanwhile, what is in the newest file."""
+        """Its output since the last start, or the newest file after a log rotation."""
         with contextlib.suppress(FileNotFoundError), self.log_file.open("rb") as log:
             file = os.fstat(log.fileno())
             rotated = file.st_ino != self._log_inode or file.st_size < self._log_position
@@ -186,10 +186,10 @@ class ChildProcess:
         return ""
 
     def last_words(self, since_s: float = 0) -> str:
-        """For the end of an error message: the last error it logged, or else its last line, and where the rest is.
+        """For the end of an error message: the last logged error, or else the last line, and the log file.
 
         Args:
-            since_s: lines before this time (seconds of ``time.time``) explain nothing, and are not quoted.
+            since_s: earlier lines (in seconds of ``time.time``) are not quoted.
         """
         written_s = self.log_file.stat().st_mtime if self.log_file.exists() else 0.0
         lines = [line for line in lines_since(self.output(), since_s, written_s) if line.strip()]
@@ -203,8 +203,8 @@ class ChildProcess:
 
 
 def lines_since(log: str, since_s: float, written_s: float) -> list[str]:
-    """The lines of a log from a time on. One without a time of its own is as old as the line before it; those after the
-    last time are as new as the file, which was ``written_s``."""
+    """The lines of a log since a time. A line without a time has that of the line before it; lines after the last time
+    have that of the file, ``written_s``."""
     lines = log.splitlines()
     times = [_time_of(line) for line in lines]
     stamped = [number for number, time_s in enumerate(times) if time_s is not None]
@@ -219,13 +219,13 @@ def lines_since(log: str, since_s: float, written_s: float) -> list[str]:
 
 
 def _time_of(line: str) -> float | None:
-    """Brokers log in UTC, marked by Z, ZooKeeper in local time."""
+    """The time of a log line: brokers log in UTC, marked by Z, ZooKeeper in local time."""
     stamp = _STAMP.match(line)
     return datetime.fromisoformat(stamp[1].replace(",", ".")).timestamp() if stamp else None
 
 
 def tied(command: Sequence[str]) -> list[str]:
-    """``command`` as a child that dies with this process (see ``launch.py``); its pid is that of the command."""
+    """``command`` as a child that dies with this process (see ``launch.py``), with the same pid."""
     return [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), *command]
 
 
@@ -238,11 +238,11 @@ def describe_exit(code: int | None) -> str:
 
 
 def python_command(*arguments: str | Path) -> tuple[list[str | Path], dict[str, str]]:
-    """Command and environment of ``python -m kafka_zk ARGUMENTS…`` running this very copy of the code."""
+    """Command and environment of ``python -m kafka_zk ARGUMENTS…`` with this copy of the code."""
     environ = dict(os.environ)
     inherited = environ.get("PYTHONPATH")
     environ["PYTHONPATH"] = f"{_IMPORT_ROOT}{os.pathsep}{inherited}" if inherited else str(_IMPORT_ROOT)
     environ["PYTHONUNBUFFERED"] = "1"
-    environ.pop("PYTHONWARNINGS", None)  # a strict test suite means itself, not what servers import
-    # -P: a folder named like one of our packages in the working directory must not be imported instead.
+    environ.pop("PYTHONWARNINGS", None)  # a strict test suite does not mean what servers import
+    # -P: do not import a folder in the working directory that is named like one of our packages.
     return [sys.executable, "-P", "-m", "kafka_zk", *arguments], environ

@@ -1,7 +1,7 @@
-"""Java's ``.properties`` format, written so that Java and we read back what was meant.
+"""Writes Java's ``.properties`` format so that Java and we read the same values.
 
-Java reads such a file as ISO 8859-1 with escapes: a letter beyond ASCII would come out as two others. So the text is
-ASCII, with ``\\uXXXX`` for UTF-16 units. Source: java.util.Properties (Java 17).
+Java reads such files as ISO 8859-1 with escapes, which would turn a letter beyond ASCII into two others. The text is
+therefore ASCII, with ``\\uXXXX`` for UTF-16 units. Source: java.util.Properties (Java 17).
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ _NAMED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 
 
 def properties_text(settings: Mapping[str, object]) -> str:
-    """One ``key=value`` line each."""
+    """One ``key=value`` line per setting."""
     return "".join(f"{key}={escape(str(value))}\n" for key, value in settings.items())
 
 
 def escape(value: str) -> str:
-    """A value as the file has it, in ASCII."""
+    """A value in the file's escaped form."""
     leading = len(value) - len(value.lstrip(" "))
     return "\\ " * leading + "".join(_escaped(character) for character in value[leading:])
 
@@ -33,7 +33,7 @@ def _escaped(character: str) -> str:
 
 
 def check_log_dir(path: Path) -> None:
-    """Raises: UnusableDataDir if ``log.dirs`` cannot hold the path."""
+    """Raises: UnusableDataDir if ``log.dirs`` cannot contain the path."""
     text = str(path)
     if "," in text:
         raise UnusableDataDir(

@@ -1,7 +1,7 @@
-"""A cluster whose brokers reach ZooKeeper, and each other, through proxies, so that each can be cut off or slowed down.
+"""A cluster whose brokers reach ZooKeeper and each other through proxies, which can cut or delay connections.
 
-Clients still connect to the brokers directly: a broker that is cut off from the rest goes on answering them, which is
-what makes a broken network interesting. Each broker has a listener of its own for other brokers, ``REPLICATION``.
+Clients connect to the brokers directly, so a broker that is cut off from the rest still serves them. Each broker has a
+separate listener for other brokers, ``REPLICATION``.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,18 +21,18 @@ LISTENER = "REPLICATION"
 PROXY_KEYS = frozenset(
     ("inter.broker.listener.name", "security.inter.broker.protocol", "listener.security.protocol.map")
 )
-"""What is set for each broker, beyond what every embedded broker has."""
+"""Keys that are set for each broker in addition to those of embedded brokers."""
 
 
 class Link(StrEnum):
-    """What a broker can be cut off from."""
+    """The connections of a broker that can be cut."""
 
     ZOOKEEPER = "zookeeper"
     BROKERS = "brokers"
 
 
 class ProxiedCluster(EmbeddedCluster):
-    """As ``EmbeddedCluster``, with ``cut``, ``delay`` and ``mend``. The proxies run in threads of this process."""
+    """Like ``EmbeddedCluster``, with ``cut``, ``delay`` and ``mend``. The proxies run in threads of this process."""
 
     def __init__(self, data_dir: Path, **options: Any) -> None:
         super().__init__(data_dir, **options)
@@ -41,7 +41,7 @@ class ProxiedCluster(EmbeddedCluster):
         self._delays_s: dict[tuple[int, Link], float] = {}
 
     def cut_links(self, broker_id: int) -> Collection[Link]:
-        """What the broker is cut off from now."""
+        """The broker's connections that are cut now."""
         return frozenset(self._cut.get(broker_id, ()))
 
     def cut(self, broker_id: int, links: Collection[Link]) -> None:
@@ -55,17 +55,17 @@ class ProxiedCluster(EmbeddedCluster):
                 proxies[Link.BROKERS].drop_connections_from(ports)
 
     def delays_s(self, broker_id: int) -> dict[Link, float]:
-        """How long everything on these connections of a broker is held back now, in each direction."""
+        """The current delay of these connections of a broker, in each direction."""
         return {link: delay_s for (number, link), delay_s in self._delays_s.items() if number == broker_id}
 
     def delay(self, broker_id: int, links: Collection[Link], delay_s: float) -> None:
-        """Hold back everything on these connections of a broker, in both directions, until ``mend``."""
+        """Delay data on these connections of a broker, in both directions, until ``mend``."""
         for link in links:
             self._delays_s[broker_id, link] = delay_s
             self._proxies[broker_id][link].delay_s = delay_s
 
     def mend(self, broker_id: int) -> None:
-        """Let it connect to everything again, without delay."""
+        """Restore all connections of a broker, without delay."""
         self._cut.pop(broker_id, None)
         for link, proxy in self._proxies[broker_id].items():
             self._delays_s.pop((broker_id, link), None)
@@ -73,7 +73,7 @@ class ProxiedCluster(EmbeddedCluster):
             proxy.restore()
 
     def stop(self) -> list[str]:
-        """As of EmbeddedCluster; the connections are mended first, so that brokers can end as they should."""
+        """Like EmbeddedCluster.stop, after restoring the connections, so that brokers can shut down cleanly."""
         for broker_id in {*self._cut, *(number for number, _ in self._delays_s)}:
             self.mend(broker_id)
         complaints = super().stop()
@@ -118,6 +118,6 @@ class ProxiedCluster(EmbeddedCluster):
         return any(port in local_ports(self.brokers[broker_id].pid) for broker_id in cut)
 
     def _delay_s_from(self, port: int) -> float:
-        """Of the broker that made this connection to another one."""
+        """The delay of the broker that opened this connection to another one."""
         slow = [(number, delay_s) for (number, link), delay_s in list(self._delays_s.items()) if link is Link.BROKERS]
         return max((s for number, s in slow if port in local_ports(self.brokers[number].pid)), default=0.0)

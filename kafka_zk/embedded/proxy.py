@@ -1,4 +1,4 @@
-"""A TCP proxy that a test puts before a broker or a ZooKeeper to cut, freeze and delay connections."""
+"""A TCP proxy before a broker or ZooKeeper, with which tests cut, freeze and delay connections."""
 
 import asyncio
 import contextlib
@@ -17,20 +17,20 @@ T = TypeVar("T")
 class TcpProxy:
     """Listens on 127.0.0.1 and forwards every connection to a target, with faults on demand. Thread-safe.
 
-    It runs an event loop of its own in a daemon thread; every method returns when its effect has happened.
+    It runs its own event loop in a daemon thread; methods return when their effect has happened.
     """
 
     def __init__(self, target_host: str, target_port: int) -> None:
         self._target = (target_host, target_port)
         self.port = 0
         self.delay_s = 0.0
-        """Every chunk is held back this long, in both directions."""
+        """Delay of every chunk, in both directions."""
         self.delay_s_from: Callable[[int], float] = lambda port: 0.0
-        """The same for connections from that local port; asked for each chunk, in the proxy's thread."""
+        """Delay of chunks on connections from that local port; called for each chunk, on the proxy's thread."""
         self.on_first_chunk: Callable[[bytes], bytes] = bytes
-        """What the target gets to see of the first chunk that a new connection sends."""
+        """Transforms the first chunk of a new connection for the target."""
         self.refuses: Callable[[int], bool] = lambda port: False
-        """Whether a new connection from that local port is reset; asked in the proxy's thread."""
+        """True if a new connection from that local port is reset; called on the proxy's thread."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tcp-proxy", daemon=True)
         self._server: asyncio.Server | None = None
@@ -61,7 +61,7 @@ class TcpProxy:
         self._call(self._close_all())
 
     def restore(self) -> None:
-        """Accept connections again on the same port, and let frozen ones flow."""
+        """Accept connections again on the same port, and resume frozen ones."""
         self._call(self._restore())
 
     def freeze(self) -> None:
@@ -73,11 +73,11 @@ class TcpProxy:
         self._call(self._abort_connections())
 
     def drop_connections_from(self, ports: Container[int]) -> None:
-        """Reset those that come from these local ports; new ones are accepted as ``refuses`` says."""
+        """Reset connections from these local ports; new ones are accepted unless ``refuses`` them."""
         self._call(self._abort_connections_from(ports))
 
     def connection_count(self) -> int:
-        """How many connections are forwarded now."""
+        """Number of forwarded connections."""
         return len(self._writers) // 2
 
     def __enter__(self) -> Self:
@@ -129,7 +129,7 @@ class TcpProxy:
         except OSError:
             writer.transport.abort()
             return
-        if self._server is None:  # cut while connecting
+        if self._server is None:  # cut during the connect
             writer.transport.abort()
             target_writer.transport.abort()
             return
@@ -145,9 +145,9 @@ class TcpProxy:
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int, change: Callable[[bytes], bytes]
     ) -> None:
-        """Forward until either side ends; then end the other side as well. The first chunk goes through ``change``.
+        """Forward until either side ends, then end the other side. ``change`` transforms the first chunk.
 
-        ``port``: where the connection comes from.
+        ``port``: local port of the connection's client.
         """
         with contextlib.suppress(OSError):
             while chunk := await reader.read(CHUNK_BYTES):

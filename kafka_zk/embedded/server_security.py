@@ -1,4 +1,4 @@
-"""How a ZooKeeper server lets clients in: the ``zoo.cfg`` keys for TLS and SASL, and what clients need in turn.
+"""Security of a ZooKeeper server: the ``zoo.cfg`` keys for TLS and SASL, and the matching settings of clients.
 
 Source: ZooKeeper Administrator's Guide 3.9, "Encryption, Authentication, Authorization Options".
 """
@@ -14,13 +14,13 @@ JAAS = "jaas.conf"
 
 @dataclass(frozen=True, slots=True)
 class ServerSecurity:
-    """What one server, or every server of an ensemble, asks of its clients.
+    """What one server, or every server of an ensemble, requires of clients.
 
     Args:
-        folder: has ``keystore.pem`` (the server's key and certificates) for TLS, ``truststore.pem`` (who signs the
-            clients') for client certificates, and ``jaas.conf`` with a section ``Server`` for SASL.
-        tls, client_certificates, sasl: which of the files count.
-        client_properties: Kafka's keys for a client that is let in.
+        folder: contains ``keystore.pem`` (the server's key and certificates) for TLS, ``truststore.pem`` (the signers
+            of clients) for client certificates, and ``jaas.conf`` with a section ``Server`` for SASL.
+        tls, client_certificates, sasl: which of the files are used.
+        client_properties: Kafka's keys for a client with access.
     """
 
     folder: Path
@@ -34,7 +34,7 @@ class ServerSecurity:
         return self.folder / JAAS if self.sasl else None
 
     def zoo_cfg(self, folder: PurePath) -> dict[str, object]:
-        """Keys for ``zoo.cfg`` of a server that finds the files in ``folder``; its ports are not among them."""
+        """``zoo.cfg`` keys, without ports, for a server with the files in ``folder``."""
         settings: dict[str, object] = {}
         if self.tls:
             settings |= {

@@ -1,9 +1,9 @@
-"""End somebody else's ZooKeeper session, as an expiry does.
+"""Ends the ZooKeeper session of another process, like an expiry.
 
-A session is resumed by whoever knows its id and password, and closed by whoever resumed it. ZooKeeper derives the
-password from the id (SessionTrackerImpl, ZooKeeperServer#generatePasswd@3.9: java.util.Random seeded with id xor a
-constant), so a test can end the session of any process: its ephemerals vanish at once, and the owner learns "session
-expired" when it connects again. No pause of the process and no waiting is needed.
+A client that knows a session's id and password can resume and then close it. ZooKeeper derives the password from the id
+(SessionTrackerImpl, ZooKeeperServer#generatePasswd@3.9: java.util.Random seeded with id xor a constant), so a test can
+end any process's session without pausing it or waiting: its ephemerals are deleted immediately, and the owner gets
+"session expired" when it reconnects.
 """
 
 import socket
@@ -18,15 +18,15 @@ _JAVA_RANDOM_MULTIPLIER = 0x5DEECE66D
 _JAVA_RANDOM_MASK = (1 << 48) - 1
 _TIMEOUT_MS = 10_000
 _ATTEMPTS = 5
-"""Within the time of a call, however silent ZooKeeper is."""
+"""Within ``timeout_s``, even if ZooKeeper does not respond."""
 
 
 class SessionUnknown(Exception):
-    """The server does not know the session, or not any more."""
+    """The server does not know the session, or no longer does."""
 
 
 def session_password(session_id: int) -> bytes:
-    """The password that a ZooKeeper server gives to a session."""
+    """The password that a ZooKeeper server assigns to a session."""
     state = ((session_id ^ _SECRET) ^ _JAVA_RANDOM_MULTIPLIER) & _JAVA_RANDOM_MASK
     password = b""
     while len(password) < PASSWORD_BYTES:
@@ -36,20 +36,20 @@ def session_password(session_id: int) -> bytes:
 
 
 def expire_session(host: str, port: int, session_id: int, timeout_s: float = 10) -> None:
-    """End a session on the server at ``host:port``; returns once its ephemerals are gone.
+    """End a session on the server at ``host:port``; returns when its ephemerals are gone.
 
-    Its owner notices that the session was taken and may take it back before it is closed, or somebody else may be
-    closing it, and then ZooKeeper may leave us without an answer: then once more.
+    The owner may notice the takeover and resume the session before it is closed, or another client may be closing it
+    while ZooKeeper does not respond to us. Such attempts are repeated.
 
-    Raises: SessionUnknown, also when the owner was quicker for ``timeout_s``; TimeoutError if nothing was answered for
-    as long; ConnectionError if nobody listens there.
+    Raises: SessionUnknown, also if the owner was faster for ``timeout_s``; TimeoutError without any response for that
+        time; ConnectionError without a listener.
     """
     end_s = monotonic_s() + timeout_s
     was_resumed = False
     while True:
         attempt = _try_to_end(host, port, session_id, timeout_s / _ATTEMPTS)
         was_resumed |= attempt is _Attempt.RESUMED
-        if attempt is _Attempt.ENDED or (attempt is _Attempt.UNKNOWN and was_resumed):  # only the answer was lost
+        if attempt is _Attempt.ENDED or (attempt is _Attempt.UNKNOWN and was_resumed):  # only the response was lost
             return
         if attempt is _Attempt.UNKNOWN:
             raise SessionUnknown(f"ZooKeeper at {host}:{port} has no session {session_id:#x}")
@@ -64,7 +64,7 @@ class _Attempt(Enum):
 
 
 def _try_to_end(host: str, port: int, session_id: int, timeout_s: float) -> _Attempt:
-    """Take the session over and close it. Raises: ConnectionError if nobody listens."""
+    """Take the session over and close it. Raises: ConnectionError without a listener."""
     try:
         connection = socket.create_connection((host, port), timeout_s)
     except TimeoutError:

@@ -1,7 +1,7 @@
-"""The one thread of this process that starts child processes.
+"""The only thread of this process that starts child processes.
 
-A child tied to its parent (``launch.py``) is killed by the kernel when the *thread* that started it ends. So one
-thread, which lives as long as the process, starts them all; the callers may be threads of a pool, which end soon.
+The kernel kills a child that is tied to its parent (``launch.py``) when the *thread* that started it ends. One
+permanent thread therefore starts them all, because callers may be short-lived threads of a pool.
 """
 
 import os
@@ -20,8 +20,8 @@ _current: "_Starter | None" = None
 def start(make: Start) -> "Popen[bytes]":
     """Call ``make`` on the thread and return its process.
 
-    If the caller is interrupted while it waits, a process that was started nevertheless is killed.
-    Raises: what ``make`` raised.
+    If the caller is interrupted while it waits, the process is killed.
+    Raises: exceptions of ``make``.
     """
     started = _starter().submit(make)
     try:
@@ -38,7 +38,7 @@ def _kill(started: "Future[Popen[bytes]]") -> None:
 
 
 def _starter() -> "_Starter":
-    """A forked process has none of its parent's threads and needs one of its own."""
+    """This process's starter; a forked process needs a new one, because it has none of its parent's threads."""
     global _current
     with _lock:
         if _current is None or _current.process_id != os.getpid():

@@ -1,8 +1,8 @@
-"""Closes the ZooKeeper sessions of child processes that have died, so that nobody waits until they run out.
+"""Closes the ZooKeeper sessions of dead child processes, so that the cluster need not wait for their expiry.
 
-A process is dead for certain once it was reaped and its session pipe is at end of file: then no thread of it, and no
-helper that writes for it, can act again. Only then is its session closed, the last one that it told of itself. A
-process that is paused, or cut off, is not dead: its session has to run out.
+A process is certainly dead when it was reaped and its session pipe is at end of file: then no thread of it, and no
+helper that writes for it, can act again. Only then is its last reported session closed. A paused or disconnected
+process is not dead, and its session must expire.
 
 Tests: tests/kafka_zk/embedded/test_supervisor.py, tests/integration/brokers/test_supervised_brokers.py.
 """
@@ -23,18 +23,18 @@ from kafka_zk.registry.client.tls import client_context
 CHUNK_BYTES = 4096
 
 Close = Callable[[int, bytes], object]
-"""Given a session's id and password; takes a second at most."""
+"""Called with a session's id and password; takes at most a second."""
 
 
 class Supervisor:
-    """What ``ChildProcess`` needs for children whose sessions are to be closed."""
+    """Used by ``ChildProcess`` for children whose sessions must be closed."""
 
     def __init__(self, close: Close) -> None:
         self._close = close
 
     @classmethod
     def on(cls, zookeeper_connect: str, properties: Mapping[str, str]) -> Self:
-        """For sessions with this ZooKeeper. ``properties``: a broker's; they say whether connections use TLS.
+        """A supervisor for sessions with this ZooKeeper. ``properties``: a broker's, for TLS.
 
         Raises: InvalidConnectString, InvalidSecurity.
         """
@@ -43,25 +43,25 @@ class Supervisor:
         return cls(partial(close_session, connect_string.parse(zookeeper_connect).servers, tls=context))
 
     def new_life(self) -> "Life":
-        """For one start of a process. Raises: OSError if there are no descriptors left."""
+        """For one start of a process. Raises: OSError without free descriptors."""
         return Life(self._close)
 
 
 class Life:
-    """A pipe to one process, from before its start to its end."""
+    """The pipe of one process, from before its start to its end."""
 
     def __init__(self, close: Close) -> None:
         self._close = close
-        self._read_end, self.descriptor = os.pipe()  # neither is inherited, unless a child is meant to
+        self._read_end, self.descriptor = os.pipe()  # neither is inherited by default
         self.environ = {VARIABLE: described(self.descriptor)}
 
     def begin(self, process: "subprocess.Popen[bytes]") -> None:
-        """The process was started, with ``descriptor`` and ``environ``: wait for its end on a thread."""
+        """After the start with ``descriptor`` and ``environ``: wait for the process's end on a thread."""
         threading.Thread(target=self._wait, args=(process,), name=f"session of {process.pid}", daemon=True).start()
         os.close(self.descriptor)
 
     def abandon(self) -> None:
-        """The process could not be started, or not be waited for."""
+        """The process could not be started, or its thread could not."""
         os.close(self.descriptor)
         os.close(self._read_end)
 
@@ -73,7 +73,7 @@ class Life:
             self._close(session.session_id, session.password)
 
     def _read_to_the_end(self) -> bytes:
-        """The last lines; it reads on, so that a process that gets one session after the other can tell of them."""
+        """The last lines; reads continuously, so that a process with many sessions can report them all."""
         told = b""
         with open(self._read_end, "rb", buffering=0) as pipe:
             while chunk := pipe.read(CHUNK_BYTES):
@@ -82,6 +82,6 @@ class Life:
 
 
 def session_to_close(told: bytes, reaped_pid: int) -> ToldSession | None:
-    """What a dead process told, if it was the one that was reaped: a wrapper's death proves nothing."""
+    """The last reported session, if the reaped process reported it: a wrapper's death proves nothing."""
     session = last_told(told)
     return session if session is not None and session.pid == reaped_pid else None

@@ -23,7 +23,7 @@ FIRST_ANSWER_TIMEOUT_S = 0.1
 MAX_HEAP_MB = 256
 PORT_ATTEMPTS = 5
 MIN_SESSION_TICKS, MAX_SESSION_TICKS = 2, 20
-"""ZooKeeper's minSessionTimeout and maxSessionTimeout, by default."""
+"""ZooKeeper's default minSessionTimeout and maxSessionTimeout, in ticks."""
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData")
 
 LOG4J2_FILE = Path(__file__).with_name("log4j2.properties")
@@ -32,9 +32,9 @@ LOG4J2_FILE = Path(__file__).with_name("log4j2.properties")
 def zookeeper_command(
     zoo_cfg: Path, *, force_sync: bool = True, max_heap_mb: int = MAX_HEAP_MB, jaas_file: Path | None = None
 ) -> list[str]:
-    """The command that runs one ZooKeeper server of ``zoo_cfg`` in the foreground, logging to its output.
+    """The command that runs one ZooKeeper server with ``zoo_cfg`` in the foreground, logging to its output.
 
-    ``force_sync=False`` answers writes before they are on disk: faster, and enough where only processes are killed.
+    ``force_sync=False`` answers writes before they are on disk: faster, and sufficient if only processes are killed.
     ``jaas_file``: users and passwords for SASL.
 
     Raises: JavaNotFound, JarsNotFound.
@@ -44,7 +44,7 @@ def zookeeper_command(
         f"-Xmx{max_heap_mb}m",
         *QUICK_START,
         f"-Dlog4j2.configurationFile={LOG4J2_FILE}",
-        "-Dzookeeper.admin.enableServer=false",  # its jars are not here; zoo.cfg may still ask for it
+        "-Dzookeeper.admin.enableServer=false",  # its jars are missing; zoo.cfg may still enable it
         f"-Dzookeeper.forceSync={'yes' if force_sync else 'no'}",
         *([f"-Djava.security.auth.login.config={jaas_file}"] if jaas_file else []),
         "-cp",
@@ -55,7 +55,7 @@ def zookeeper_command(
 
 
 def zookeeper_environ() -> dict[str, str]:
-    """The environment of the command: with a locale that lets Java open files whose names are not ASCII."""
+    """The command's environment, with a locale that lets Java open files with non-ASCII names."""
     return {**os.environ, "LC_ALL": "C.UTF-8"} if sys.getfilesystemencoding() == "utf-8" else dict(os.environ)
 
 
@@ -76,15 +76,15 @@ def sync_snapshots(data_dir: Path) -> None:
 
 
 class EmbeddedZooKeeper:
-    """One ZooKeeper server in a data directory; a later start with the same directory continues.
+    """One ZooKeeper server in a data directory; a later start with the same directory continues with its data.
 
     Args:
-        data_dir: everything of it: ``zoo.cfg``, ``zookeeper.log`` and the folder ``data``.
-        port: to listen on, on 127.0.0.1; 0 takes a free one and keeps it over restarts.
+        data_dir: contains ``zoo.cfg``, ``zookeeper.log`` and the folder ``data``.
+        port: on 127.0.0.1; 0: a free port, which is kept across restarts.
         tick_time_ms: sessions last between 2 and 20 ticks.
         force_sync: see ``zookeeper_command``.
-        config: more ``zoo.cfg`` keys, which win over ours.
-        security: TLS and SASL; with TLS ``connect_string`` is a second port, and ``port`` stays plain for probes.
+        config: additional ``zoo.cfg`` keys, which override ours.
+        security: TLS and SASL; with TLS ``connect_string`` has a second port, and ``port`` stays plain for probes.
     """
 
     def __init__(
@@ -112,16 +112,16 @@ class EmbeddedZooKeeper:
 
     @property
     def client_properties(self) -> Mapping[str, str]:
-        """Kafka's keys with which a broker or a tool connects."""
+        """Kafka's keys for brokers and tools that connect to it."""
         return self._security.client_properties if self._security else {}
 
     def granted_timeout_ms(self, wanted_ms: int) -> int:
-        """How long the session of a client lasts that asks for this."""
+        """The session timeout that a client gets for its request."""
         return min(max(wanted_ms, MIN_SESSION_TICKS * self._tick_time_ms), MAX_SESSION_TICKS * self._tick_time_ms)
 
     @property
     def restart_command(self) -> str:
-        """What a person types to start it again by itself."""
+        """The command with which a person can restart the server."""
         return f"kafka-zk zookeeper {shlex.quote(str(self.data_dir / 'zoo.cfg'))}"
 
     @property
@@ -140,7 +140,7 @@ class EmbeddedZooKeeper:
         return self._process is not None and self._process.alive
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
-        """Start it and return once it answers requests.
+        """Start it; returns when it serves requests.
 
         Raises: JavaNotFound, JarsNotFound, ProcessFailed.
         """
@@ -177,10 +177,10 @@ class EmbeddedZooKeeper:
             sync_snapshots(Path(str(self._settings()["dataDir"])))
 
     def _serves_itself(self, age_s: float) -> bool:
-        """Two that start together may both have found the port free: then the other one may answer here.
+        """True if the response on the port is this server's: another one that started simultaneously may have the port.
 
-        A word that reaches a ZooKeeper before its database is there is never answered (a NullPointerException in the
-        server), so the wait for an answer is short: 100 ms, or a tenth of the server's age on a slow machine.
+        A command that reaches a ZooKeeper before its database is loaded is never answered (a NullPointerException in
+        the server), so the timeout is short: 100 ms, or a tenth of the server's age on a slow machine.
         """
         return self.serving(max(FIRST_ANSWER_TIMEOUT_S, age_s / 10)) and listens(self.pid, self.port)
 
@@ -190,7 +190,7 @@ class EmbeddedZooKeeper:
             "dataDir": self.data_dir / "data",
             "clientPort": self.port,
             "clientPortAddress": LOCALHOST,
-            "maxClientCnxns": 0,  # all clients are on this machine; the default is 60 a host
+            "maxClientCnxns": 0,  # all clients are on this machine; the default is 60 per host
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "srvr,cons",
             "autopurge.snapRetainCount": 3,
@@ -201,11 +201,11 @@ class EmbeddedZooKeeper:
         }
 
     def serving(self, timeout_s: float = 2) -> bool:
-        """Whether it takes requests."""
+        """True if it serves requests."""
         return probe(self.port, timeout_s=timeout_s).health is Health.SERVING
 
     def stop(self) -> int:
-        """End it cleanly; returns the exit code (Java ends with 143 on SIGTERM)."""
+        """Shut down cleanly; returns the exit code (Java ends with 143 on SIGTERM)."""
         return self.process.stop() if self._process else 0
 
     def kill(self) -> None:
@@ -222,7 +222,7 @@ class EmbeddedZooKeeper:
         self.process.resume()
 
     def restart(self) -> None:
-        """Stop it and start it again on the same port and data; sessions that have not expired continue."""
+        """Restart it with the same port and data; sessions that have not expired continue."""
         self.stop()
         self.start()
 

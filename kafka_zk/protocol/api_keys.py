@@ -7,7 +7,7 @@ import enum
 
 
 class ApiKey(enum.IntEnum):
-    """Every API key of Kafka 3.9, also of APIs that this broker does not have."""
+    """Every API key of Kafka 3.9, including APIs that this broker does not implement."""
 
     PRODUCE = 0
     FETCH = 1
@@ -167,14 +167,14 @@ _APIS = {
 }
 """Highest version of each API that this code can read and write, and its first flexible version.
 
-Never higher than Kafka 3.9.1 in ZooKeeper mode. Of what Kafka offers in ZooKeeper mode only Envelope is missing.
+Never higher than Kafka 3.9.1 in ZooKeeper mode, whose APIs are all here except Envelope.
 """
 
 BROKER_VERSIONS = {key: (0, highest) for key, (highest, _) in _APIS.items()}
 """Lowest and highest version of each API; a broker offers those it has a handler for."""
 
 FLEXIBLE_SINCE: dict[int, int] = {key: first for key, (_, first) in _APIS.items()}
-"""From this version on an API uses compact lengths and tagged fields (KIP-482), in its header too."""
+"""First version with compact lengths and tagged fields (KIP-482), also in the header."""
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:

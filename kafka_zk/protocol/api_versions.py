@@ -1,7 +1,7 @@
-"""The one answer that must be right for a version that nobody knows (KIP-511).
+"""The response to an unknown version of ApiVersions (KIP-511).
 
-A client asks ApiVersions in its newest version. If the broker does not know that, it answers error 35 with a body of
-version 0 that says which versions of ApiVersions it has, and the client asks again.
+A client sends ApiVersions in its newest version. A broker that does not know it responds with error 35 and a body of
+version 0 that contains its own versions of ApiVersions, and the client asks again.
 """
 
 import struct
@@ -13,5 +13,5 @@ _BODY = struct.Struct(">ihihhh")
 
 
 def unsupported_version_response(correlation_id: int, versions: tuple[int, int]) -> bytes:
-    """Header and body. ``versions``: lowest and highest version of ApiVersions that the broker knows."""
+    """Header and body. ``versions``: the broker's lowest and highest version of ApiVersions."""
     return _BODY.pack(correlation_id, ErrorCode.UNSUPPORTED_VERSION, 1, ApiKey.API_VERSIONS, *versions)

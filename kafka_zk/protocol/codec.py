@@ -1,7 +1,7 @@
-"""Every message but the hot path's: bytes to objects and back, by the field tables of ``messages/``.
+"""Encodes and decodes all messages, except those of the hot path, with the field tables in ``messages/``.
 
-A message is built from the class that ``request(api_key)`` or ``response(api_key)`` gives, the structs inside it from
-the class's attributes (``MetadataResponse.MetadataResponseTopic``). See ``message``.
+Create a message from the class ``request(api_key)`` or ``response(api_key)``, and its structs from attributes of that
+class (``MetadataResponse.MetadataResponseTopic``). See ``message``.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -37,14 +37,13 @@ def response(api_key: int) -> Any:
 
 
 def decode_request(api_key: int, version: int, body: Buffer) -> Message:
-    """The request in ``body`` (the frame without its header). Raises ProtocolError, also if it has more elements than
-    such a request can need."""
+    """The request in ``body`` (the frame without its header). Raises ProtocolError, also above the API's limit of
+    elements."""
     return _decode(api_key, "request", version, body, max_elements(api_key))
 
 
 def decode_request_in_steps(api_key: int, version: int, body: Buffer) -> Generator[int, None, Message]:
-    """The same for a large body: yields the bytes of memory that are needed next, before they are used, and 0 now and
-    then. Raises ProtocolError."""
+    """Decode a large request: yields the bytes of memory needed next, before their use, or 0. Raises ProtocolError."""
     if len(body) > MAX_BODY_BYTES:
         raise ProtocolError(f"a request of API {api_key} with {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
     reader = _step_reader(api_key, version)
@@ -56,10 +55,9 @@ def decode_request_in_steps(api_key: int, version: int, body: Buffer) -> Generat
 
 
 def decode_response(api_key: int, version: int, body: Buffer) -> Message:
-    """The response in ``body`` (the frame without its header). Raises ProtocolError, also for more elements than
-    MAX_RESPONSE_ELEMENTS.
+    """The response in ``body`` (the frame without its header). Raises ProtocolError, also above MAX_RESPONSE_ELEMENTS.
 
-    An ApiVersions response with UNSUPPORTED_VERSION is of version 0 whatever was asked (KIP-511).
+    An ApiVersions response with UNSUPPORTED_VERSION has version 0, whatever was requested (KIP-511).
     """
     if api_key == ApiKey.API_VERSIONS and bytes(body[:2]) == _UNSUPPORTED_VERSION:
         version = 0
@@ -74,19 +72,19 @@ def encode_request(
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: Message) -> bytes | bytearray:
-    """Header and body, without the size prefix. Fields that ``version`` does not have are left out."""
+    """Header and body, without the size prefix. Fields that ``version`` does not have are omitted."""
     return response_header(api_key, version, correlation_id) + encode_body(message, api_key, version)
 
 
 def encode_body(message: Message, api_key: int, version: int) -> bytearray:
-    """The body alone. A value that its field cannot hold raises what Python raises: it is our mistake."""
+    """The body. An invalid value raises a Python exception, because it is a bug."""
     out = bytearray()
     struct_writer(message.table, version, is_flexible(api_key, version))(message, out)
     return out
 
 
 def encode_body_in_steps(message: Message, api_key: int, version: int) -> Generator[int, None, bytearray]:
-    """The same bytes as ``encode_body`` gives; yields now and then how many have become of the message since."""
+    """Encode a message in steps, to the same bytes as ``encode_body``; yields the bytes written since the last step."""
     out = bytearray()
     yield from write_in_steps(message.table, message, version, is_flexible(api_key, version), out)
     return out
@@ -94,7 +92,7 @@ def encode_body_in_steps(message: Message, api_key: int, version: int) -> Genera
 
 @cache
 def response_rows(api_key: int, version: int, *path: str) -> Packer:
-    """What encodes an element of the array that the fields ``path`` lead to; it has numbers and arrays of numbers."""
+    """Encodes elements of the array at ``path``, which must consist of numbers and arrays of numbers."""
     table = _table(api_key, "response", version)
     for name in path:
         table = _elements_table(table, name)
@@ -104,15 +102,15 @@ def response_rows(api_key: int, version: int, *path: str) -> Packer:
 
 
 def is_large_response(api_key: int, version: int, message: Message) -> bool:
-    """Whether it should be encoded in steps, so that nobody waits for the whole."""
+    """True if the response should be encoded in steps, so that it does not block other requests."""
     return is_large(_response_arrays(api_key, version), message)
 
 
 def encode_response_in_steps(
     api_key: int, version: int, correlation_id: int, message: Message
 ) -> Generator[int, None, list[bytes | bytearray]]:
-    """The same bytes as ``encode_response`` gives, in parts; yields now and then how many have become of the message
-    since."""
+    """Encode a response in parts, to the same bytes as ``encode_response``; yields the bytes written since the last
+    step."""
     table = message.table
     parts: list[bytes | bytearray] = [response_header(api_key, version, correlation_id)]
     for part in _parts_in_steps(table, message, version, is_flexible(api_key, version)):
@@ -122,7 +120,7 @@ def encode_response_in_steps(
 
 
 def _parts_in_steps(table: Table, item: Any, version: int, flexible: bool) -> Iterator[bytearray]:
-    """A struct in parts: one buffer that grows would be copied, and hold up to twice as much."""
+    """A struct in parts; one growing buffer would be copied and take up to twice the memory."""
     out = bytearray()
     for _ in write_in_steps(table, item, version, flexible, out):
         yield out[:]
@@ -131,7 +129,7 @@ def _parts_in_steps(table: Table, item: Any, version: int, flexible: bool) -> It
 
 
 class ElementEncoder:
-    """Encodes elements of one array of a response: small ones in one go, those with arrays of their own in parts."""
+    """Encodes elements of one array of a response: small ones whole, those with large arrays in parts."""
 
     def __init__(self, api_key: int, version: int, name: str) -> None:
         self._version, self._flexible = version, is_flexible(api_key, version)
@@ -140,7 +138,7 @@ class ElementEncoder:
         self._arrays = arrays_of(self._table, version)
 
     def parts(self, element: Any) -> Iterable[bytes | bytearray]:
-        """The bytes of the element, which must not change before all parts are taken."""
+        """The encoded element, which must not change before all parts are taken."""
         if self._arrays and is_large(self._arrays, element, 0):
             return _parts_in_steps(self._table, element, self._version, self._flexible)
         out = bytearray()
@@ -150,12 +148,12 @@ class ElementEncoder:
 
 @cache
 def response_element_encoder(api_key: int, version: int, name: str) -> ElementEncoder:
-    """For the array ``name`` of a response."""
+    """An encoder for the array ``name`` of a response."""
     return ElementEncoder(api_key, version, name)
 
 
 def encode_body_around(message: Message, api_key: int, version: int, name: str, count: int) -> tuple[bytes, bytes]:
-    """What stands before and after the elements of the array ``name``, which has ``count`` of them and is empty in
+    """The bytes before and after the elements of the array ``name``, which has ``count`` elements but is empty in
     ``message``."""
     before, after = bytearray(), bytearray()
     write_around(message.table, message, version, is_flexible(api_key, version), (name, count), before, after)

@@ -1,7 +1,7 @@
-"""What the consumers of a group tell each other through the broker, which only passes it on.
+"""Messages between the consumers of a group, which the broker only forwards.
 
-A member sends its *subscription* when it joins; the leader sends everybody an *assignment*. As Kafka asks, a newer
-version is read as the newest one known here, since new versions only add fields at the end.
+A member sends its *subscription* when it joins; the leader sends an *assignment* to each member. As Kafka requires,
+newer versions are read as the newest known one, because new versions only add fields at the end.
 
 Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json, CooperativeStickyAssignor.java@3.9.
 Tests: tests/kafka_zk/protocol/test_consumer_protocol.py, test_consumer_protocol_of_others.py.
@@ -16,7 +16,7 @@ from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.primitives import MALFORMED, Buffer, length, read_count, read_length, read_name, string
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-"""The protocol type of groups whose members are consumers; others, Kafka Connect's for one, assign other things."""
+"""The protocol type of consumer groups; others, such as Kafka Connect's, assign something else."""
 NO_GENERATION = -1
 
 _INT16 = struct.Struct(">h")
@@ -25,12 +25,12 @@ _SUBSCRIPTION_VERSION = 3
 _OWNED_SINCE = 1
 _GENERATION_SINCE = 2
 _ASSIGNMENT_VERSION = 0
-"""All versions so far look the same."""
+"""All versions so far have the same format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member subscribes to, and what it owned in ``generation_id`` (NO_GENERATION: it does not say)."""
+    """A member's topics, and the partitions that it owned in ``generation_id`` (NO_GENERATION: unknown)."""
 
     topics: tuple[str, ...]
     owned: frozenset[TopicPartition] = frozenset()
@@ -38,7 +38,7 @@ class Subscription:
 
 
 def write_subscription(subscription: Subscription) -> bytes:
-    """As every client since 0.9 reads it. The generation stands in the user data, too, for Java clients before 3.4."""
+    """Encode for every client since 0.9. The user data repeat the generation, for Java clients before 3.4."""
     return b"".join(
         (
             _INT16.pack(_SUBSCRIPTION_VERSION),
@@ -54,7 +54,7 @@ def write_subscription(subscription: Subscription) -> bytes:
 
 
 def read_subscription(data: Buffer) -> Subscription:
-    """Raises: ProtocolError for what is none."""
+    """Raises ProtocolError if the bytes are not a valid subscription."""
     try:
         (version,) = _INT16.unpack_from(data, 0)
         count, position = read_count(data, _INT16.size, False)
@@ -84,8 +84,8 @@ def write_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def read_assignment(data: Buffer) -> list[TopicPartition]:
-    """The partitions that a member was assigned, sorted; none of no bytes, which a coordinator sends to those whom the
-    leader left out. Raises: ProtocolError."""
+    """A member's assigned partitions, sorted; empty for empty data, which a coordinator sends to members without an
+    assignment. Raises: ProtocolError."""
     if not data:
         return []
     try:

@@ -1,6 +1,6 @@
 """Kafka's error codes, and the errors of this package.
 
-The numbers live here and nowhere else. Source: Errors.java@3.9.
+Only this module contains the numbers. Source: Errors.java@3.9.
 """
 
 import enum
@@ -141,12 +141,12 @@ class ErrorCode(enum.IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether a client may send the same request again (Kafka: the exception is a RetriableException)."""
+        """True if a client may send the same request again (Kafka: the exception is a RetriableException)."""
         return self in _RETRIABLE
 
     @classmethod
     def of(cls, code: int) -> "ErrorCode":
-        """The member for a number from the wire; a number that Kafka 3.9 does not know is UNKNOWN_SERVER_ERROR."""
+        """The member for a number from the wire; UNKNOWN_SERVER_ERROR for a number that Kafka 3.9 does not know."""
         return _BY_CODE.get(code, cls.UNKNOWN_SERVER_ERROR)
 
 
@@ -190,17 +190,17 @@ _RETRIABLE = frozenset(
 
 
 class ProtocolError(Exception):
-    """The peer broke the wire: its connection is closed, nothing else is touched."""
+    """The peer violated the protocol; its connection is closed."""
 
 
 class OtherProtocol(ProtocolError):
-    """The peer does not speak Kafka's protocol here; the message says what it looks like."""
+    """The peer does not speak Kafka's protocol; the message says what it seems to speak."""
 
 
 class ApiError(Exception):
-    """An outcome with a Kafka error code, to be put into the response.
+    """An error code for a response.
 
-    ``message`` is for the versions of an API that carry a text beside the code; None means the client's own text.
+    ``message``: for versions of an API with an error message; None lets the client use its own text.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:

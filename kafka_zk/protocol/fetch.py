@@ -1,4 +1,4 @@
-"""The Fetch response, versions 0 to 17, in both directions; records are file slices or bytes, never looked into.
+"""The Fetch response, versions 0 to 17, in both directions. Records are file slices or bytes and are not decoded.
 
 Body: ``throttle_time_ms`` int32 (1+), ``error_code`` int16 and ``session_id`` int32 (7+), per topic its name (0-12) or
 id (13+) and the partitions, ``NodeEndpoints`` tagged (16+). A partition is its number int32, ``error_code`` int16,
@@ -45,7 +45,7 @@ _EPOCH_END = struct.Struct(">iq")
 
 
 class Slice(Protocol):
-    """A range of a segment file (``storage/segments/segment.py``). Its holder calls ``release`` once."""
+    """A range of a segment file (``storage/segments/file_slice.py``). Its holder calls ``release`` once."""
 
     @property
     def position(self) -> int: ...
@@ -68,7 +68,7 @@ class Slice(Protocol):
 
 
 Part = bytes | bytearray | memoryview | Slice
-"""A piece of an answer as the network sends it."""
+"""A piece of a response as the network sends it."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -82,10 +82,10 @@ class EpochEndOffset(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """``aborted_transactions`` is None for read_uncommitted, a list for read_committed (KIP-98).
+    """The result for one partition.
 
-    ``diverging_epoch`` is what a follower must truncate to (KIP-595), ``current_leader`` is for NOT_LEADER_OR_FOLLOWER
-    and FENCED_LEADER_EPOCH.
+    ``aborted_transactions``: None for read_uncommitted, a list for read_committed (KIP-98). ``diverging_epoch``: where
+    a follower must truncate (KIP-595). ``current_leader``: for NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH.
     """
 
     partition: int
@@ -101,7 +101,7 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchedTopic(NamedTuple):
-    """``topic`` up to version 12, ``topic_id`` (16 bytes) from 13 on; the other one is ignored or None."""
+    """``topic`` up to version 12, ``topic_id`` (16 bytes) from 13 on; the other one is None or ignored."""
 
     topic: str | None
     topic_id: bytes | None
@@ -123,10 +123,9 @@ _NUMBER_COUNT = tuple(len(layout.format) - 1 for layout in _NUMBERS)
 
 
 def write_fetch_response(version: int, correlation_id: int, response: FetchResponse) -> list[Part]:
-    """Header and body as parts to be sent one after the other, without the size prefix.
+    """Header and body as parts to send in order, without the size prefix.
 
-    File slices and non-empty records are passed on as they are; the parts between them are bytes. The order is the
-    caller's; nothing is read.
+    File slices and non-empty records are parts of their own, unread; the parts between them are bytes.
     """
     flexible = version >= FLEXIBLE_SINCE
     end = b"\x00" if flexible else b""

@@ -42,9 +42,9 @@ _REPLICA_STATE = struct.Struct(">iq")
 
 
 class FetchPartition(NamedTuple):
-    """Sizes are in bytes, offsets are record numbers; -1 is "not known" in every field that has it as its default.
+    """One partition to fetch. Sizes are in bytes; -1 means unknown in fields with that default.
 
-    ``replica_directory_id`` is 16 bytes, or None.
+    ``replica_directory_id``: 16 bytes, or None.
     """
 
     partition: int
@@ -71,7 +71,7 @@ class ForgottenTopic(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """``replica_id`` -1 is a consumer."""
+    """``replica_id``: -1 for a consumer."""
 
     max_wait_ms: int
     min_bytes: int
@@ -88,7 +88,7 @@ class FetchRequest(NamedTuple):
 
 
 def _head(version: int) -> struct.Struct:
-    """The numbers before the topics."""
+    """The fixed-size fields before the topics."""
     layout = ">" + ("" if version >= 15 else "i") + "ii"
     return struct.Struct(
         layout + ("i" if version >= 3 else "") + ("b" if version >= 4 else "") + ("ii" if version >= 7 else "")
@@ -116,8 +116,8 @@ def read_fetch_request(version: int, body: memoryview) -> FetchRequest:
 
 
 def read_fetch_request_in_steps(version: int, body: memoryview) -> Generator[int, None, FetchRequest]:
-    """The same for a request with many partitions: yields the bytes of memory that are needed next, before they are
-    used, and 0 now and then. Raises ProtocolError."""
+    """Decode a request with many partitions: yields the bytes of memory needed next, before they are used, or 0. Raises
+    ProtocolError."""
     if len(body) > MAX_BODY_BYTES:
         raise ProtocolError(f"a Fetch request of {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
     flexible = version >= FLEXIBLE_SINCE
@@ -144,14 +144,14 @@ def read_fetch_request_in_steps(version: int, body: memoryview) -> Generator[int
 
 
 def _count(left: int, count: int) -> int:
-    """How many elements a request may still have after ``count`` more. Raises ProtocolError."""
+    """The number of elements that may follow ``count`` more. Raises ProtocolError."""
     if count > left:
         raise ProtocolError(f"more than {_MAX_ELEMENTS} topics and partitions")
     return left - count
 
 
 def _read_request(version: int, body: memoryview, read: tuple[list[FetchTopic], int] | None = None) -> FetchRequest:
-    """``read``: the topics and the position after them, if somebody has read them."""
+    """``read``: the topics and the position after them, if they were already decoded."""
     flexible = version >= FLEXIBLE_SINCE
     head = _HEADS[version]
     numbers = head.unpack_from(body)
@@ -267,7 +267,7 @@ def _read_forgotten(version: int, body: memoryview, position: int) -> tuple[list
 
 
 def write_fetch_request(version: int, request: FetchRequest) -> bytes:
-    """The body. Fields that ``version`` does not have are left out."""
+    """The body. Fields that ``version`` does not have are omitted."""
     flexible = version >= FLEXIBLE_SINCE
     end = b"\x00" if flexible else b""
     numbers = (

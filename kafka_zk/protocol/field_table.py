@@ -1,7 +1,7 @@
-"""The field tables of Kafka's messages: which fields a struct has, of which type, in which versions.
+"""The field tables of Kafka's messages: the fields of each struct, their types and versions.
 
-A table comes from a file of ``messages/``, in the format of Apache Kafka's own message definitions
-(``clients/src/main/resources/common/message``). ``python -m tests.peers.message_tables`` makes the files.
+The tables in ``messages/`` use the format of Apache Kafka's message definitions
+(``clients/src/main/resources/common/message``). ``python -m tests.peers.message_tables`` creates them.
 """
 
 import re
@@ -14,14 +14,14 @@ from kafka_zk.protocol.struct_formats import FIXED_FORMATS
 
 
 class Versions(NamedTuple):
-    """A range of versions, both ends included; empty if ``first`` is greater than ``last``."""
+    """A range of versions, both ends included; empty if ``first > last``."""
 
     first: int
     last: int
 
     @classmethod
     def parse(cls, text: str) -> "Versions":
-        """Of Kafka's notation: ``3+``, ``0-4``, ``7`` or ``none``."""
+        """Parse Kafka's notation: ``3+``, ``0-4``, ``7`` or ``none``."""
         if text == "none":
             return NO_VERSIONS
         first, _, last = text.removesuffix("+").partition("-")
@@ -40,11 +40,11 @@ class Field:
 
     Attributes:
         name: Kafka's name in Python's spelling (``partition_index``).
-        type_name: a primitive type (``int32``), or the struct's name; of an array, that of its elements.
-        is_array: whether it has elements, or one value.
-        struct: the table of the struct, or of each element; None for primitive types.
-        tag: of a tagged field, in the versions ``tagged_versions``; None if it never is one.
-        default: the value of a message that does not set the field; of an array () or None.
+        type_name: a primitive type (``int32``) or the struct's name; for an array, that of its elements.
+        is_array: True for an array.
+        struct: the table of the struct, or of the array's elements; None for primitive types.
+        tag: of a field that is tagged in ``tagged_versions``; None if it never is.
+        default: the value if the message does not set the field; for an array () or None.
     """
 
     __slots__ = ("default", "is_array", "name", "nullable_versions", "struct", "tag", "tagged_versions", "type_name",
@@ -64,16 +64,16 @@ class Field:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it is one number or truth value: its size does not depend on the value."""
+        """True for one number or boolean, whose size does not depend on the value."""
         return not self.is_array and self.type_name in FIXED_FORMATS
 
     @property
     def has_fixed_elements(self) -> bool:
-        """Whether it is an array of numbers or truth values."""
+        """True for an array of numbers or booleans."""
         return self.is_array and self.type_name in FIXED_FORMATS
 
     def _default(self, text: str | int) -> Any:
-        """A struct has no default in Kafka's tables, so it is None until it is set."""
+        """The default. Structs have none in Kafka's tables, so it is None."""
         if text == "null" or (self.struct is not None and not self.is_array):
             return None
         if self.is_array:
@@ -93,9 +93,9 @@ class Table:
     """The fields of a struct, in the order of the wire.
 
     Attributes:
-        name: Kafka's name of the struct, or of the message.
-        fields: those of all versions.
-        message_class: the class whose instances are such structs; set by ``message.make_message_class``.
+        name: Kafka's name of the struct or message.
+        fields: of all versions.
+        message_class: the class of such structs; set by ``message``.
     """
 
     __slots__ = ("__weakref__", "fields", "message_class", "name")
@@ -108,7 +108,7 @@ class Table:
 
     @cache  # noqa: B019  # a table lives as long as the process
     def untagged(self, version: int) -> tuple[Field, ...]:
-        """The fields of ``version`` that are written one after the other."""
+        """The fields of ``version`` that are written in order."""
         return tuple(
             field
             for field in self.fields
@@ -117,13 +117,13 @@ class Table:
 
     @cache  # noqa: B019
     def tagged(self, version: int) -> tuple[Field, ...]:
-        """The fields of ``version`` that are written with their tag, and only if they differ from the default."""
+        """The fields of ``version`` that are written with a tag, and only if they differ from the default."""
         return tuple(
             field for field in self.fields if field.versions.include(version) and field.tagged_versions.include(version)
         )
 
     def field(self, name: str) -> Field:
-        """Raises KeyError for a name that the struct does not have."""
+        """Raises KeyError if the struct has no such field."""
         for field in self.fields:
             if field.name == name:
                 return field

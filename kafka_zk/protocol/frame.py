@@ -1,12 +1,12 @@
-"""Cutting a stream into frames: four bytes of size, then the frame.
+"""Splits a stream into frames: four bytes of size, then the frame.
 
-A frame of n bytes costs O(n) however it is cut into chunks. A size that is only announced costs nothing: the buffer of
-a frame grows with what has arrived, in steps, and every step is taken from a budget first. When that has no room, the
-decoder says how much it needs (``needed_bytes``) and goes on when it gets it (``grow``).
+A frame of n bytes costs O(n) however it is split into chunks. An announced size costs nothing: a frame's buffer grows
+in steps with the received data, and each step is first taken from a budget. If that has no room, the decoder reports
+the bytes that it needs (``needed_bytes``) and continues when it gets them (``grow``).
 
-Up to BIG_FRAME_BYTES the buffer is a bytearray, which is sixteen times as large after each step, so that a frame of
-which the beginning came in one piece needs a single step. Above, it is a mapping that doubles and that the kernel makes
-larger without copying it. Huge pages make it four times as fast to fill; they cost no more than a step.
+Up to BIG_FRAME_BYTES the buffer is a bytearray that grows sixteenfold per step, so that a frame whose beginning arrived
+in one piece needs a single step. Above, it is a memory mapping that doubles, which the kernel resizes without a copy.
+Huge pages make it four times as fast to fill, and cost no more than a step.
 """
 
 import contextlib
@@ -19,10 +19,10 @@ from kafka_zk.protocol.errors import OtherProtocol, ProtocolError
 from kafka_zk.protocol.memory import UNLIMITED, Memory
 
 BIG_FRAME_BYTES = 2 * 1024 * 1024
-"""Above this size a frame is collected in a mapping; below, a bytearray is faster."""
+"""Larger frames are collected in a mapping; below, a bytearray is faster."""
 
 UNCOUNTED_BYTES = 4096
-"""Frames up to this size are not worth counting."""
+"""Frames up to this size are not counted."""
 
 _FIRST_STEP_BYTES = 16 * 1024
 _GROWTH = 16
@@ -32,7 +32,7 @@ _HTTP_METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", 
 
 
 def _next_step(size: int, filled: int) -> int:
-    """How large the buffer of a frame of ``size`` bytes shall be when ``filled`` of them have arrived."""
+    """The buffer size of a frame of ``size`` bytes when ``filled`` bytes have arrived."""
     if filled < BIG_FRAME_BYTES:
         return min(size, max(_FIRST_STEP_BYTES, min(filled * _GROWTH, BIG_FRAME_BYTES)))
     return min(size, filled * 2)
@@ -47,16 +47,16 @@ def _refused_size(prefix: bytes, size: int, max_size_bytes: int) -> ProtocolErro
 
 
 class FrameDecoder:
-    """Collects one frame after the other; each is a writable memoryview without its size prefix.
+    """Collects frames one at a time; each is a writable memoryview without its size prefix.
 
     Attributes:
-        missing: where the next bytes of the frame that is being collected can be received to (see ``filled``): empty
-            while ``needed_bytes`` are needed, None while no frame has begun.
-        needed_bytes: what the budget had no room for; nothing more should be received before ``grow``.
-        begun_count: how many frames it began to collect: those that did not come in one piece.
-        max_frame_size_bytes: frames that begin from now on may be so large.
-        counted_bytes: what the frame that is being collected has taken of the budget. A frame that is complete takes
-            it along, and its receiver gives it back (see ``hand_over``).
+        missing: receive the next bytes of the current frame here (see ``filled``); empty while ``needed_bytes`` are
+            needed, None between frames.
+        needed_bytes: bytes for which the budget had no room; do not receive more before ``grow``.
+        begun_count: number of frames that did not arrive in one piece.
+        max_frame_size_bytes: limit of frames that begin from now on.
+        counted_bytes: budget taken by the current frame. The receiver of a complete frame returns its share (see
+            ``hand_over``).
     """
 
     __slots__ = (
@@ -77,9 +77,9 @@ class FrameDecoder:
         self.max_frame_size_bytes = max_frame_size_bytes
         self._memory = memory
         self._prefix = b""
-        self._size = 0  # of the frame being collected
+        self._size = 0  # of the current frame
         self._view = memoryview(b"")  # its buffer
-        self._mapping: mmap.mmap | None = None  # what the buffer is a view of
+        self._mapping: mmap.mmap | None = None  # that ``_view`` refers to
         self.missing: memoryview | None = None
         self.begun_count = 0
         self.needed_bytes = 0
@@ -88,22 +88,22 @@ class FrameDecoder:
 
     @property
     def buffered_size_bytes(self) -> int:
-        """Bytes received of the frame that is not complete yet."""
+        """Received bytes of the incomplete frame."""
         return len(self._prefix) + len(self._view) - len(self.missing or b"")
 
     @property
     def size_bytes(self) -> int:
-        """The announced size of the frame that is being collected."""
+        """The announced size of the current frame."""
         return self._size
 
     def beginning(self, count: int) -> bytes:
-        """The first ``count`` bytes of the frame that is being collected, or as many as have arrived."""
+        """The first ``count`` bytes of the current frame, or all that have arrived."""
         return bytes(self._view[: min(count, len(self._view) - len(self.missing or b""))])
 
     def filled(self, count: int) -> memoryview | None:
-        """Say that ``count`` bytes were received into ``missing``; returns the frame if that completes it.
+        """Report ``count`` bytes received into ``missing``; returns the frame if it is complete.
 
-        Raises: ProtocolError if there is no memory for the next step, whatever the budget says.
+        Raises: ProtocolError if the system has no memory for the next step.
         """
         missing = self.missing
         assert missing is not None, "no frame is being collected"
@@ -111,7 +111,7 @@ class FrameDecoder:
             self.missing = missing[count:]
             return None
         if len(self._view) < self._size:
-            missing.release()  # a mapping cannot grow while somebody looks at it
+            missing.release()  # a mapping cannot grow while a view of it exists
             self.missing = memoryview(b"")
             step_bytes = _next_step(self._size, len(self._view)) - len(self._view)
             if self._memory.try_take(step_bytes, self._size):
@@ -126,18 +126,18 @@ class FrameDecoder:
         return frame
 
     def hand_over(self) -> int:
-        """The bytes of the budget that the frames completed since the last call have taken."""
+        """The budget taken by frames completed since the last call."""
         complete_bytes, self._complete_bytes = self._complete_bytes, 0
         return complete_bytes
 
     def grow(self) -> None:
-        """``needed_bytes`` were taken from the budget: go on. Raises ProtocolError as ``filled``."""
+        """Continue after ``needed_bytes`` were taken from the budget. Raises ProtocolError like ``filled``."""
         step_bytes, self.needed_bytes = self.needed_bytes, 0
         self.counted_bytes += step_bytes
         self._extend(step_bytes)
 
     def close(self) -> None:
-        """Forget the frame that is being collected. What it took of the budget is not given back here."""
+        """Discard the current frame. Its budget is not returned here."""
         self._prefix = b""
         self._forget()
 
@@ -148,14 +148,14 @@ class FrameDecoder:
         self.missing = None
 
     def feed(self, data: bytes | memoryview) -> Iterator[memoryview]:
-        """The frames that ``data`` completes; ``data`` is copied. Raises ProtocolError on a size below 0 or above the
-        limit, and as ``filled``."""
+        """The frames that ``data`` completes; ``data`` is copied. Raises ProtocolError for a size below 0 or above the
+        limit, and like ``filled``."""
         position = 0
         end = len(data)
         if self.missing is not None:
             frame = None
             while frame is None and position < end:
-                if self.needed_bytes:  # what is there has to go somewhere
+                if self.needed_bytes:  # received data must be stored somewhere
                     self._make_room(min(end - position, self._size - len(self._view)))
                 start = position
                 position = min(end, start + len(self.missing))
@@ -178,7 +178,7 @@ class FrameDecoder:
             if position > end:
                 self._start(size, memoryview(data)[start:])
                 return
-            if whole is None:  # one copy for all frames; from here on ``data`` may change under our feet
+            if whole is None:  # one copy for all frames, because the caller may change ``data``
                 data = whole = memoryview(bytearray(data))
             yield whole[start:position]
         if position < end:
@@ -207,7 +207,7 @@ class FrameDecoder:
         self._extend(count)
 
     def _extend(self, count: int) -> None:
-        """Make the buffer, which is full, larger by ``count`` bytes."""
+        """Enlarge the full buffer by ``count`` bytes."""
         filled = len(self._view)
         size = filled + count
         try:
@@ -225,7 +225,7 @@ class FrameDecoder:
         except (OSError, MemoryError) as error:
             raise ProtocolError(f"no memory for a frame of {self._size} bytes: {error}") from error
         if self._mapping is not None:
-            with contextlib.suppress(OSError):  # a kernel without huge pages: slower, no less right
+            with contextlib.suppress(OSError):  # a kernel without huge pages is only slower
                 self._mapping.madvise(mmap.MADV_HUGEPAGE)
         self._view = view
         self.missing = view[filled:]

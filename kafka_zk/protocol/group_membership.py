@@ -1,9 +1,9 @@
-"""JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4: requests read and responses written without message objects,
-because every member of every group sends them. With them, joins cost a fifth more CPU (``make bench-groups``).
+"""JoinGroup 0 to 9, SyncGroup 0 to 5 and Heartbeat 0 to 4, read and written without message objects, because every
+member of every group sends them. Message objects would cost joins a fifth more CPU (``make bench-groups``).
 
-A response may have thousands of members. A generator reads and writes them; it yields the bytes of memory that its next
-elements need (or that were written), and 0 now and then: ``whole`` goes through it at once, ``coded_in_turns`` gives
-others their turn. What a version does not have is as if the client had sent none. Readers raise ProtocolError.
+A response may have thousands of members. Generators read and write them; they yield the bytes of memory that the next
+elements need (or that were written), or 0. ``whole`` runs them to the end, ``coded_in_turns`` yields to other requests.
+Fields that a version lacks have their defaults. Readers raise ProtocolError.
 
 Source: JoinGroupRequest.json and the like@3.9.
 """
@@ -45,7 +45,7 @@ Steps = Generator[int, None, T]
 
 
 class JoinGroupRequest(NamedTuple):
-    """``rebalance_timeout_ms`` is the session's before version 1. ``protocols``: name and metadata of each."""
+    """``rebalance_timeout_ms``: the session timeout before version 1. ``protocols``: (name, metadata) of each."""
 
     group_id: str
     session_timeout_ms: int
@@ -58,7 +58,7 @@ class JoinGroupRequest(NamedTuple):
 
 
 class SyncGroupRequest(NamedTuple):
-    """``assignments`` by member id: of one that is named twice the last."""
+    """``assignments``: by member id; of duplicates, the last."""
 
     group_id: str
     generation_id: int
@@ -70,7 +70,7 @@ class SyncGroupRequest(NamedTuple):
 
 
 class HeartbeatRequest(NamedTuple):
-    """A member of a generation is alive."""
+    """A member's heartbeat in a generation."""
 
     group_id: str
     generation_id: int
@@ -79,7 +79,7 @@ class HeartbeatRequest(NamedTuple):
 
 
 def whole(steps: Steps[T]) -> T:
-    """What ``steps`` return, in one go."""
+    """Run ``steps`` to the end and return their result."""
     while True:
         try:
             next(steps)
@@ -167,7 +167,7 @@ def read_heartbeat_request(version: int, body: memoryview) -> HeartbeatRequest:
 
 
 def _read_member(version: int, body: memoryview, flexible: bool) -> tuple[HeartbeatRequest, int]:
-    """What Heartbeat and SyncGroup begin with, and the position after it."""
+    """The fields at the beginning of Heartbeat and SyncGroup, and the position after them."""
     group_id, position = read_name(body, 0, flexible)
     (generation_id,) = _INT32.unpack_from(body, position)
     member_id, position = read_name(body, position + 4, flexible)
@@ -193,7 +193,7 @@ def _read_array(api_key: ApiKey, body: memoryview, position: int, flexible: bool
 def _read_named_bytes(
     body: memoryview, position: int, flexible: bool, found: list[tuple[str, bytes]], count: int
 ) -> int:
-    """Some more pairs of a name and bytes, until there are ``count``; returns the position after them."""
+    """Read some pairs of a name and bytes, up to ``count`` in all; returns the position after them."""
     for _ in range(min(_AT_ONCE, count - len(found))):
         name, position = read_name(body, position, flexible)
         size_bytes, position = read_length(body, position, flexible)
@@ -217,8 +217,8 @@ def write_join_group_response(
     *,
     skip_assignment: bool,
 ) -> Steps[bytes]:
-    """Header and body, without the size prefix. ``protocol``: type and name, which is "" for None before version 7;
-    ``members``: id, group instance id and metadata of each."""
+    """Header and body, without the size prefix. ``protocol``: type and name (None is "" before version 7).
+    ``members``: (id, group instance id, metadata) of each."""
     flexible = version >= _JOIN_FLEXIBLE
     protocol_type, protocol_name = protocol
     parts = [response_header(ApiKey.JOIN_GROUP, version, correlation_id), _NO_THROTTLE if version >= 2 else b""]
@@ -232,7 +232,7 @@ def write_join_group_response(
         parts.append(b"\1" if skip_assignment else b"\0")
     parts += (string(member_id, flexible), length(len(members), flexible))
     tags = b"\0" if flexible else b""
-    needed_bytes = 0  # of the response: it is joined at the end
+    needed_bytes = 0  # for the response, which is joined at the end
     for number, (its_id, group_instance_id, metadata) in enumerate(members, 1):
         needed_bytes += OBJECT_BYTES + len(metadata)
         if number % _AT_ONCE == 0 or needed_bytes >= _BYTES_AT_ONCE:

@@ -1,4 +1,4 @@
-"""What Produce and Fetch responses tell about a partition's new leader in tagged fields (KIP-951)."""
+"""A partition's new leader in tagged fields of Produce and Fetch responses (KIP-951)."""
 
 import struct
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _INT32 = struct.Struct(">i")
 
 
 class CurrentLeader(NamedTuple):
-    """-1 where the leader or its epoch is unknown."""
+    """-1 if the leader or its epoch is unknown."""
 
     leader_id: int
     leader_epoch: int
@@ -34,7 +34,7 @@ class NodeEndpoint(NamedTuple):
 
 
 def tagged_fields(fields: Sequence[tuple[int, bytes]]) -> bytes:
-    """A section of tagged fields; ``fields`` are tag and value, in the order of their tags."""
+    """A section of tagged fields; ``fields`` are (tag, value), in the order of their tags."""
     if not fields:
         return b"\x00"
     out = [unsigned_varint(len(fields))]

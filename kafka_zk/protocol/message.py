@@ -1,8 +1,8 @@
-"""Kafka's messages as Python objects: a class for each request, response and struct inside, made from its field table.
+"""Kafka's messages as Python objects: a class per request, response and struct, created from its field table.
 
-A message is made with the fields that matter: ``MetadataResponse(brokers=[...], controller_id=1)``. The others have
-Kafka's default. The classes of the structs inside are attributes of the class that contains them
-(``MetadataResponse.MetadataResponseBroker``). A message belongs to no version: that is given to who encodes it.
+A message sets only the fields that matter: ``MetadataResponse(brokers=[...], controller_id=1)``. The others have
+Kafka's defaults. Classes of structs are attributes of the class that contains them
+(``MetadataResponse.MetadataResponseBroker``). A message has no version; the version is an argument of the encoder.
 """
 
 import json
@@ -16,9 +16,9 @@ from kafka_zk.protocol.field_table import Table, Versions
 
 
 class Message:
-    """What all messages and structs share.
+    """Base of all messages and structs.
 
-    Raises: AttributeError for a field that the struct does not have, in the constructor too.
+    Raises: AttributeError for an unknown field, also in the constructor.
     """
 
     __slots__ = ()
@@ -30,7 +30,7 @@ class Message:
             setattr(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
-        """The default of a field that was not set."""
+        """The default of an unset field."""
         try:
             return self._defaults[name]
         except KeyError:
@@ -51,7 +51,7 @@ class Message:
 
 
 class RootMessage(Message):
-    """A request or response as a whole."""
+    """A whole request or response."""
 
     __slots__ = ()
 

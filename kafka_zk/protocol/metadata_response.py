@@ -1,11 +1,10 @@
-"""A Metadata response put together from topics that were encoded before: with thousands of partitions, they are it.
+"""Builds Metadata responses from topics that were encoded before, which make up nearly all of a large response.
 
-Everybody asks again when leaders have changed, so partitions are packed from rows: messages take five times as long.
+All clients ask again after a change of leaders, so partitions are packed from rows; messages take five times as long.
 
 Source: MetadataResponse.json@3.9 (where the arrays of topics and partitions begin and what follows them).
 Tests: tests/kafka_zk/protocol/test_metadata_response.py.
 """
-
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain
@@ -22,7 +21,7 @@ TOPIC_OPERATIONS_SINCE = 8
 
 
 class PartitionRow(NamedTuple):
-    """What a response says of one partition, by the names of its fields."""
+    """One partition of a response, by its fields' names."""
 
     error_code: int
     partition_index: int
@@ -34,8 +33,8 @@ class PartitionRow(NamedTuple):
 
 
 def encode_topic(topic: Any, partition_count: int, partitions: Iterable[bytes], version: int) -> tuple[bytes, ...]:
-    """One topic as it stands in a response, in parts. Its own array of partitions is empty; ``partitions`` are encoded,
-    any number of them in a part."""
+    """One encoded topic, in parts. ``topic`` has an empty array of partitions; ``partitions`` are encoded, any number
+    per part."""
     front_size, tail_size = _sizes_without_brokers(version)
     body = codec.encode_body(_response([topic]), ApiKey.METADATA, version)
     encoded = bytes(body[front_size : len(body) - tail_size])
@@ -45,19 +44,19 @@ def encode_topic(topic: Any, partition_count: int, partitions: Iterable[bytes], 
 
 
 def with_operations(parts: Sequence[bytes], operations: int, version: int) -> Sequence[bytes]:
-    """An encoded topic, now with its authorized operations, a bit for each; since version TOPIC_OPERATIONS_SINCE."""
+    """An encoded topic with its authorized operations (a bit each); since version TOPIC_OPERATIONS_SINCE."""
     *before, last = parts
     end = len(last) - is_flexible(ApiKey.METADATA, version)
     return (*before, last[: end - 4], operations.to_bytes(4, "big", signed=True), last[end:])
 
 
 def encode_partitions(partitions: Iterable[PartitionRow], version: int) -> bytes:
-    """As they stand in a topic."""
+    """Encode partitions of a topic."""
     return b"".join(map(codec.response_rows(ApiKey.METADATA, version, "topics", "partitions"), partitions))
 
 
 def encode_response(response: Any, topics: Sequence[Sequence[bytes]], version: int) -> bytes:
-    """The body of a response whose own array of topics is empty, with encoded topics in it."""
+    """The body of ``response``, whose array of topics is empty, with encoded topics."""
     before, after = _around_topics(response, version)
     return b"".join((before, _count(len(topics), version), *chain.from_iterable(topics), after))
 
@@ -69,7 +68,7 @@ def _sizes_without_brokers(version: int) -> tuple[int, int]:
 
 
 def _around_topics(response: Any, version: int) -> tuple[bytes, bytes]:
-    """What comes before the array of topics, and what after it."""
+    """The bytes before and after the array of topics."""
     body = bytes(codec.encode_body(response, ApiKey.METADATA, version))
     operations_size = 4 if version in CLUSTER_OPERATIONS_VERSIONS else 0
     tags_size = 1 if is_flexible(ApiKey.METADATA, version) else 0

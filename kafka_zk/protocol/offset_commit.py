@@ -1,5 +1,5 @@
-"""OffsetCommit, versions 0 to 9: the request read and the answer written without a message object for each
-partition, of which there may be hundreds in every commit.
+"""OffsetCommit, versions 0 to 9, read and written without a message object per partition, because each commit may have
+hundreds of partitions.
 
 Request body: ``group_id``, ``generation_id`` int32 and ``member_id`` (1+), ``group_instance_id`` (7+, nullable),
 ``retention_time_ms`` int64 (2 to 4), then per topic its name and per partition its number int32, the offset int64,
@@ -41,17 +41,17 @@ _INT64 = struct.Struct(">q")
 _OFFSET = struct.Struct(">iq")
 _OFFSET_AND_EPOCH = struct.Struct(">iqi")
 _OFFSET_AND_TIMESTAMP = struct.Struct(">iqq")
-_WITHOUT_METADATA = struct.Struct(">iqi2s")  # from version 6 on; the end says that there are none
+_WITHOUT_METADATA = struct.Struct(">iqi2s")  # from version 6 on; the last field says that there are no metadata
 _NO_METADATA = frozenset((b"\0\0", b"\xff\xff"))
-_NO_METADATA_FLEXIBLE = frozenset((b"\1\0", b"\0\0"))  # and no tagged fields
+_NO_METADATA_FLEXIBLE = frozenset((b"\1\0", b"\0\0"))  # including no tagged fields
 
 _NO_THROTTLE = bytes(4)
 _RESULT = struct.Struct(">ih")
 _FLEXIBLE_RESULT = struct.Struct(">ihx")  # no tagged fields
 
 class Rows(NamedTuple):
-    """Some partitions of a topic, each field in a column: ``leader_epochs`` has -1 for none, ``timestamps_ms`` -1 for
-    now. ``metadata`` is None if nobody has any, and no timestamp."""
+    """Some partitions of a topic, in columns. ``leader_epochs``: -1 for none. ``timestamps_ms``: -1 for now.
+    ``metadata``: None if no partition has metadata or a timestamp."""
 
     partitions: tuple[int, ...]
     offsets: Sequence[int]
@@ -61,8 +61,8 @@ class Rows(NamedTuple):
 
 
 class OffsetCommitRequest(NamedTuple):
-    """``topics``: the name of each and its partitions, at most 64 in a piece. What the version does not have is as if
-    the client had none."""
+    """``topics``: each name with its partitions in pieces of at most 64. Fields that the version lacks have their
+    defaults."""
 
     group_id: str
     generation_id: int
@@ -73,7 +73,7 @@ class OffsetCommitRequest(NamedTuple):
 
 
 def read_offset_commit_request(version: int, body: memoryview) -> OffsetCommitRequest:
-    """The request in ``body`` (the frame without its header), which is not large. Raises ProtocolError."""
+    """The request in ``body`` (the frame without its header), for small requests. Raises ProtocolError."""
     try:
         request, topic_count, position = _read_front(version, body)
         element_count = topic_count
@@ -95,8 +95,7 @@ def read_offset_commit_request(version: int, body: memoryview) -> OffsetCommitRe
 
 
 def read_offset_commit_request_in_steps(version: int, body: memoryview) -> Generator[int, None, OffsetCommitRequest]:
-    """The same for a large body: yields the bytes of memory that are needed next, before they are used, and 0 now and
-    then. Raises ProtocolError."""
+    """Decode a large request: yields the bytes of memory needed next, before their use, or 0. Raises ProtocolError."""
     if len(body) > MAX_BODY_BYTES:
         raise ProtocolError(f"an OffsetCommit request of {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
     try:
@@ -131,7 +130,7 @@ def _malformed(version: int, error: Exception) -> ProtocolError:
 
 
 def _read_front(version: int, body: memoryview) -> tuple[OffsetCommitRequest, int, int]:
-    """The request without its topics, how many there are, and where they begin."""
+    """The request without its topics, the number of topics, and the position of the first."""
     flexible = version >= _FLEXIBLE_SINCE
     generation_id, member_id, group_instance_id, retention_time_ms = -1, "", None, -1
     group_id, position = read_name(body, 0, flexible)
@@ -149,7 +148,7 @@ def _read_front(version: int, body: memoryview) -> tuple[OffsetCommitRequest, in
 
 
 def _read_topic_front(version: int, body: memoryview, position: int) -> tuple[str, int, int]:
-    """Its name, how many rows it has, and where they begin."""
+    """The topic's name, its number of rows, and their position."""
     flexible = version >= _FLEXIBLE_SINCE
     name, position = read_name(body, position, flexible)
     row_count, position = read_count(body, position, flexible)
@@ -161,8 +160,8 @@ def _read_end(version: int, body: memoryview, position: int) -> int:
 
 
 def _read_rows(version: int, body: memoryview, position: int, count: int) -> tuple[Rows, int]:
-    """So many rows, at least one, but not more than one piece has, and the position after them. Most clients commit no
-    metadata: their rows are all of one size."""
+    """Read one piece of at most ``count`` rows; returns it and the position after it. Most clients commit no metadata,
+    so their rows have a fixed size."""
     if count > _ROWS_AT_ONCE:
         count = _ROWS_AT_ONCE
     end = position + count * _WITHOUT_METADATA.size
@@ -197,19 +196,19 @@ def _read_row(version: int, body: memoryview, position: int) -> tuple[tuple[int,
 
 
 def result_struct(version: int) -> struct.Struct:
-    """Packs a partition and its error code."""
+    """Packs a partition number and its error code."""
     return _FLEXIBLE_RESULT if version >= _FLEXIBLE_SINCE else _RESULT
 
 
 def topic_result(version: int, name: str, results: Sequence[bytes]) -> bytes:
-    """A topic of the response: what ``result_struct`` packed for its partitions."""
+    """An encoded topic of the response. ``results``: packed with ``result_struct``."""
     flexible = version >= _FLEXIBLE_SINCE
     end = b"\0" if flexible else b""
     return b"".join((string(name, flexible), length(len(results), flexible), *results, end))
 
 
 def write_offset_commit_response(version: int, correlation_id: int, topics: Sequence[bytes]) -> bytes:
-    """Header and body, without the size prefix: ``topic_result`` of each topic."""
+    """Header and body, without the size prefix. ``topics``: from ``topic_result``."""
     flexible = version >= _FLEXIBLE_SINCE
     parts = [response_header(ApiKey.OFFSET_COMMIT, version, correlation_id)]
     if version >= _THROTTLE_SINCE:

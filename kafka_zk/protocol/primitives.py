@@ -1,11 +1,11 @@
-"""Reading and writing of the wire's primitive types, for the code that does not go through the codec.
+"""Reads and writes the wire's primitive types, for code that does not use the codec.
 
-They run several times for each request on the data path, so varints of one byte, which nearly all are, are handled
-where they stand: a call costs more than what it does here.
+These functions run several times per request on the data path, so one-byte varints, which are nearly all, are handled
+inline: a call would cost more.
 
-Every reader takes a buffer and a position and returns the value and the position after it. A length that does not fit
-into the buffer, and a varint of more than five bytes, is a ProtocolError; a fixed-size number beyond the end is the
-``struct.error`` or ``IndexError`` of Python, which callers turn into a ProtocolError once for the whole message.
+Every reader takes a buffer and a position and returns the value and the position after it. A length that exceeds the
+buffer, or a varint of more than five bytes, is a ProtocolError. Reading a fixed-size number beyond the end raises
+``struct.error`` or ``IndexError``, which callers convert to a ProtocolError once for the whole message.
 """
 
 import struct
@@ -15,21 +15,21 @@ from kafka_zk.protocol.errors import ProtocolError
 Buffer = bytes | bytearray | memoryview
 
 MAX_STRING_BYTES = 0x7FFF
-"""Also where the length is a varint, as in Kafka."""
+"""Also if the length is a varint, as in Kafka."""
 
 MAX_TAGGED_FIELDS = 100
-"""Of one struct. Kafka's messages have fewer than ten; all those that nobody knows have to be looked at."""
+"""Limit per struct. Kafka's messages have fewer than ten; unknown ones must be skipped one by one."""
 
 _VARINTS_OF_ONE_BYTE = tuple(bytes([value]) for value in range(0x80))
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
 MALFORMED = (struct.error, IndexError, ValueError, OverflowError)
-"""What reading beyond the end of a buffer, or nonsense in it, raises in Python."""
+"""Python's exceptions for reading beyond the end of a buffer, or invalid data."""
 
 
 def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned 32-bit varint. Raises ProtocolError when it is longer than five bytes or above 2^32 - 1."""
+    """An unsigned 32-bit varint. Raises ProtocolError if it is longer than five bytes or above 2^32 - 1."""
     byte = buffer[position]
     if byte < 0x80:
         return byte, position + 1
@@ -46,7 +46,7 @@ def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_length(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int]:
-    """The length of an array, of bytes or of records; -1 is null. Raises ProtocolError when it cannot fit."""
+    """The length of an array, bytes or records; -1 is null. Raises ProtocolError if it exceeds the buffer."""
     if flexible:
         length = buffer[position] - 1
         if length < 0x7F:
@@ -65,7 +65,7 @@ def read_length(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int
 
 
 def read_count(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int]:
-    """The length of an array that must not be null. Raises ProtocolError."""
+    """The length of a non-null array. Raises ProtocolError."""
     if flexible and 0 < buffer[position] < 0x80 and buffer[position] <= len(buffer) - position:
         return buffer[position] - 1, position + 1
     count, position = read_length(buffer, position, flexible)
@@ -75,7 +75,7 @@ def read_count(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int]
 
 
 def read_string(buffer: Buffer, position: int, flexible: bool) -> tuple[str | None, int]:
-    """A nullable string. As in Java, bytes that are not UTF-8 become U+FFFD. Raises ProtocolError when it is cut."""
+    """A nullable string. As in Java, invalid UTF-8 becomes U+FFFD. Raises ProtocolError if it is truncated."""
     if flexible:
         length = buffer[position] - 1
         if length < 0x7F:
@@ -99,7 +99,7 @@ def read_string(buffer: Buffer, position: int, flexible: bool) -> tuple[str | No
 
 
 def read_name(buffer: Buffer, position: int, flexible: bool) -> tuple[str, int]:
-    """A string that must not be null. Raises ProtocolError."""
+    """A non-null string. Raises ProtocolError."""
     value, position = read_string(buffer, position, flexible)
     if value is None:
         raise ProtocolError("null where a string must stand")
@@ -107,7 +107,7 @@ def read_name(buffer: Buffer, position: int, flexible: bool) -> tuple[str, int]:
 
 
 def skip_tagged_fields(buffer: Buffer, position: int) -> int:
-    """The position after a section of tagged fields. Raises ProtocolError when one is cut."""
+    """The position after a section of tagged fields. Raises ProtocolError if it is truncated."""
     if buffer[position] == 0:
         return position + 1
     return tagged_field_spans(buffer, position)[-1][2]
@@ -159,7 +159,7 @@ def string(value: str | None, flexible: bool) -> bytes:
 
 
 def length(count: int, flexible: bool) -> bytes:
-    """The length of an array, of bytes or of records; -1 is null."""
+    """The encoded length of an array, bytes or records; -1 is null."""
     if not flexible:
         return _INT32.pack(count)
     return _VARINTS_OF_ONE_BYTE[count + 1] if -1 <= count < 0x7F else unsigned_varint(count + 1)

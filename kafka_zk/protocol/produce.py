@@ -1,4 +1,4 @@
-"""Produce, versions 0 to 11: both messages in both directions, the records untouched.
+"""Produce, versions 0 to 11: both messages in both directions, without decoding records.
 
 Request body: ``transactional_id`` (3+, nullable), ``acks`` int16, ``timeout_ms`` int32, then per topic its name and per
 partition its number (int32) and the records. Response body: per topic its name and per partition ``index`` int32,
@@ -63,7 +63,7 @@ class TopicData(NamedTuple):
 
 
 class ProduceRequest(NamedTuple):
-    """``records`` are views of the frame they came in, writable if that is."""
+    """``records``: views of the request's frame, writable if the frame is."""
 
     transactional_id: str | None
     acks: int
@@ -72,7 +72,7 @@ class ProduceRequest(NamedTuple):
 
 
 class PartitionResult(NamedTuple):
-    """``record_errors``: index of the record in its batch, and what is wrong with it."""
+    """``record_errors``: (index in the batch, problem) of records."""
 
     partition: int
     error_code: int = 0
@@ -140,7 +140,7 @@ def _read_request(version: int, body: memoryview) -> ProduceRequest:
 
 
 def write_produce_request(version: int, request: ProduceRequest) -> list[Buffer]:
-    """The body as parts to be sent one after the other; records are passed on as they are."""
+    """The body as parts to send in order; records are parts of their own."""
     flexible = version >= FLEXIBLE_SINCE
     end = b"\x00" if flexible else b""
     parts: list[Buffer] = []

@@ -1,4 +1,4 @@
-"""The header of a request, and what a request carries besides its bytes.
+"""The header of a request, and its context.
 
 =============== ======== ==========================================================
 request_api_key int16
@@ -22,7 +22,7 @@ NO_REQUEST = -1
 """The API key of what has no header: a message of SASL after SaslHandshake version 0."""
 
 MAX_TAGGED_BYTES = 64 * 1024
-"""Of a header. Kafka's clients send none."""
+"""Limit per header. Kafka's clients send none."""
 
 _FIXED = struct.Struct(">hhi")
 _FIXED_AND_LENGTH = struct.Struct(">hhih")
@@ -32,7 +32,7 @@ _API_VERSIONS = int(ApiKey.API_VERSIONS)
 
 
 class RequestHeader(NamedTuple):
-    """``api_key`` is a plain number: it may be one that nobody knows."""
+    """``api_key``: a plain number, which may be unknown."""
 
     api_key: int
     api_version: int
@@ -41,26 +41,25 @@ class RequestHeader(NamedTuple):
 
 
 class RequestContext(NamedTuple):
-    """From where a request comes; the same object for all requests of a connection (after its handshake), unless the
-    broker has an authorizer, which wants to know what it decides for.
+    """The origin of a request. One object serves all requests of a connection after its handshake, unless the broker
+    has an authorizer, which needs the API.
 
-    ``memory`` is whom to ask for memory if answering takes much of it; all is given back with the answer. ``api_key``:
-    of the request, -1 without an authorizer. ``token_authenticated``: the principal has logged in with a delegation
-    token.
+    ``memory``: for responses that need much memory; everything is returned with the response. ``api_key``: -1 without
+    an authorizer. ``token_authenticated``: the principal logged in with a delegation token.
     """
 
     listener_name: str
     security_protocol: str
-    principal: str  # as Kafka writes it: "User:ANONYMOUS"
+    principal: str  # in Kafka's form: "User:ANONYMOUS"
     peer_host: str
     peer_port: int
     connection_id: str  # local address-remote address-number, as in Kafka's logs
     memory: Memory = UNLIMITED
     token_authenticated: bool = False
-    api_key: int = -1  # the last, which ``for_request`` exchanges
+    api_key: int = -1  # must be last, see ``for_request``
 
     def for_request(self, api_key: int) -> "RequestContext":
-        """The same with the API of one request."""
+        """The context with a request's API."""
         return new_tuple(RequestContext, (*self[:-1], api_key))
 
 
@@ -103,7 +102,7 @@ def request_header(api_key: int, api_version: int, correlation_id: int, client_i
 
 
 def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
-    """The bytes of a response header. That of ApiVersions is never flexible (KIP-511)."""
+    """The bytes of a response header. ApiVersions' is never flexible (KIP-511)."""
     if is_flexible(api_key, api_version) and api_key != _API_VERSIONS:
         return _CORRELATION_ID.pack(correlation_id) + b"\x00"
     return _CORRELATION_ID.pack(correlation_id)
@@ -118,7 +117,7 @@ def correlation_id_of(frame: memoryview) -> int:
 
 
 def response_body_position(frame: memoryview, api_key: int, api_version: int) -> int:
-    """Where the body of a response starts. Raises ProtocolError."""
+    """The position of a response's body. Raises ProtocolError."""
     if not is_flexible(api_key, api_version) or api_key == _API_VERSIONS:
         return 4
     try:

@@ -1,26 +1,26 @@
-"""How much a request may hold at most: what its API can need in a cluster of tens of thousands of partitions.
+"""Limits of requests: what an API can need in a cluster of tens of thousands of partitions.
 
-An element is a member of any array in the request, at whatever depth. Kafka has no such bound but the memory of its
-machine; a request above it is taken for a malformed one.
+An element is a member of any array in the request, at any depth. Kafka's only limit is the machine's memory; here, a
+larger request counts as malformed.
 """
 
 from kafka_zk.protocol.api_keys import ApiKey
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
-"""Of every request but Produce: 50,000 of the longest topic names fit."""
+"""Limit of every request except Produce; 50,000 of the longest topic names fit."""
 
 _MANY = 50_000
-"""APIs that name topics, partitions, groups or configuration keys."""
+"""For APIs that name topics, partitions, groups or configuration keys."""
 
 _FEW = 1_000
-"""All others."""
+"""For all other APIs."""
 
 _MAX_ELEMENTS = {
     ApiKey.PRODUCE: 20_000,
     ApiKey.FETCH: 30_000,
     ApiKey.LIST_OFFSETS: _MANY,
     ApiKey.METADATA: 100_000,
-    # A partition has its replicas beside it, in up to four arrays.
+    # Each partition has replicas in up to four arrays.
     ApiKey.LEADER_AND_ISR: 400_000,
     ApiKey.STOP_REPLICA: 400_000,
     ApiKey.UPDATE_METADATA: 400_000,
@@ -47,7 +47,7 @@ _MAX_ELEMENTS = {
     ApiKey.TXN_OFFSET_COMMIT: _MANY,
     ApiKey.DESCRIBE_TRANSACTIONS: 10_000,
     ApiKey.LIST_TRANSACTIONS: 10_000,
-    # Members of one group.
+    # The members of one group.
     ApiKey.SYNC_GROUP: 10_000,
     ApiKey.LEAVE_GROUP: 10_000,
     ApiKey.DESCRIBE_GROUPS: 10_000,
@@ -61,5 +61,5 @@ _MAX_ELEMENTS = {
 
 
 def max_elements(api_key: int) -> int:
-    """How many elements a request of that API may have."""
+    """Limit of elements in a request of that API."""
     return _MAX_ELEMENTS.get(api_key, _FEW)  # type: ignore[call-overload, no-any-return]

@@ -1,4 +1,4 @@
-"""How large a response may be, given its request: a client stops a peer that announces more before it takes memory.
+"""Limits of responses for given requests: a client disconnects a peer that announces more, before it takes memory.
 
 Tests: tests/kafka_zk/network/test_client.py.
 """
@@ -9,17 +9,17 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.primitives import Buffer
 
 MAX_RESPONSE_BYTES = 104857600
-"""Of responses that say as much as a cluster has, for example Metadata; Kafka's default of socket.request.max.bytes."""
+"""Limit of responses about the whole cluster, for example Metadata; Kafka's default socket.request.max.bytes."""
 
 MAX_BATCH_BYTES = 104857600
-"""A Fetch response exceeds the request's max_bytes by one batch (KIP-74), and no request brought a larger one."""
+"""A Fetch response exceeds max_bytes by at most one batch (KIP-74), and batches are no larger than requests."""
 
 MAX_RESPONSE_ELEMENTS = 1_000_000
-"""In all arrays of a response together: 50,000 partitions with three replicas have half as many in Metadata."""
+"""Limit of all arrays of a response together; Metadata of 50,000 partitions with three replicas has half as many."""
 
 _SMALLEST_BYTES = 64 * 1024
 _GROWTH = 8
-"""The response says at most 8 bytes for each of the request's, for example an offset and an epoch for a partition."""
+"""Response bytes per request byte, at most; for example an offset and an epoch per partition."""
 
 _PER_REQUEST = frozenset(
     (
@@ -30,8 +30,8 @@ _PER_REQUEST = frozenset(
         ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE,
     )
 )  # fmt: skip
-"""APIs that answer only what the request names, among them all that brokers ask each other but Fetch and
-ControlledShutdown, and those of a peer that is not known yet."""
+"""APIs whose responses contain only what the request names. These include all APIs between brokers, except Fetch and
+ControlledShutdown, and those of a peer that is not authenticated yet."""
 
 _INT32 = struct.Struct(">i")
 _FETCH_MAX_BYTES_SINCE = 3
@@ -39,7 +39,7 @@ _FETCH_WITHOUT_REPLICA_ID_SINCE = 15
 
 
 def max_response_bytes(api_key: int, version: int, body: Buffer, body_bytes: int) -> int:
-    """For the request whose body begins with ``body`` and has ``body_bytes``."""
+    """The limit for a request of ``body_bytes`` whose body begins with ``body``."""
     if api_key == ApiKey.FETCH:
         return MAX_BATCH_BYTES + _fetch_max_bytes(version, body)
     if api_key in _PER_REQUEST:
@@ -48,7 +48,7 @@ def max_response_bytes(api_key: int, version: int, body: Buffer, body_bytes: int
 
 
 def _fetch_max_bytes(version: int, body: Buffer) -> int:
-    """``max_bytes`` of a Fetch request; it follows the replica id, which newer versions have not, and two numbers."""
+    """``max_bytes`` of a Fetch request. It follows the replica id, which newer versions lack, and two numbers."""
     position = 8 if version >= _FETCH_WITHOUT_REPLICA_ID_SINCE else 12
     if version < _FETCH_MAX_BYTES_SINCE or len(body) < position + _INT32.size:
         return MAX_RESPONSE_BYTES

@@ -1,4 +1,4 @@
-"""How a client authenticates: SaslHandshake, then SaslAuthenticate until the mechanism is done. Pure.
+"""A client's authentication: SaslHandshake, then SaslAuthenticate until the mechanism is done. Pure.
 
 Source: KIP-43, KIP-152, KIP-368; SaslClientAuthenticator.java@3.9.
 Tests: tests/kafka_zk/protocol/test_sasl_exchange.py.
@@ -14,19 +14,19 @@ from kafka_zk.security.errors import SaslAuthenticationFailed, UnsupportedSaslMe
 from kafka_zk.security.sasl_client import SaslClient
 
 REAUTHENTICATE_FROM, REAUTHENTICATE_UNTIL = 0.85, 0.95
-"""The part of a session's lifetime after which a client authenticates again; a random point between the two, so that
-the clients of a cluster do not do so together."""
+"""Share of a session's lifetime after which a client re-authenticates: a random value between the two, so that not all
+clients do so at the same time."""
 
 
 class SaslStep(NamedTuple):
-    """A request to be sent in the highest version that both sides know."""
+    """A request to send in the highest version that both sides support."""
 
     api_key: ApiKey
     fields: Mapping[str, Any]
 
 
 def sasl_exchange(mechanism: str, client: SaslClient) -> Generator[SaslStep, codec.Message, int]:
-    """Yields requests, takes their answers, and returns the session's lifetime in ms; 0: it does not end.
+    """Yields requests, receives their responses, and returns the session's lifetime in ms (0: unlimited).
 
     Raises: UnsupportedSaslMechanism, SaslAuthenticationFailed.
     """

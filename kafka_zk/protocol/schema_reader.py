@@ -1,11 +1,11 @@
-"""Bytes to messages, by their field tables, without trust in the peer.
+"""Decodes messages by their field tables, without trusting the peer.
 
-It refuses what Kafka refuses: a varint of more than five bytes, a length or count that the frame cannot hold, null
-where the table does not allow it. Time and memory are linear in the size of the frame. The caller says how many
-elements a message may have in all its arrays together; they are counted before they are made.
+It rejects what Kafka rejects: a varint of more than five bytes, a length or count that exceeds the frame, an invalid
+null. Time and memory are linear in the frame's size. The caller limits the number of elements in all arrays of a
+message, which are counted before they are created.
 
-A table is turned once per version into nested functions ``read(buffer, position, allowance) -> (value, position)``, or
-into generators that do the same in steps, for messages that take long.
+Once per version, a table is compiled to nested functions ``read(buffer, position, allowance) -> (value, position)``, or
+to generators that do the same in steps, for large messages.
 """
 
 import struct
@@ -28,8 +28,8 @@ from kafka_zk.protocol.struct_formats import FIXED_FORMATS
 
 
 class Allowance:
-    """How many elements the rest of a message may have. ``small_bytes``: the memory that arrays of a few numbers have
-    taken since it was told last."""
+    """The number of elements that the rest of a message may have. ``small_bytes``: memory of small arrays of numbers
+    that was not reported yet."""
 
     __slots__ = ("count", "small_bytes")
 
@@ -38,44 +38,43 @@ class Allowance:
         self.small_bytes = 0
 
     def take(self, count: int) -> None:
-        """Raises ProtocolError when that is too many."""
+        """Raises ProtocolError above the limit."""
         self.count -= count
         if self.count < 0:
             raise ProtocolError(f"{-self.count} elements more than such a message needs")
 
     def told_bytes(self) -> int:
-        """``small_bytes``, which are told now."""
+        """Return and reset ``small_bytes``."""
         told, self.small_bytes = self.small_bytes, 0
         return told
 
 
 class _ManyNumbers(Exception):
-    """An array has more numbers than are read in one go."""
+    """An array has more numbers than are read in one step."""
 
 
 Reader = Callable[[Buffer, int, Allowance], tuple[Any, int]]
 Steps = Generator[int, None, tuple[Any, int]]
-"""Yields the bytes of memory that the next elements will take, before they are made, and 0 now and then."""
+"""Yields the bytes of memory that the next elements will take, before they are created, or 0."""
 
 StepReader = Callable[[Buffer, int, Allowance], Steps]
 Step = tuple[tuple[str, ...], "struct.Struct | None", Reader | None]
 
 _ELEMENTS_AT_ONCE = 64
 _NUMBERS_AT_ONCE = 128
-"""In an array of an element. Replicas of a partition are a few; to begin a generator for them takes longer than to
-read them."""
+"""Limit for arrays in an element. A partition has few replicas; a generator would take longer than reading them."""
 
 _NUMBERS_OF_MOST = 8
-"""Arrays of numbers with fewer have their ``struct`` ready."""
+"""Smaller arrays of numbers have a prepared ``struct``."""
 
 _NO_UUID = bytes(16)
 
 
 def struct_reader(table: Table, version: int, flexible: bool, most_numbers: int = sys.maxsize) -> Reader:
-    """The function that reads a struct, or a message's body, into a new instance of the table's class.
+    """A function that reads a struct, or a message's body, into a new instance of the table's class.
 
-    It raises ProtocolError, or one of ``primitives.MALFORMED`` for a body that ends too early. ``most_numbers``: in one
-    array; with more it raises _ManyNumbers.
+    It raises ProtocolError, or one of ``primitives.MALFORMED`` for a truncated body. ``most_numbers``: limit per array;
+    above it, it raises _ManyNumbers.
     """
     message_class = table.message_class
     steps = _steps(table.untagged(version), version, flexible, most_numbers)
@@ -101,8 +100,8 @@ def struct_reader(table: Table, version: int, flexible: bool, most_numbers: int 
 
 
 def struct_step_reader(table: Table, version: int, flexible: bool) -> StepReader:
-    """The same, as a generator that rests after every few elements: the arrays of the struct are read in steps,
-    everything else at once."""
+    """A generator that reads a struct and pauses after every few elements: its arrays are read in steps, all other
+    fields together."""
     message_class = table.message_class
     fields = [
         (field.name, (_array_step_reader if field.is_array else _field_reader)(field, version, flexible))
@@ -162,7 +161,7 @@ def _has_only_arrays_of_numbers(table: Table, version: int) -> bool:
 
 
 def _at_once_or_in_steps(at_once: Reader, in_steps: StepReader) -> Callable[[Buffer, int, Allowance], Any]:
-    """A reader that gives its result, or, if an array is long, the steps to it."""
+    """A reader that returns its result, or for a long array the steps to it."""
 
     def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[Any, int] | Steps:
         count, small_bytes = allowance.count, allowance.small_bytes
@@ -184,7 +183,7 @@ def _tagged_readers(table: Table, version: int, flexible: bool) -> dict[int, tup
 
 
 def _steps(fields: Sequence[Field], version: int, flexible: bool, most_numbers: int) -> list[Step]:
-    """Neighbouring fields of fixed size are read by one ``struct``, every other field by its own function."""
+    """Adjacent fixed-size fields are read by one ``struct``, every other field by its own function."""
     steps: list[Step] = []
     run: list[Field] = []
 
@@ -233,11 +232,11 @@ def _array_reader(name: str, element: Reader, nullable: bool, flexible: bool) ->
 
 
 def _numbers_reader(name: str, format_: str, nullable: bool, flexible: bool, most: int) -> Reader:
-    """All numbers by one ``struct``."""
+    """Reads all numbers of an array with one ``struct``."""
     few = [struct.Struct(f">{count}{format_}") for count in range(_NUMBERS_OF_MOST)]
 
     def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[list[Any] | None, int]:
-        if flexible and 0 < buffer[position] <= _NUMBERS_OF_MOST:  # as ``read_length``, which takes longer
+        if flexible and 0 < buffer[position] <= _NUMBERS_OF_MOST:  # like ``read_length``, but faster
             count = buffer[position] - 1
             position += 1
             allowance.take(count)
@@ -257,7 +256,7 @@ def _numbers_reader(name: str, format_: str, nullable: bool, flexible: bool, mos
 def _read_array_length(
     name: str, nullable: bool, flexible: bool, buffer: Buffer, position: int, allowance: Allowance
 ) -> tuple[int, int]:
-    """-1 for null. Every element takes a byte at least, so a count above the bytes that are left is refused here."""
+    """-1 for null. Rejects counts above the remaining bytes, because each element takes at least one."""
     count, position = read_length(buffer, position, flexible)
     if count > 0:
         allowance.take(count)
@@ -278,7 +277,7 @@ def _nullable_struct_reader(reader: Reader) -> Reader:
 
 
 def _simple_reader(field: Field, nullable: bool, flexible: bool) -> Reader:
-    """For a value of the field's primitive type, or for one of its elements."""
+    """A reader for the field's primitive type, or for its elements."""
     type_name = field.type_name
     if type_name in FIXED_FORMATS:
         return _fixed_reader(struct.Struct(">" + FIXED_FORMATS[type_name]))
@@ -313,7 +312,7 @@ def _bytes_reader(name: str, nullable: bool, flexible: bool) -> Reader:
 
 
 def _read_uuid(buffer: Buffer, position: int, _allowance: Allowance) -> tuple[uuid.UUID | None, int]:
-    """The zero UUID, Kafka's "no id", is None."""
+    """The UUID; None for the zero UUID, Kafka's "no id"."""
     end = position + 16
     data = bytes(buffer[position:end])
     if len(data) < 16:
@@ -324,7 +323,7 @@ def _read_uuid(buffer: Buffer, position: int, _allowance: Allowance) -> tuple[uu
 def _read_tagged(
     value: Any, tagged: dict[int, tuple[str, Reader]], buffer: Buffer, position: int, allowance: Allowance
 ) -> int:
-    """Read the tagged fields into ``value``; those that the table does not know are skipped."""
+    """Read the tagged fields into ``value``; unknown ones are skipped."""
     spans = tagged_field_spans(buffer, position)
     allowance.take(len(spans) - 1)
     for tag, start, end in spans:

@@ -1,8 +1,7 @@
-"""Messages to bytes, by their field tables: the counterpart of ``schema_reader``.
+"""Encodes messages by their field tables; the counterpart of ``schema_reader``.
 
-A table is turned once per version into nested functions ``write(value, out)``, which append to ``out``. Neighbouring
-fields of fixed size are packed by one ``struct``. A value that its field cannot hold raises what Python raises: such a
-message is our own mistake.
+Once per version, a table is compiled to nested functions ``write(value, out)``, which append to ``out``. Adjacent
+fixed-size fields are packed by one ``struct``. An invalid value raises a Python exception, because it is a bug.
 """
 
 import uuid
@@ -18,12 +17,12 @@ from kafka_zk.protocol.struct_formats import FIXED_FORMATS
 
 Writer = Callable[[Any, bytearray], None]
 Step = tuple[Callable[[Any], Any], Writer]
-"""What to take from a struct, and how to write it."""
+"""How to get a value from a struct, and how to write it."""
 
 _NO_TAGS = b"\0"
 _NO_UUID = bytes(16)
 _NULL_STRUCT, _STRUCT = b"\xff", b"\x01"
-"""What precedes a struct that may be null (KIP-893)."""
+"""The byte before a nullable struct (KIP-893)."""
 
 
 @cache
@@ -55,7 +54,7 @@ def field_writer(field: Field, version: int, flexible: bool) -> Writer:
 
 @cache
 def tagged_fields_writer(table: Table, version: int) -> Writer:
-    """The function that appends a struct's tagged fields to a buffer, those that differ from their default."""
+    """The function that appends a struct's tagged fields, if they differ from their defaults, to a buffer."""
     fields = [(field, field_writer(field, version, True)) for field in table.tagged(version)]
     if not fields:
         return _write_no_tags
@@ -101,7 +100,7 @@ def _steps(fields: Sequence[Field], version: int, flexible: bool) -> Iterator[St
 
 
 def _run_step(fields: Sequence[Field]) -> Step:
-    """Neighbouring fields of fixed size."""
+    """Writes adjacent fixed-size fields."""
     layout = Struct(">" + "".join(FIXED_FORMATS[field.type_name] for field in fields))
     return attrgetter(*(field.name for field in fields)), _fixed_writer(layout, one=len(fields) == 1)
 
@@ -162,7 +161,7 @@ def _nullable_struct_writer(write_struct: Writer) -> Writer:
 
 
 def _simple_writer(field: Field, nullable: bool, flexible: bool) -> Writer:
-    """For a value of the field's primitive type, or for one of its elements."""
+    """A writer for the field's primitive type, or for its elements."""
     if field.type_name in FIXED_FORMATS:
         return _fixed_writer(Struct(">" + FIXED_FORMATS[field.type_name]), one=True)
     if field.type_name == "uuid":
@@ -182,5 +181,5 @@ def _bytes(value: bytes | None, flexible: bool) -> bytes:
 
 
 def _write_uuid(value: uuid.UUID | None, out: bytearray) -> None:
-    """None is Kafka's "no id", the zero UUID."""
+    """Writes the zero UUID, Kafka's "no id", for None."""
     out += _NO_UUID if value is None else value.bytes

@@ -1,4 +1,4 @@
-"""The numbers of Kafka's security protocols, as requests between brokers carry them.
+"""The numbers of Kafka's security protocols in requests between brokers.
 
 Source: SecurityProtocol.java@3.9.
 """

@@ -1,8 +1,8 @@
-"""Large messages encoded in steps, into the same bytes as ``schema_writer`` gives.
+"""Encodes large messages in steps, to the same bytes as ``schema_writer``.
 
-``schema_writer`` writes a message in one go, a microsecond or more for each element. Here an array of structs can be
-interrupted after every few elements. An element that has only numbers and arrays of numbers, as most descriptions of a
-partition do, is packed by one ``struct``, in a quarter of the time (``row_packer``).
+``schema_writer`` encodes a message without a pause, at a microsecond or more per element. Here, arrays of structs are
+interrupted after every few elements. An element that consists of numbers and arrays of numbers, as most descriptions of
+a partition do, is packed by one ``struct``, in a quarter of the time (``row_packer``).
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -18,30 +18,30 @@ from kafka_zk.protocol.struct_formats import FIXED_FORMATS
 
 _ELEMENTS_AT_ONCE = 64
 _BYTES_AT_ONCE = 8 * 1024
-"""Elements may have arrays of their own."""
+"""Bytes written between two pauses; elements may have arrays of their own."""
 
 _LARGE = 500
-"""So many elements take about a millisecond: an element with fewer is encoded in one go."""
+"""Elements with fewer elements of their own are encoded without a pause; this many take about a millisecond."""
 
 _LARGE_MESSAGE = 16
-"""A message with more elements is encoded in steps: each may be of 32 KB."""
+"""Messages with more elements are encoded in steps, because each may take 32 KB."""
 
 _WORTH_PACKING = 16
-"""An element with so many rows is not encoded in one go, either: they are packed."""
+"""An element with at least this many rows is packed in steps as well."""
 
 Steps = Generator[int, None, None]
-"""Yields how many bytes were written since the last time."""
+"""Yields the bytes written since the last step."""
 
 Arrays = tuple[tuple[str, Any], ...]
 """The names of a struct's arrays of structs, each with those of its elements."""
 
 
 Packer = Callable[[Any], bytes]
-"""Encodes an element, of which it reads the attributes only: any class will do."""
+"""Encodes an element, using only its attributes, so that any class will do."""
 
 
 def arrays_of(table: Table, version: int) -> Arrays:
-    """The arrays of structs that a table has."""
+    """A table's arrays of structs."""
     return tuple(
         (field.name, arrays_of(field.struct, version))
         for field in table.untagged(version)
@@ -50,12 +50,12 @@ def arrays_of(table: Table, version: int) -> Arrays:
 
 
 def is_large(arrays: Arrays, item: Any, most: int = _LARGE_MESSAGE) -> bool:
-    """Whether ``item`` has so many elements, in its arrays and in theirs, that it should be encoded in steps."""
+    """True if ``item`` and its elements contain more than ``most`` elements, so that it should be encoded in steps."""
     return _room_left(arrays, item, most) < 0
 
 
 def _room_left(arrays: Arrays, item: Any, room: int) -> int:
-    """What is left of ``room`` elements; how far below zero it is does not matter."""
+    """``room`` minus the number of elements; a negative result is not exact."""
     for name, inner in arrays:
         elements = getattr(item, name) or ()
         room -= len(elements)
@@ -68,7 +68,7 @@ def _room_left(arrays: Arrays, item: Any, room: int) -> int:
 
 
 def write_in_steps(table: Table, item: Any, version: int, flexible: bool, out: bytearray) -> Steps:
-    """Write the struct ``item`` to ``out``. It must not change meanwhile."""
+    """Write the struct ``item`` to ``out``. It must not change until done."""
     for field in table.untagged(version):
         value = getattr(item, field.name)
         if value and field.is_array and field.struct is not None and len(field.struct.untagged(version)) > 1:
@@ -82,8 +82,8 @@ def write_in_steps(table: Table, item: Any, version: int, flexible: bool, out: b
 def write_around(
     table: Table, item: Any, version: int, flexible: bool, array: tuple[str, int], before: bytearray, after: bytearray
 ) -> None:
-    """Write what stands before and after the elements of an array in a struct. ``array``: the field, and how many
-    elements it has; in ``item`` it is empty."""
+    """Write a struct's bytes before and after the elements of an array. ``array``: the field and its number of
+    elements; it is empty in ``item``."""
     name, count = array
     out = before
     for field in table.untagged(version):
@@ -136,7 +136,7 @@ def _write_rows(pack: Packer, items: list[Any], out: bytearray) -> Steps:
 
 @cache
 def row_packer(table: Table, version: int, flexible: bool) -> Packer | None:
-    """Encodes an element of numbers and arrays of numbers; None if it has other fields, or one field only."""
+    """A packer for elements of numbers and arrays of numbers; None if there are other fields, or only one field."""
     fields = table.untagged(version)
     if len(fields) < 2 or table.tagged(version) or not all(_is_of_numbers(field, version) for field in fields):
         return None
@@ -173,7 +173,7 @@ def _is_of_numbers(field: Field, version: int) -> bool:
 
 
 def _row_layout(fields: Sequence[Field], counts: Sequence[int], flexible: bool, end: str) -> tuple[Struct, list[bytes]]:
-    """For arrays of so many numbers, with how their lengths are written."""
+    """The layout for arrays of these sizes, and their encoded lengths."""
     lengths = [length(count, flexible) for count in counts]
     arrays = iter(zip(counts, lengths, strict=True))
     formats = []

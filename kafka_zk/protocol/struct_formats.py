@@ -1,4 +1,4 @@
-"""How Kafka's types of fixed size are written: big-endian, as ``struct`` names them."""
+"""The ``struct`` formats of Kafka's fixed-size types (big-endian)."""
 
 FIXED_FORMATS = {
     "int8": "b",

@@ -1,7 +1,7 @@
-"""Write ``throttle_time_ms`` into a response that is encoded already.
+"""Writes ``throttle_time_ms`` into an encoded response.
 
-It is the first field of most responses, and of others it stands where the fields before it are numbers. In Produce it
-follows the topics, in others arrays; those are decoded for it. Version 0 of many has none, nor have a few APIs.
+In most responses it is the first field, or follows only fixed-size fields. In Produce it follows the topics, and in
+some others arrays, which are decoded for it. Version 0 of many APIs, and a few APIs, have none.
 """
 
 import struct
@@ -16,7 +16,7 @@ from kafka_zk.protocol.struct_formats import FIXED_FORMATS
 
 _INT32 = struct.Struct(">i")
 _FIELD = "throttle_time_ms"
-_BEHIND = -1  # fields whose size depends on their value
+_BEHIND = -1  # follows fields whose size depends on their value
 _PRODUCE = int(ApiKey.PRODUCE)
 _PRODUCE_TAGS_SINCE = 10  # NodeEndpoints follows the throttle time
 
@@ -39,7 +39,7 @@ def set_throttle_time(api_key: int, version: int, correlation_id: int, parts: li
 
 
 def throttle_time_at_start(api_key: int, version: int, parts: list[Part]) -> int:
-    """The field of a response that it is the first one of."""
+    """The throttle time of a response that begins with it."""
     assert _position(api_key, version) == 0
     beginning = b"".join(bytes(part) for part in parts[:2] if not hasattr(part, "retain"))
     throttle_ms: int = _INT32.unpack_from(beginning, response_body_position_of(api_key, version))[0]
@@ -48,13 +48,13 @@ def throttle_time_at_start(api_key: int, version: int, parts: list[Part]) -> int
 
 @cache
 def response_body_position_of(api_key: int, version: int) -> int:
-    """Where the body of a response of ours begins: its header has no tagged fields."""
+    """The position of the body in our responses, whose headers have no tagged fields."""
     return response_body_position(memoryview(bytes(5)), api_key, version)
 
 
 @cache
 def _position(api_key: int, version: int) -> int | None:
-    """Of the field in the body: None if there is none, ``_BEHIND`` if that depends on the response."""
+    """The field's position in the body; None without one, ``_BEHIND`` if it depends on the response."""
     position = 0
     is_behind = False
     for field in codec.response(api_key).table.fields:

@@ -1,4 +1,4 @@
-"""Which names a topic may have, and which topics are the brokers' own. Source: Topic.java@3.9."""
+"""Valid topic names, and the brokers' internal topics. Source: Topic.java@3.9."""
 
 import re
 
@@ -6,14 +6,14 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-"""KRaft's own topic; CreateTopics refuses it."""
+"""KRaft's own topic; CreateTopics rejects it."""
 MAX_NAME_LENGTH = 249
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_name(name: str) -> None:
-    """Raises ApiError(INVALID_TOPIC_EXCEPTION) with what is wrong about the name."""
+    """Raises ApiError(INVALID_TOPIC_EXCEPTION) with the name's problem."""
     problem = None
     if not name:
         problem = "the empty string is not allowed"
@@ -28,5 +28,5 @@ def check_name(name: str) -> None:
 
 
 def is_legal_name(name: str) -> bool:
-    """Whether a topic may be called so."""
+    """True for a valid topic name."""
     return 0 < len(name) <= MAX_NAME_LENGTH and name not in (".", "..") and _LEGAL_NAME.fullmatch(name) is not None

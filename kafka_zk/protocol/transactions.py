@@ -1,6 +1,6 @@
-"""AddPartitionsToTxn 0 to 3 and EndTxn 0 to 4: requests read and responses written without a message object, because
-every transaction begins with the one and ends with the other. They are the same bytes in each transaction of a producer
-with the same partitions, so what was read, and what is answered, is remembered. Readers raise ProtocolError.
+"""AddPartitionsToTxn 0 to 3 and EndTxn 0 to 4, read and written without message objects, because every transaction
+begins with the one and ends with the other. A producer's requests and responses for the same partitions have equal
+bytes, so decoded requests and encoded responses are cached. Readers raise ProtocolError.
 
 Source: AddPartitionsToTxnRequest.json, EndTxnRequest.json and their responses@3.9.
 """
@@ -41,7 +41,7 @@ _MOST_PARTITIONS_REMEMBERED = 16
 
 
 class AddPartitionsToTxnRequest(NamedTuple):
-    """``tps``: each once."""
+    """``tps``: without duplicates."""
 
     transactional_id: str
     producer_id: int
@@ -50,7 +50,7 @@ class AddPartitionsToTxnRequest(NamedTuple):
 
 
 class EndTxnRequest(NamedTuple):
-    """A producer commits its transaction, or aborts it."""
+    """A producer commits or aborts its transaction."""
 
     transactional_id: str
     producer_id: int
@@ -59,7 +59,7 @@ class EndTxnRequest(NamedTuple):
 
 
 def read_add_partitions_to_txn_request(version: int, body: memoryview) -> AddPartitionsToTxnRequest:
-    """The request in ``body`` (the frame without its header), which is not large."""
+    """The request in ``body`` (the frame without its header), for small requests."""
     if len(body) > _LARGEST_REMEMBERED_BYTES:
         return _read_add_partitions(version, body)
     return _remembered_add_partitions(version, bytes(body))
@@ -92,12 +92,12 @@ _remembered_add_partitions = lru_cache(_MOST_REMEMBERED)(_read_add_partitions)
 def write_add_partitions_to_txn_response(
     version: int, correlation_id: int, codes: Mapping[TopicPartition, ErrorCode]
 ) -> bytes:
-    """Header and body, without the size prefix: a code for each topic and partition."""
+    """Header and body, without the size prefix, with a code for each partition."""
     return response_header(_ADD_PARTITIONS, version, correlation_id) + _added(version, codes.items())
 
 
 def write_partitions_added_to_txn(version: int, correlation_id: int, tps: tuple[TopicPartition, ...]) -> bytes:
-    """The same where all went well."""
+    """The response if all partitions were added."""
     is_small = len(tps) <= _MOST_PARTITIONS_REMEMBERED
     body = _remembered_all_added(version, tps) if is_small else _all_added(version, tps)
     return response_header(_ADD_PARTITIONS, version, correlation_id) + body

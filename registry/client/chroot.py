@@ -1,10 +1,10 @@
-"""Paths with and without the chroot of the connection string, and which paths are allowed at all."""
+"""Paths with and without the chroot of the connection string, and path validation."""
 
 from kafka_zk.registry.client.client import Check, Create, Delete, Operation, SetData
 
 
 def check_path(path: str) -> None:
-    """Raises ValueError on what ZooKeeper would refuse, before it reaches a connection (our bug, not an outcome)."""
+    """Raise ValueError for a path that ZooKeeper would reject, which is a bug of the caller."""
     if path == "/":
         return
     parts = path.split("/")
@@ -14,7 +14,7 @@ def check_path(path: str) -> None:
 
 
 class Chroot:
-    """Translates between the paths of the client's user and those of the server."""
+    """Translates between the client's paths and the server's."""
 
     __slots__ = ("prefix",)
 
@@ -30,7 +30,7 @@ class Chroot:
         return full_path[len(self.prefix) :] or "/"
 
     def operation(self, operation: Operation) -> Operation:
-        """The same operation on the server's path. Raises ValueError."""
+        """The operation on the server's path. Raises ValueError."""
         path = self.full(operation.path)
         match operation:
             case Create(_, data, ephemeral, sequential):
@@ -43,6 +43,6 @@ class Chroot:
                 return Check(path, version)
 
     def ancestors(self) -> list[str]:
-        """The chroot's own path and its parents, outermost first, to be created; empty without a chroot."""
+        """The chroot and its parents, outermost first; empty without a chroot."""
         parts = self.prefix.split("/")[1:]
         return ["/" + "/".join(parts[: depth + 1]) for depth in range(len(parts))]

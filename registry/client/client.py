@@ -1,8 +1,8 @@
-"""The client protocol that every registry is written against, and its vocabulary.
+"""The client protocol of all registries, and its vocabulary.
 
-Three clients implement it: kazoo + Twisted (``kazoo_twisted``), kazoo blocking (``kazoo_blocking``) and the in-memory
-ZooKeeper of ``kafka_zk/sim``. Every operation is sent when the method is called and returns an awaitable of its
-outcome, so that a caller pipelines by calling many and awaiting them afterwards::
+Three clients implement it: kazoo with Twisted (``kazoo_twisted``), blocking kazoo (``kazoo_blocking``) and the
+in-memory ZooKeeper in ``kafka_zk/sim``. A method sends its request immediately and returns an awaitable result, so that
+callers pipeline by calling many methods before they await::
 
     pending = [client.get(path) for path in paths]
     answers = [await answer for answer in pending]
@@ -22,18 +22,18 @@ class EventType(enum.Enum):
     DELETED = "deleted"
     CHANGED = "changed"
     CHILD = "child"
-    NONE = "none"  # the session changed: the watch is gone, re-read once connected
+    NONE = "none"  # the connection or session changed: the watch is gone, read again when connected
 
 
 class WatchedEvent(NamedTuple):
-    """What a one-shot watch says: a hint to re-read, never data."""
+    """The event of a one-shot watch: a hint to read again, never data."""
 
     type: EventType
     path: str
 
 
 class ZnodeStat(NamedTuple):
-    """ZooKeeper's Stat; times in ms since the epoch, ``ephemeral_owner`` is a session id or 0."""
+    """ZooKeeper's Stat. Times are ms since the epoch; ``ephemeral_owner`` is a session id or 0."""
 
     czxid: int
     mzxid: int
@@ -49,7 +49,7 @@ class ZnodeStat(NamedTuple):
 
 
 class Create(NamedTuple):
-    """A znode that only is a parent, or that only has to be there, holds null: Kafka parses what is not null."""
+    """Creates a znode. ``data`` None is null, for znodes without content: Kafka parses anything that is not null."""
 
     path: str
     data: bytes | None = None
@@ -72,7 +72,7 @@ ANY_VERSION = -1
 
 
 class Check(NamedTuple):
-    """ANY_VERSION: the znode is there."""
+    """Checks a version; ANY_VERSION checks that the znode exists."""
 
     path: str
     version: int
@@ -83,18 +83,18 @@ Watch = Callable[[WatchedEvent], None]
 
 
 def data_size(operation: Operation) -> int:
-    """How many bytes of data the operation writes."""
+    """Number of data bytes that the operation writes."""
     return len(operation.data or b"") if isinstance(operation, Create | SetData) else 0
 
 
 class SessionState(enum.Enum):
     CONNECTED = "connected"
-    SUSPENDED = "suspended"  # the connection broke, the session may survive
-    LOST = "lost"  # the session is over; a new one follows
+    SUSPENDED = "suspended"  # the connection broke; the session may survive
+    LOST = "lost"  # the session ended; a new one follows
 
 
 class RegistryClient(Protocol):
-    """ZooKeeper as the registries need it. Callbacks run where the client's owner lives (the reactor thread)."""
+    """The registries' view of ZooKeeper. Callbacks run on the thread of the client's owner (the reactor thread)."""
 
     @property
     def session_id(self) -> int | None: ...
@@ -110,27 +110,27 @@ class RegistryClient(Protocol):
         """Call ``listener`` on every change of state; returns a function that removes it."""
 
     def connected(self) -> Awaitable[None]:
-        """Fires at once when the client is connected, else when it is connected again in the same session.
+        """Fires when the client is connected, immediately if it is.
 
-        Fails with SessionLost if the session ends instead (also when the client is closed), and the blocking client's
-        with ConnectionTimeout after its connection timeout.
+        Fails with SessionLost if the session ends (also when the client is closed), and in the blocking client with
+        ConnectionTimeout after its connection timeout.
         """
 
     def lease_held(self) -> bool:
-        """Whether the session is certain to be alive: the last request that ZooKeeper's leader answered (a write, a
-        heartbeat) was sent less than 2/3 of the session timeout ago, on the monotonic clock (design: ownership is a
-        lease). Any thread may ask."""
+        """True if the session is certain to be alive: the last request answered by ZooKeeper's leader (a write or a
+        heartbeat) was sent less than 2/3 of the session timeout ago, on the monotonic clock. Any thread may call it.
+        """
 
     def call_later(self, delay_s: float, work: Callable[[], None]) -> Callable[[], None]:
-        """Call ``work`` after a time, where callbacks run; returns a function that cancels it, also when it is over."""
+        """Call ``work`` after ``delay_s`` on the callbacks' thread; returns a function that cancels it."""
 
     def get(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[bytes | None, ZnodeStat]]:
-        """Data and stat. Raises NoNode (no watch is left then; use ``exists`` to watch an absent znode)."""
+        """Data and stat. Raises NoNode without setting a watch; use ``exists`` to watch an absent znode."""
 
     def get_all(self, paths: Sequence[str]) -> Awaitable[list[tuple[bytes | None, ZnodeStat] | NoAuth | None]]:
-        """Data and stat of each in one request; None where nothing is, NoAuth in the place of what an ACL hides.
+        """Data and stat of each path in one request; None for absent znodes, NoAuth for those that an ACL hides.
 
-        Raises Unimplemented (a server before ZooKeeper 3.6: see ``pipeline.read_all``)."""
+        Raises Unimplemented (servers before ZooKeeper 3.6: see ``pipeline.read_all``)."""
 
     def exists(self, path: str, watch: Watch | None = None) -> Awaitable[ZnodeStat | None]: ...
 
@@ -140,7 +140,7 @@ class RegistryClient(Protocol):
     def create(
         self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequential: bool = False
     ) -> Awaitable[str]:
-        """Returns the path made. ``data`` None is null, which is not zero-length data. Raises NodeExists, NoNode (no
+        """Returns the created path. ``data`` None is null, which differs from empty data. Raises NodeExists, NoNode (no
         parent)."""
 
     def set(self, path: str, data: bytes, version: int = -1) -> Awaitable[ZnodeStat]:
@@ -150,10 +150,10 @@ class RegistryClient(Protocol):
         """Raises NoNode, BadVersion, NotEmpty."""
 
     def multi(self, operations: Sequence[Operation]) -> Awaitable[list[str | ZnodeStat | None]]:
-        """All or nothing: for each create the path, for each set the stat, else None. Raises MultiFailed."""
+        """Atomic. Returns the path for each create, the stat for each set, else None. Raises MultiFailed."""
 
     def sync(self) -> Awaitable[None]:
-        """A request that the leader answers and that changes nothing: it renews the lease."""
+        """A request without effect that the leader answers; it renews the lease."""
 
     def close(self) -> Awaitable[None]:
-        """End the session; its ephemerals vanish at once."""
+        """End the session; its ephemerals are deleted immediately."""

@@ -1,10 +1,10 @@
-"""Close the ZooKeeper session of a process that is known to be dead: its ephemerals vanish at once.
+"""Closes the ZooKeeper session of a dead process, so that its ephemerals are deleted immediately.
 
-Both requests, "resume this session" and "close it", leave in one write. So nobody who is paused or killed in between
-resumes a session and leaves it open. Nothing is sent twice, and no ping ever. The shortest session is asked for: one
-that is resumed and by some accident not closed lives no longer than the shortest that this ZooKeeper grants.
+The requests to resume and to close the session leave in one write, so that a pause or kill in between cannot leave a
+resumed session open. Nothing is sent twice, and no ping is sent. The requested timeout is the minimum, so that a
+session that is resumed but not closed by some accident lives as short as possible.
 
-Source: ZooKeeperServer#processConnectRequest, NIOServerCnxn#readConnectRequest@3.9: what follows a connect request is
+Source: ZooKeeperServer#processConnectRequest, NIOServerCnxn#readConnectRequest@3.9: data after a connect request are
 read once the session is resumed. Tests: tests/registry/client/test_close_session.py.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 1.0
 SHORTEST_MS = 1
-"""ZooKeeper makes it ``minSessionTimeout``."""
+"""ZooKeeper raises it to ``minSessionTimeout``."""
 PASSWORD_BYTES = 16
 _LARGEST_ANSWER_BYTES = 1024
 
@@ -33,7 +33,7 @@ _CLOSE_SESSION = -11
 
 
 def packet(content: bytes) -> bytes:
-    """As it goes over the wire, behind its length."""
+    """A packet: the content after its length."""
     return struct.pack(">i", len(content)) + content
 
 
@@ -47,7 +47,7 @@ CLOSE_REQUEST = packet(struct.pack(">ii", 1, _CLOSE_SESSION))
 
 
 def resumed_session(answer: bytes) -> int:
-    """The session that the answer to a connect request grants; 0: none, that one is not known any more."""
+    """The session granted by the response to a connect request; 0 if the old session is unknown."""
     _, timeout_ms, session_id = _CONNECT_RESPONSE.unpack_from(answer)
     return int(session_id) if timeout_ms > 0 else 0
 
@@ -60,16 +60,16 @@ def close_session(
     tls: ssl.SSLContext | None = None,
     patience_s: float = PATIENCE_S,
 ) -> bool:
-    """Try for so long to close it, at the first of the servers that can be reached, and never a second time.
+    """Try once to close the session, at the first reachable server, within ``patience_s``.
 
-    Returns whether a server has said that it closed it. False: it was over already, or else it runs out.
+    Returns True if a server confirmed it. False: the session had ended before, or will expire.
     """
     deadline_s = monotonic_s() + patience_s
     for number, (host, port) in enumerate(servers):
         left_s = max(0.001, deadline_s - monotonic_s())
         try:
             connection = _connect(host, port, tls, left_s / (len(servers) - number))
-        except OSError:  # nothing was asked of this server
+        except OSError:  # nothing was sent to this server
             continue
         with connection:
             try:
@@ -80,13 +80,13 @@ def close_session(
 
 
 def _connect(host: str, port: int, tls: ssl.SSLContext | None, limit_s: float) -> socket.socket:
-    """The limit is for all addresses of the name together, and for the handshake."""
+    """Connect; the limit includes all addresses of the name and the TLS handshake."""
     deadline_s = monotonic_s() + limit_s
     failure = OSError(f"{host} has no address")
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         try:
             connection = socket.socket(family, kind, protocol)
-        except OSError as error:  # no IPv6 here
+        except OSError as error:  # for example no IPv6
             failure = error
             continue
         try:
@@ -114,7 +114,7 @@ def _ask(connection: socket.socket, session_id: int, password: bytes, deadline_s
 
 
 def _receive_packet(connection: socket.socket, deadline_s: float) -> bytes:
-    """Raises: OSError, also when the time is over or the server closes the connection."""
+    """Raises: OSError, also at the deadline or if the server closes the connection."""
     (size_bytes,) = struct.unpack(">i", _receive(connection, 4, deadline_s))
     if not 0 <= size_bytes <= _LARGEST_ANSWER_BYTES:
         raise ConnectionError(f"an answer of {size_bytes} bytes: this is no ZooKeeper")

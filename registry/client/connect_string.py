@@ -11,14 +11,14 @@ _SERVER = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^\s:\[\]]+)(?::(?P<port>[0-
 
 
 class ConnectString(NamedTuple):
-    """The servers as (host, port) and the chroot: empty or a path without a trailing slash."""
+    """The servers as (host, port), and the chroot: empty, or a path without a trailing slash."""
 
     servers: tuple[tuple[str, int], ...]
     chroot: str
 
     @property
     def hosts(self) -> str:
-        """The servers alone, as ``host:port,host:port``."""
+        """The servers as ``host:port,host:port``."""
         return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.servers)
 
 

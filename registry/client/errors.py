@@ -1,20 +1,21 @@
 """Outcomes of ZooKeeper operations.
 
 ``NodeExists``, ``NoNode``, ``BadVersion`` and ``NotEmpty`` are expected results that callers handle. ``ConnectionLoss``
-means "outcome unknown": re-read and compare. ``SessionLost`` means that all ephemerals and watches are gone.
+means that the outcome is unknown: read again and compare. ``SessionLost`` means that all ephemerals and watches are
+gone.
 """
 
 
 class RegistryError(Exception):
-    """Base of all; the message names the path."""
+    """Base of all errors here; the message names the path."""
 
 
 class NodeExists(RegistryError):
-    """The znode is already there."""
+    """The znode exists already."""
 
 
 class NoNode(RegistryError):
-    """The znode (or the parent of one to create) is not there."""
+    """The znode (or the parent of a new one) does not exist."""
 
 
 class BadVersion(RegistryError):
@@ -30,31 +31,31 @@ class NoChildrenForEphemerals(RegistryError):
 
 
 class NoAuth(RegistryError):
-    """The znode's ACL forbids it to who asks."""
+    """The znode's ACL forbids the operation to this client."""
 
 
 class AuthenticationFailed(RegistryError):
-    """ZooKeeper does not believe who the client is, or the client does not believe it; one sentence for the user."""
+    """ZooKeeper rejected the client's identity, or the client ZooKeeper's; the message is for the user."""
 
 
 class InvalidSecurity(RegistryError):
-    """Key, certificates or TLS settings for ZooKeeper that cannot be used; the message names the file or value."""
+    """A key, certificate or TLS setting for ZooKeeper is unusable; the message names the file or value."""
 
 
 class Unimplemented(RegistryError):
-    """The server is too old for the request; nothing was done."""
+    """The server is too old for the request, which had no effect."""
 
 
 class RequestTooLarge(RegistryError):
-    """The request is above ZooKeeper's packet limit (1 MB); nothing was sent."""
+    """The request exceeds ZooKeeper's packet limit (1 MB) and was not sent."""
 
 
 class ConnectionTimeout(RegistryError):
-    """No server of the connection string answered in time; the message is one sentence for the user."""
+    """No server of the connection string responded within the timeout; the message is for the user."""
 
 
 class ConnectionLoss(RegistryError):
-    """The connection broke before the answer came: the operation may or may not have happened."""
+    """The connection broke before the response: the operation may or may not have happened."""
 
 
 class SessionLost(RegistryError):
@@ -62,7 +63,7 @@ class SessionLost(RegistryError):
 
 
 class MultiFailed(RegistryError):
-    """A multi was rolled back; ``index`` is the operation that failed and ``cause`` why."""
+    """A multi was rolled back. ``index``: the failed operation. ``cause``: why it failed."""
 
     def __init__(self, index: int, cause: RegistryError) -> None:
         super().__init__(f"operation {index} of the multi failed: {cause!r}")
@@ -71,7 +72,7 @@ class MultiFailed(RegistryError):
 
 
 class InvalidZnode(RegistryError):
-    """A znode's data cannot be understood."""
+    """A znode's data cannot be parsed."""
 
 
 class InvalidConnectString(RegistryError):
@@ -79,7 +80,7 @@ class InvalidConnectString(RegistryError):
 
 
 class DuplicateBrokerId(RegistryError):
-    """Another live broker holds the id; ``host`` is None where its registration does not say."""
+    """Another live broker has the id. ``host`` is None if its registration has none."""
 
     def __init__(self, broker_id: int, host: str | None, port: int) -> None:
         super().__init__(
@@ -91,14 +92,14 @@ class DuplicateBrokerId(RegistryError):
 
 
 class DuplicateConsumerId(RegistryError):
-    """Another live session is registered under the consumer id."""
+    """Another live session has registered the consumer id."""
 
     def __init__(self, group: str, consumer_id: str) -> None:
         super().__init__(f"consumer id {consumer_id} is already registered in group {group} by another live consumer")
 
 
 class FencedInstanceId(RegistryError):
-    """Another live session holds the instance id of a static member."""
+    """Another live session has the instance id of a static member."""
 
     def __init__(self, group: str, instance_id: str) -> None:
         super().__init__(
@@ -107,18 +108,18 @@ class FencedInstanceId(RegistryError):
 
 
 class GroupNotEmpty(RegistryError):
-    """The group has live members, so its offsets cannot be changed or removed from outside."""
+    """The group has live members, so its offsets cannot be changed or deleted from outside."""
 
     def __init__(self, group: str, members: list[str]) -> None:
         super().__init__(f"group {group} has {len(members)} live members ({', '.join(members)}); stop them first")
 
 
 class ControllerMoved(RegistryError):
-    """Another controller was elected: nothing of the refused multi was written; resign."""
+    """Another controller was elected; nothing was written. The caller must resign."""
 
 
 class ControlledByKRaft(RegistryError):
-    """A KRaft controller has taken ``/controller``: the cluster leaves ZooKeeper, and with it brokers like ours."""
+    """A KRaft controller has taken ``/controller``: the cluster is leaving ZooKeeper, so ours cannot take part."""
 
     def __init__(self, node_id: int) -> None:
         super().__init__(
@@ -128,4 +129,4 @@ class ControlledByKRaft(RegistryError):
 
 
 class TooManyProducerIds(RegistryError):
-    """All producer ids (63 bits) were given out."""
+    """All producer ids (63 bits) have been assigned."""

@@ -1,4 +1,4 @@
-"""Events between this process and ZooKeeper: watches, rereads and session changes, for observers (``base.events``)."""
+"""Events between this process and ZooKeeper: watches, reads after watches, and session changes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from kafka_zk.registry.client.client import EventType, RegistryClient, SessionSt
 
 @dataclass(frozen=True, slots=True)
 class RegistryEvent(Event):
-    """Base of all here."""
+    """Base of all events here."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchArmed(RegistryEvent):
-    """A read left a watch at ``path``."""
+    """A read set a watch at ``path``."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class WatchFired(RegistryEvent):
-    """The watch at ``path`` fired (``type`` NONE: it was dropped, because the connection or the session ended)."""
+    """The watch at ``path`` fired (``type`` NONE: it was dropped with the connection or the session)."""
 
     path: str
     type: EventType
@@ -29,7 +29,7 @@ class WatchFired(RegistryEvent):
 
 @dataclass(frozen=True, slots=True)
 class Reread(RegistryEvent):
-    """``path`` was read again; ``changed`` says whether it differs from what was last seen."""
+    """``path`` was read again. ``changed``: it differs from the last read."""
 
     path: str
     changed: bool
@@ -37,7 +37,7 @@ class Reread(RegistryEvent):
 
 @dataclass(frozen=True, slots=True)
 class SessionChanged(RegistryEvent):
-    """The client's connection or session changed; ``session_id`` is None while there is no session."""
+    """The client's connection or session changed. ``session_id`` is None without a session."""
 
     state: SessionState
     session_id: int | None

@@ -1,11 +1,10 @@
-"""The ZooKeeper client of scripts, tools and tests: the same protocol and the registries' coroutines, no reactor.
+"""The ZooKeeper client of scripts, tools and tests, without a reactor.
 
     with KazooBlockingClient("localhost:2181/kafka") as client:
         names = run_blocking(TopicRegistry(client).names())
 
-The thread that uses the client does all the work: callbacks (watches, session listeners) run while it waits for an
-answer or in ``process``. The lease is renewed by answers to writes only, so it lapses while the thread does something
-else.
+The thread that uses the client does all work: callbacks of watches and session listeners run while it waits for a
+response or in ``process``. Only responses to writes renew the lease, so it expires while the thread does other work.
 """
 
 import threading
@@ -24,7 +23,7 @@ T = TypeVar("T")
 
 
 def run_blocking(work: Awaitable[T]) -> T:
-    """Run a blocking client's operation, or a coroutine that awaits nothing else; returns its result or raises."""
+    """Run an operation of a blocking client, or a coroutine that awaits nothing else; returns its result."""
     steps = work.__await__()
     try:
         next(steps)
@@ -36,7 +35,7 @@ def run_blocking(work: Awaitable[T]) -> T:
 
 
 class Outcome(Awaitable[T]):
-    """The outcome of one operation; awaiting it blocks until it is there (or ``limit_ms`` are over)."""
+    """The result of one operation; awaiting it blocks until it is available, for at most ``limit_ms``."""
 
     def __init__(self, client: "KazooBlockingClient", limit_ms: float | None = None) -> None:
         self._client = client
@@ -52,11 +51,11 @@ class Outcome(Awaitable[T]):
         self._error, self._done = error, True
 
     def __await__(self) -> Generator[Any, Any, T]:
-        yield from ()  # a generator, as the protocol wants, that never yields
+        yield from ()  # makes this a generator, as the protocol requires
         return self.get()
 
     def get(self) -> T:
-        """Block until the outcome is there; returns or raises it. Raises: ConnectionTimeout when the limit is over."""
+        """Block until the result is available. Raises the operation's error; ConnectionTimeout at the limit."""
         self._client._work_until(lambda: self._done, self._limit_ms)
         if not self._done:
             raise self._client._connection_timeout()
@@ -73,11 +72,10 @@ class _Timer(NamedTuple):
 
 
 class KazooBlockingClient(KazooClientBase):
-    """A RegistryClient whose operations block when awaited. For one thread; any number of clients in a process.
+    """A RegistryClient whose operations block when awaited. Each client belongs to one thread.
 
-    Args and what it raises as of KazooTwistedClient. Unlike the Twisted client an operation waits for a
-    connection (at most ``connection_timeout_ms``, then it fails with ConnectionTimeout) instead of failing at once
-    while there is none.
+    Arguments and exceptions are those of KazooTwistedClient. Without a connection, an operation waits for one (at most
+    ``connection_timeout_ms``, then ConnectionTimeout) instead of failing immediately.
     """
 
     def __init__(
@@ -95,9 +93,9 @@ class KazooBlockingClient(KazooClientBase):
         self._timers: list[_Timer] = []
 
     def start(self) -> None:
-        """Connect, and create the chroot if it is absent.
+        """Connect, and create the chroot if it does not exist.
 
-        Raises: ConnectionTimeout, AuthenticationFailed, NoAuth (the client is closed then).
+        Raises: ConnectionTimeout, AuthenticationFailed, NoAuth; the client is then closed.
         """
         assert self._session is None and not self._closed, "a client starts once"
         self._open_session()
@@ -110,7 +108,7 @@ class KazooBlockingClient(KazooClientBase):
             raise failure
 
     def close(self) -> Outcome[None]:
-        """End the session; its ephemerals vanish at once. Blocks until done, a session timeout at the most."""
+        """End the session; its ephemerals are deleted immediately. Blocks for at most a session timeout."""
         self._end()
         outcome: Outcome[None] = Outcome(self)
         outcome.callback(None)
@@ -132,7 +130,7 @@ class KazooBlockingClient(KazooClientBase):
         return cancel
 
     def process(self, duration_ms: float) -> None:
-        """Run the callbacks of watches, session listeners and ``call_later`` that come within this time."""
+        """Run callbacks of watches, session listeners and ``call_later`` for this time."""
         self._work_until(lambda: False, duration_ms)
 
     def __enter__(self) -> "KazooBlockingClient":
@@ -152,7 +150,7 @@ class KazooBlockingClient(KazooClientBase):
         run_blocking(work)
 
     async def _recognise(self, connection_count: int) -> None:
-        """Whatever answers is taken for what was asked for: tools are short-lived."""
+        """Accept any server: tools are short-lived."""
 
     def _started(self, failure: RegistryError | None) -> None:
         self._start_failure = failure

@@ -1,12 +1,12 @@
-"""The client over kazoo without its threads' details: what the Twisted and the blocking client have in common.
+"""What the Twisted and the blocking kazoo client share, except threads.
 
-Everything that kazoo's thread has to say goes into one inbox, in the order of the wire, and is worked off by the
-owner's thread; so a watch event is seen before the answer that shows the change. Only ``_post`` and what it calls run
-on kazoo's thread.
+Everything from kazoo's thread goes into one inbox, in the order of the wire, and is handled on the owner's thread. A
+watch event is therefore seen before a response that includes its change. Only ``_post`` and its callees run on kazoo's
+thread.
 
-States: an operation is accepted while CONNECTED only. A new connection is announced when a first request over it was
-answered (a ``sync``, through the leader), so that the lease is held when the listeners hear of it. What was under way
-fails with ConnectionLoss before SUSPENDED is announced, with SessionLost before LOST; then the next session is opened.
+Operations are accepted only while CONNECTED. A new connection is announced after the response to a first request (a
+``sync``, through the leader), so that listeners find the lease held. Requests in progress fail with ConnectionLoss
+before SUSPENDED is announced, and with SessionLost before LOST; then the next session is opened.
 """
 
 from abc import ABC, abstractmethod
@@ -53,20 +53,20 @@ def _start_sync(kazoo: Any) -> Any:
 
 
 class _Request:
-    """One request under way and who waits for it."""
+    """One request in progress."""
 
     __slots__ = ("by_leader", "convert", "path", "sent_ms", "waiting")
 
     def __init__(self, path: str, sent_ms: float, waiting: Any, convert: Callable[[Any], Any], by_leader: bool) -> None:
         self.path = path
-        self.by_leader = by_leader  # whether its answer goes through the leader, as those of all but reads do
+        self.by_leader = by_leader  # True unless it is a read, which the server answers itself
         self.sent_ms = sent_ms
-        self.waiting = waiting  # a Deferred or alike: callback(result), errback(exception)
+        self.waiting = waiting  # a Deferred or similar: callback(result), errback(exception)
         self.convert = convert
 
 
 class KazooClientBase(ABC):
-    """Implements RegistryClient but for the threads; see the two subclasses."""
+    """Implements RegistryClient except for threads; see the two subclasses."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class KazooClientBase(ABC):
 
     @property
     def session_password(self) -> bytes:
-        """With which whoever knows the session's id can resume or close it; empty without a session."""
+        """The password with which the session can be resumed or closed; empty without a session."""
         return self._session.password if self._session is not None else b""
 
     @property
@@ -196,27 +196,27 @@ class KazooClientBase(ABC):
     def sync(self) -> Awaitable[None]:
         return self._submit("/", _start_sync, lambda _: None, by_leader=True)
 
-    # What differs between the owners' threads
+    # Differences between the owners' threads
 
     @abstractmethod
     def _new_waiting(self) -> Any:
-        """Something to await, with ``callback(result)`` and ``errback(exception)``."""
+        """An awaitable with ``callback(result)`` and ``errback(exception)``."""
 
     @abstractmethod
     def _wake(self) -> None:
-        """Have ``_work_off`` called on the owner's thread soon. Called on any thread."""
+        """Schedule ``_work_off`` on the owner's thread. Called on any thread."""
 
     @abstractmethod
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine of this module on the owner's thread."""
 
     def _pulse(self) -> Pulse:
-        """By what kazoo's thread knows that the owner's thread is not frozen; by default it is not asked."""
+        """Tells kazoo's thread whether the owner's thread is frozen; by default it is never checked."""
         return Pulse(None)
 
     @abstractmethod
     def _started(self, failure: RegistryError | None) -> None:
-        """The first connection was announced, or the chroot cannot be made."""
+        """The first connection was announced, or the chroot cannot be created."""
 
     # Requests
 
@@ -269,9 +269,9 @@ class KazooClientBase(ABC):
 
     def _answered(self, request: _Request, answer: Any) -> None:
         if request not in self._outstanding:
-            return  # it failed with its session already, or kazoo says the same twice
+            return  # it has already failed with its session, or kazoo repeats a result
         if not answer.successful() and is_connection_end(answer.exception):
-            return  # the change of state that follows fails it
+            return  # the following state change fails it
         del self._outstanding[request]
         if answer.successful():
             self._renew_lease(request)
@@ -284,13 +284,13 @@ class KazooClientBase(ABC):
             return
         error = registry_error(answer.exception, request.path)
         if isinstance(error, Unimplemented):
-            self._has_multi_read = False  # each time it is asked the server breaks the connection
+            self._has_multi_read = False  # each further request would break the connection
         if not isinstance(error, ConnectionLoss | SessionLost):
-            self._renew_lease(request)  # a refusal is an answer too
+            self._renew_lease(request)  # an error response counts, too
         request.waiting.errback(error)
 
     def _renew_lease(self, request: _Request) -> None:
-        """A server that the leader has lost goes on answering reads for a while; the session may be over meanwhile."""
+        """Renew the lease for the leader's responses only: a server cut off from the leader still answers reads."""
         if request.by_leader:
             self._lease.answered(request.sent_ms)
 
@@ -315,7 +315,7 @@ class KazooClientBase(ABC):
     # The thread hop
 
     def _post(self, call: Callable[[], None]) -> None:
-        """Any thread: have ``call`` made on the owner's thread, after all that was posted before."""
+        """Schedule ``call`` on the owner's thread, after everything posted before. Called on any thread."""
         self._inbox.append(call)
         self._wake()
 
@@ -351,7 +351,7 @@ class KazooClientBase(ABC):
             self._run(self._greet(self._connection_count))
         elif state is SessionState.SUSPENDED:
             suspended = SessionState.LOST if self._state is SessionState.LOST else SessionState.SUSPENDED
-            self._change_state(suspended, ConnectionLoss)  # kazoo may still send what it had queued
+            self._change_state(suspended, ConnectionLoss)  # kazoo may still send queued requests
         else:
             self._end_session(session)
             self._open_session()
@@ -361,14 +361,14 @@ class KazooClientBase(ABC):
             self._started(error)
 
     async def _greet(self, connection_count: int) -> None:
-        """A connection was made: see that it works and that the chroot is there, then announce it."""
+        """Check that a new connection works, create the chroot, and announce the connection."""
         try:
             if not self._chroot_made:
                 await self._make_chroot()
             await self._heartbeat()
             await self._recognise(connection_count)
         except (ConnectionLoss, SessionLost):
-            return  # the next state says more
+            return  # the next state change follows
         except RegistryError as error:
             self._started(error)
             return
@@ -380,7 +380,7 @@ class KazooClientBase(ABC):
 
     @abstractmethod
     async def _recognise(self, connection_count: int) -> None:
-        """Returns when the servers may be taken for those that the client is meant for."""
+        """Returns when the servers are recognised as the right ones."""
 
     async def _make_chroot(self) -> None:
         ancestors, acl = self._chroot.ancestors(), self._security.acl("/")
@@ -393,7 +393,7 @@ class KazooClientBase(ABC):
         self._chroot_made = True
 
     def _heartbeat(self) -> Awaitable[None]:
-        """Renews the lease: a request that the leader answers."""
+        """Renew the lease with a request that the leader answers."""
         return self._send("/", _start_sync, lambda _: None, by_leader=True)
 
     def _end_session(self, session: KazooSession) -> None:
@@ -405,7 +405,7 @@ class KazooClientBase(ABC):
     def _change_state(self, state: SessionState, error: type[RegistryError] | None = None) -> None:
         changed, self._state = state is not self._state, state
         if error is not None:
-            self._fail_outstanding(error)  # after the state: whoever tries again at once must not find it connected
+            self._fail_outstanding(error)  # after the state, so that an immediate retry does not find it connected
         if changed:
             tell(self._listeners, state)
 

@@ -1,20 +1,19 @@
-"""What both kazoo clients share and what only kazoo knows: one session, its errors, its results.
+"""One kazoo session, its errors and results: everything specific to kazoo that both clients share.
 
-kazoo is used as a connection only: no recipe, no retry of commands, no chroot, no worker threads. Habits that matter:
-
-- When a session expires, kazoo would make a new one under the same object, and a request sent for the old session could
-  be carried out in the new one. So one KazooSession ends with its session; the client makes another.
-- A server may give a new session without a word where an old one was to be resumed: ids are compared at each connect.
-- Watches are dropped at each disconnect; kazoo says so with a NONE event.
-- Once requests are sent regularly kazoo sends no pings and then does not notice a server that is silent; the client
-  notices and calls ``drop_connection``.
-- Request encoding happens on kazoo's thread, where an exception ends the thread: paths are checked before.
-- A connection is announced before its client is authenticated, though requests are only sent after that. A refused
-  authentication would end the session for good; here it is one more failed connection, tried again after a while.
-- It pings as long as its thread lives. Here it pings and connects while the owner's pulse beats (``pulse``).
-- It waits a whole session timeout for a server that drops packets, and tries the servers in a new random order each
-  time. Here every server has an equal share of that time, and the one that failed last is tried last.
-- Its own TLS wrapping knows neither versions nor a trust store without the system's, so connections are wrapped here.
+kazoo serves as a connection only: no recipes, retries, chroot or worker threads. Its relevant behaviour:
+- After a session expires, kazoo creates a new one in the same object, and requests for the old session could run in the
+  new one. Therefore a KazooSession ends with its session, and the client creates another.
+- A server may silently grant a new session instead of resuming the old one: ids are compared at each connect.
+- Watches are dropped at each disconnect; kazoo reports a NONE event.
+- While requests are sent regularly, kazoo sends no pings and does not notice a silent server; the client does and calls
+  ``drop_connection``.
+- Requests are encoded on kazoo's thread, which an exception would end: paths are validated before.
+- A connection is announced before authentication, although requests are sent only after it. A failed authentication
+  would end the session; here it counts as a failed connection and is retried.
+- It pings as long as its thread lives. Here it pings and connects only while the owner's pulse beats (``pulse``).
+- It waits a whole session timeout for a server that drops packets, and tries servers in a new random order each time.
+  Here every server gets an equal share of that time, and the one that failed last is tried last.
+- Its TLS wrapping supports neither versions nor a trust store without the system's, so connections are wrapped here.
 """
 
 from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/broker/process/lean_imports.py
@@ -52,10 +51,10 @@ from kafka_zk.registry.client.kazoo_handler import InlineHandler
 from kafka_zk.registry.client.pulse import Pulse
 from kafka_zk.registry.client.security import Acl, Security
 
-PACKET_LIMIT_BYTES = 0xFFFFF  # jute.maxbuffer: a server closes the connection on anything above it
+PACKET_LIMIT_BYTES = 0xFFFFF  # jute.maxbuffer: a server closes the connection if a packet is larger
 
 _STOP_TIMEOUT_S = 10.0
-_OVERHEAD_BYTES = 64  # of one operation in a request: its header, lengths, ACL, flags
+_OVERHEAD_BYTES = 64  # of an operation in a request: header, lengths, ACL, flags
 _RECONNECT_DELAY_MAX_S = 1.0
 
 _log = logging.getLogger("registry.kazoo")
@@ -86,7 +85,7 @@ _ERRORS: tuple[tuple[type[Exception], type[errors.RegistryError]], ...] = (
 
 
 def registry_error(error: BaseException, path: str) -> errors.RegistryError:
-    """The outcome that kazoo's exception stands for."""
+    """The RegistryError for kazoo's exception."""
     if isinstance(error, exceptions.NoAuthError):
         return errors.NoAuth(f"{path}: its ACL in ZooKeeper does not allow this to who asks")
     if isinstance(error, exceptions.InvalidACLError):
@@ -100,17 +99,17 @@ def registry_error(error: BaseException, path: str) -> errors.RegistryError:
 
 
 def is_connection_end(error: BaseException) -> bool:
-    """Whether kazoo says this of everything under way, as a connection or a session ends."""
+    """True if kazoo raises this for all requests in progress at the end of a connection or session."""
     return isinstance(error, exceptions.ConnectionLoss | exceptions.SessionExpiredError)
 
 
 def to_stat(stat: Sequence[int]) -> ZnodeStat:
-    """kazoo's stat has the same fields in the same order."""
+    """Convert kazoo's stat, which has the same fields in the same order."""
     return ZnodeStat._make(stat)
 
 
 def check_size(operations: Sequence[Operation]) -> None:
-    """Raises RequestTooLarge for what a server would answer by closing the connection."""
+    """Raise RequestTooLarge if the server would close the connection."""
     size = sum(len(operation.path.encode()) + data_size(operation) + _OVERHEAD_BYTES for operation in operations)
     if size > PACKET_LIMIT_BYTES:
         raise errors.RequestTooLarge(
@@ -120,7 +119,7 @@ def check_size(operations: Sequence[Operation]) -> None:
 
 
 def start_create(kazoo: KazooClient, operation: Create, acl: Acl) -> Any:
-    """Send one create; kazoo's async result of it."""
+    """Send one create; returns kazoo's async result."""
     path, data, ephemeral, sequential = operation
     return kazoo.create_async(path, data, acl=_ACLS[acl], ephemeral=ephemeral, sequence=sequential)
 
@@ -131,13 +130,13 @@ def start_set_acl(kazoo: KazooClient, path: str, acl: Acl) -> Any:
 
 
 def start_multi(kazoo: KazooClient, operations: Sequence[Operation], acls: Sequence[Acl]) -> Any:
-    """Send the operations as one transaction; kazoo's async result of them. ``acls``: one each, for the creates."""
+    """Send the operations as one transaction; returns kazoo's async result. ``acls``: one per operation."""
     transaction = kazoo.transaction()
     for operation, acl in zip(operations, acls, strict=True):
         match operation:
             case Create(path, data, ephemeral, sequential):
                 transaction.create(path, data or b"", acl=_ACLS[acl], ephemeral=ephemeral, sequence=sequential)
-                if data is None:  # kazoo lets a transaction have bytes only; its requests can have null
+                if data is None:  # kazoo's transaction accepts only bytes, but its requests can hold null
                     transaction.operations[-1] = transaction.operations[-1]._replace(data=None)
             case SetData(path, data, version):
                 transaction.set_data(path, data, version)
@@ -162,7 +161,7 @@ def multi_results(results: Sequence[Any], operations: Sequence[Operation]) -> li
 
 
 class PostedWatch:
-    """A watch as kazoo holds it: hands the event to the owner's thread. Equal for equal functions, for kazoo's sets."""
+    """A watch that posts its event to the owner's thread. Equal for equal functions, for kazoo's sets."""
 
     __slots__ = ("_path", "_post", "_watch", "armed")
 
@@ -172,10 +171,10 @@ class PostedWatch:
         self._watch = watch
         self._path = path
         self._post = post
-        self.armed = True  # False once the read was refused: the server watches nothing then
+        self.armed = True  # False after a failed read, because the server then sets no watch
 
     def __bool__(self) -> bool:
-        """What kazoo asks, after an answer, before it remembers the watch; it would remember refused ones as well."""
+        """False lets kazoo forget the watch of a failed read."""
         return self.armed
 
     def __call__(self, event: Any) -> None:
@@ -189,15 +188,15 @@ class PostedWatch:
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """Sees why a connection fails, and the answer to a connect request, of which kazoo keeps too little. Tells the
-    server that the client lives only while its owner does."""
+    """Records why a connection fails and the whole response to a connect request. Pings only while the owner's pulse
+    beats."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._failed_s: dict[tuple[str, int], float] = {}  # when the last connection to an address failed
+        self._failed_s: dict[tuple[str, int], float] = {}  # address -> time of its last failed connection
 
     def _expand_client_hosts(self) -> list[tuple[str, str, int]]:
-        """The addresses to try, in order. Source: ClientCnxn.java (connectTimeout) of ZooKeeper 3.9."""
+        """The addresses in the order of the attempts. Source: ClientCnxn.java (connectTimeout) of ZooKeeper 3.9."""
         addresses = super()._expand_client_hosts()
         client = self.client
         client.handler.connect_timeout_s = client.connect_timeout_ms() / max(1, len(addresses)) / 1000
@@ -243,7 +242,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 
 
 class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
-    """A kazoo client that stops when its session is over, instead of making a new one."""
+    """A kazoo client that stops with its session instead of creating a new one."""
 
     def __init__(
         self,
@@ -276,8 +275,7 @@ class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
         self.pulse = pulse
 
     def connect_timeout_ms(self) -> float:
-        """How long trying all servers once may take: no longer than the session, and than the caller of ``start``
-        waits."""
+        """How long one attempt at all servers may take: at most the session timeout and the connection timeout."""
         return min(self.negotiated_timeout_ms, self._connection_timeout_ms)
 
     def _session_callback(self, state: Any) -> None:
@@ -290,7 +288,7 @@ class KazooSession:
     """One ZooKeeper session from its first connect to its end.
 
     ``on_state`` is called on kazoo's thread: CONNECTED and SUSPENDED in turn, LOST once at the end. So is
-    ``on_refused``, whenever trying on seems pointless; it is tried on all the same.
+    ``on_refused``, when further attempts seem pointless; they continue nevertheless.
     """
 
     def __init__(
@@ -317,12 +315,12 @@ class KazooSession:
         self._kazoo.add_listener(self._state_changed)
 
     def start(self) -> None:
-        """Connect, for as long as it takes, on a thread of its own."""
+        """Connect on a separate thread, without a time limit."""
         self._kazoo.start_async()
 
     @property
     def session_timeout_ms(self) -> int:
-        """What the server granted (until then, what was asked for)."""
+        """The granted timeout; before the first connection, the requested one."""
         return int(self._kazoo.negotiated_timeout_ms)
 
     @property
@@ -336,45 +334,45 @@ class KazooSession:
         return None if error is None else tls.explain(error, over_tls)
 
     def ask(self, start: Callable[[Any], Any], answered: Callable[[Any], None]) -> None:
-        """Send a request now (``start`` gets the kazoo client and returns its async result).
+        """Send a request: ``start`` receives the kazoo client and returns its async result.
 
         ``answered`` is called once with that async result, on kazoo's thread or on this one.
         """
         start(self._kazoo).rawlink(answered)
 
     def drop_connection(self) -> None:
-        """Break the connection; kazoo connects again and resumes the session if it can."""
+        """Break the connection; kazoo reconnects and resumes the session if possible."""
         connection: socket.socket | None = self._kazoo._connection._socket
         try:
             if connection is not None:
                 # Not SSLSocket's, which would go on in plain text: kazoo's thread may be reading.
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)
         except OSError:
-            return  # it was broken already
+            return  # already broken
 
     def end(self, ended: Callable[[], None]) -> None:
-        """Close the session at the server after all that was sent before, then call ``ended`` (on another thread)."""
+        """Close the session after everything sent before, then call ``ended`` on another thread."""
 
         def stop() -> None:
             try:
                 self._kazoo.stop()
                 self._kazoo._connection.connection_stopped.wait(_STOP_TIMEOUT_S)
                 self._kazoo.close()
-            except Exception as error:  # kazoo's thread hangs in a connect; it is a daemon
+            except Exception as error:  # kazoo's daemon thread hangs in a connect
                 _log.info("the connection did not end in time: %r", error)
             ended()
 
         threading.Thread(target=stop, name="kazoo-stop", daemon=True).start()
 
     def _connected(self, failure: Exception | None) -> None:
-        """A connection was made, or why not."""
+        """A connection was made, or failed."""
         self._failure = failure
         self._distrusted_count = self._distrusted_count + 1 if failure and tls.is_distrust(failure) else 0
         if isinstance(failure, _REFUSALS) and not _closed_in_login(failure):
             sasl = self._security.sasl
             who = f"user {sasl.username!r} or its password (SASL DIGEST-MD5)" if sasl else "the client's credentials"
             self._on_refused(self, errors.AuthenticationFailed(f"ZooKeeper refused {who}"))
-        elif self._distrusted_count >= len(self._kazoo.hosts):  # each of the servers, so none is left to try
+        elif self._distrusted_count >= len(self._kazoo.hosts):  # every server was tried
             self._on_refused(self, errors.AuthenticationFailed(f"ZooKeeper is not trusted: {self.failure}"))
 
     def _state_changed(self, state: Any) -> None:
@@ -383,7 +381,7 @@ class KazooSession:
         self._on_state(self, _STATES[state])
 
     def release(self) -> None:
-        """Free the sockets of a session that is over."""
+        """Free the sockets of an ended session."""
         self.end(lambda: None)
 
 
@@ -391,5 +389,5 @@ _REFUSALS = exceptions.AuthFailedError | exceptions.SASLException | exceptions.S
 
 
 def _closed_in_login(error: BaseException | None) -> bool:
-    """Whether the connection ended during the login: a refusal, or a server that stops."""
+    """True if the connection ended during the login: a rejection, or a server that stops."""
     return isinstance(error, exceptions.AuthFailedError) and isinstance(error.__cause__, ConnectionDropped)

@@ -1,6 +1,6 @@
 """ZooKeeper's multi-read, which kazoo lacks: many znodes in one request. ZooKeeper 3.6 and later.
 
-A server before that answers UNIMPLEMENTED and closes the connection; the session lives on.
+Older servers respond with UNIMPLEMENTED and close the connection; the session survives.
 
 Source: MultiOperationRecord.java and FinalRequestProcessor.java of ZooKeeper 3.9 (OpCode.multiRead).
 """
@@ -29,7 +29,7 @@ Found = tuple[bytes | None, ZnodeStat]
 
 
 class MultiRead:
-    """A request as kazoo's connection sends it; its answer is a list of data with stat, or an exception."""
+    """A request for kazoo's connection; the response is a list of (data, stat) or exceptions."""
 
     type = 22
 
@@ -37,13 +37,13 @@ class MultiRead:
         self.paths = paths
 
     def serialize(self) -> bytes:
-        """The body."""
+        """The encoded body."""
         header = bytes(MultiHeader(GetData.type, False, -1).serialize())
         return b"".join(header + bytes(GetData(path, None).serialize()) for path in self.paths) + _END
 
     @classmethod
     def deserialize(cls, answer: bytes, offset: int) -> list[Found | Exception]:
-        """Of each path, in order."""
+        """The results, in the order of the paths."""
         results: list[Found | Exception] = []
         header, offset = MultiHeader.deserialize(answer, offset)
         while not header.done:
@@ -60,14 +60,14 @@ class MultiRead:
 
 
 def start_multi_read(kazoo: KazooClient, paths: Sequence[str]) -> Any:
-    """Send it; kazoo's async result."""
+    """Send the request; returns kazoo's async result."""
     result = kazoo.handler.async_result()
     kazoo._call(MultiRead(paths), result)
     return result
 
 
 def found_or_none(results: Sequence[Found | Exception], paths: Sequence[str]) -> list[Found | NoAuth | None]:
-    """None for a path where nothing is, NoAuth for one that an ACL hides. Raises any other RegistryError."""
+    """None for absent znodes, NoAuth for those that an ACL hides. Raises any other RegistryError."""
     found: list[Found | NoAuth | None] = []
     for path, result in zip(paths, results, strict=True):
         if isinstance(result, Exception):

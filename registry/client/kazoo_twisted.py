@@ -1,10 +1,11 @@
 """The ZooKeeper client of brokers and consumers: kazoo on its own thread, everything else on the reactor's.
 
-``_wake`` is the one place where threads meet. All of ``RegistryClient`` and all callbacks are the reactor thread's.
+``_wake`` is the only place where threads meet. RegistryClient's methods and all callbacks run on the reactor thread.
 
-A server refuses, by closing the connection, to resume a session that has seen more than its own data: they were
-emptied, or restored from a backup. It would do so for ever. So once a session could not be resumed for as long as it
-lasts, a spare one is opened beside it; if that is granted and the old one still is not resumed, the old one is lost.
+A server refuses to resume a session that has seen later data than the server's, by closing the connection; this happens
+forever if the servers were emptied or restored from a backup. Therefore, if a session could not be resumed for its
+timeout, a spare session is opened beside it. If that is granted and the old one is still not resumed, the old one is
+lost.
 """
 
 from collections.abc import Callable, Coroutine
@@ -25,8 +26,8 @@ from kafka_zk.registry.client.session import cancellable
 
 _log = Logger()
 
-_WORK_COUNT = 500  # answers handled before the reactor gets a turn
-_HEARTBEATS = 5  # in one session timeout
+_WORK_COUNT = 500  # responses handled before the reactor gets a turn
+_HEARTBEATS = 5  # per session timeout
 _MISSED_HEARTBEATS = 3  # in a row, then the connection counts as dead
 _RECOGNITION_INTERVAL_S = 10.0
 
@@ -37,15 +38,15 @@ class KazooTwistedClient(KazooClientBase):
     Args:
         reactor: the Twisted reactor.
         connect_string: ``host:port[,host:port…][/chroot]``; the chroot is created if absent.
-        session_timeout_ms: what to ask for; the server may grant something else.
-        connection_timeout_ms: how long ``start`` waits for a first connection; the session timeout by default.
+        session_timeout_ms: the requested timeout; the server may grant another.
+        connection_timeout_ms: how long ``start`` waits for a first connection; default: the session timeout.
         clock_ms: the monotonic clock of the lease.
         security: TLS, identities and ACLs.
     Raises: InvalidConnectString, InvalidSecurity.
 
-    The client keeps its session alive with a request of its own, five times in a session timeout, and breaks a
-    connection over which three of them in a row got no answer. A reactor that stands still longer than that loses its
-    session, whatever kazoo's thread does (``pulse``).
+    The client keeps its session alive with five requests per session timeout, and drops a connection on which three of
+    them in a row got no response. If the reactor is blocked for longer than the session timeout, the session ends, even
+    though kazoo's thread is running (``pulse``).
     """
 
     def __init__(
@@ -67,22 +68,19 @@ class KazooTwistedClient(KazooClientBase):
         self._complaint: tuple[str, Callable[[bytes | None], str | None]] | None = None
         self._suspended_since_s: float | None = None
         self._spare: KazooSession | None = None
-        self._spare_due: Any = None  # the call that takes the spare session for the real one
+        self._spare_due: Any = None  # the call that replaces the session by the spare one
 
     def recognise(self, path: str, complaint: Callable[[bytes | None], str | None]) -> None:
-        """From now on a connection counts only where ``complaint`` has none about the data of ``path``.
+        """Accept a connection only if ``complaint`` returns None for the data of ``path`` (None: no such znode).
 
-        It is given None if there is no such znode.
-
-        What it says is logged as an ERROR, again and again, and nothing is written meanwhile: the state stays what it
-        was, SUSPENDED or LOST.
+        Otherwise its text is logged repeatedly as an ERROR, nothing is written, and the state stays SUSPENDED or LOST.
         """
         self._complaint = path, complaint
 
     async def start(self) -> None:
-        """Connect, and create the chroot if it is absent.
+        """Connect, and create the chroot if it does not exist.
 
-        Raises: ConnectionTimeout, AuthenticationFailed, NoAuth (no chroot); the client is closed then.
+        Raises: ConnectionTimeout, AuthenticationFailed, NoAuth (no chroot); the client is then closed.
         """
         assert self._session is None and not self._closed, "a client starts once"
         self._starting = Deferred()
@@ -101,9 +99,9 @@ class KazooTwistedClient(KazooClientBase):
                 timeout.cancel()
 
     def close(self) -> "Deferred[None]":
-        """End the session at the server, after all that was sent before; its ephemerals vanish at once.
+        """End the session after everything sent before; its ephemerals are deleted immediately.
 
-        Fires when that is done, after a session timeout at the latest. What is still under way fails with SessionLost.
+        Fires when that is done, at most after a session timeout. Requests in progress fail with SessionLost.
         """
         closed: Deferred[None] = Deferred()
         if self._closed or self._session is None:
@@ -142,7 +140,7 @@ class KazooTwistedClient(KazooClientBase):
             self._reactor.callFromThread(self._work_off)
 
     def _work_off(self) -> None:
-        self._wake_planned = False  # first: what is posted from now on wakes again
+        self._wake_planned = False  # first, so that later posts wake again
         for _ in range(_WORK_COUNT):
             try:
                 call = self._inbox.popleft()
@@ -219,7 +217,7 @@ class KazooTwistedClient(KazooClientBase):
         if session is not self._spare:
             super()._session_changed(session, state)
         elif state is SessionState.CONNECTED:
-            # Servers that were all away may resume the old one now: it has tried again by then.
+            # If all servers were away, they may resume the old session now; by then it has tried again.
             self._spare_due = self._reactor.callLater(self.session_timeout_ms / 2000, self._take_spare)
         else:
             self._drop_spare()

@@ -1,14 +1,14 @@
-"""The lease: until when a process may act as the owner of its ephemerals.
+"""The lease: how long a process may act as the owner of its ephemerals.
 
-A process that wakes up from a pause does not know yet that its session is over. So it acts only while the send time of
-the last request that the leader answered lies less than 2/3 of the session timeout in the past: the leader, which is
-who expires sessions, cannot have done so by then. (Other servers answer reads by themselves, also when the leader has
-lost them.) Pure: all times are given, in ms of one monotonic clock.
+After a pause, a process does not know whether its session has ended. It therefore acts only while less than 2/3 of the
+session timeout has passed since it sent the last request that the leader answered; the leader, which expires sessions,
+cannot have expired it by then. (Other servers answer reads alone, even when cut off from the leader.) Pure: all times
+are ms of one monotonic clock.
 """
 
 
 class Lease:
-    """Remembers the latest send time of an answered request (the lease may be held from then on)."""
+    """Remembers the latest send time of an answered request."""
 
     __slots__ = ("_last_sent_ms", "duration_ms")
 
@@ -17,18 +17,18 @@ class Lease:
         self._last_sent_ms: float | None = None
 
     def answered(self, sent_ms: float) -> None:
-        """A request sent then was answered now; answers may be noted in any order."""
+        """Note the response to a request sent at ``sent_ms``, in any order."""
         if self._last_sent_ms is None or sent_ms > self._last_sent_ms:
             self._last_sent_ms = sent_ms
 
     def revoke(self) -> None:
-        """The session is over; only an answer of the next one renews the lease."""
+        """The session ended; only a response in the next one renews the lease."""
         self._last_sent_ms = None
 
     def held(self, now_ms: float) -> bool:
         return self.remaining_ms(now_ms) > 0
 
     def remaining_ms(self, now_ms: float) -> float:
-        """How long the lease lasts if nothing more is answered; 0 when it has ended. Any thread may ask."""
-        last_sent_ms = self._last_sent_ms  # once: another thread may revoke the lease in between
+        """How long the lease lasts without further responses; 0 after its end. Any thread may call it."""
+        last_sent_ms = self._last_sent_ms  # read once: another thread may revoke the lease
         return 0.0 if last_sent_ms is None else max(0.0, last_sent_ms + self.duration_ms - now_ms)

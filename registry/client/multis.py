@@ -1,4 +1,4 @@
-"""Many small multis as a few big ones."""
+"""Combines many small multis into few large ones."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -15,11 +15,10 @@ Results = list[str | ZnodeStat | None]
 
 
 async def settle(client: RegistryClient, multis: Sequence[Sequence[Operation]]) -> list[Results | RegistryError]:
-    """The outcome of each multi, in order: its results, or MultiFailed where a znode was not as expected, or else the
-    RegistryError that it failed with.
+    """The outcome of each multi, in order: its results, MultiFailed if a znode was not as expected, or another error.
 
-    Each is all or nothing. They are sent together, many in one; where such a big one is refused, its parts are sent
-    again one by one, so that each has an outcome of its own.
+    Each is atomic. They are sent together, many in one request; if such a request fails, its multis are sent again
+    separately, so that each gets its own outcome.
     """
     batches = list(in_batches(multis, _size_bytes, BATCH_COUNT))
     answers = await outcomes(client.multi([step for multi in batch for step in multi]) for batch in batches)
@@ -40,7 +39,7 @@ def _size_bytes(multi: Sequence[Operation]) -> int:
 
 
 def _told(outcome: Results | RegistryError) -> Results | RegistryError:
-    """A refusal that no re-reading will change (NoAuth) is not MultiFailed but its cause."""
+    """A failure that reading again cannot resolve (such as NoAuth) becomes its cause instead of MultiFailed."""
     if isinstance(outcome, MultiFailed) and not isinstance(outcome.cause, NodeExists | NoNode | BadVersion):
         return outcome.cause
     return outcome

@@ -1,4 +1,4 @@
-"""Awaiting many operations that were sent together: one round trip, not one after another."""
+"""Awaits many operations that were sent together, in one round trip."""
 
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -10,13 +10,13 @@ T = TypeVar("T")
 Found = tuple[bytes | None, ZnodeStat]
 
 READS_AT_ONCE = 250
-"""How many znodes are read by one request, and in one turn of the reactor: about 3 µs each."""
+"""How many znodes are read per request and reactor turn, at about 3 µs each."""
 
 
 async def outcomes(pending: Iterable[Awaitable[T]]) -> list[T | RegistryError]:
-    """All outcomes in order: each a result, or the RegistryError that it failed with."""
+    """All outcomes in order: a result or a RegistryError each."""
     settled: list[T | RegistryError] = []
-    for operation in list(pending):  # all are sent before the first is awaited
+    for operation in list(pending):  # send all before awaiting the first
         try:
             settled.append(await operation)
         except RegistryError as error:
@@ -25,17 +25,17 @@ async def outcomes(pending: Iterable[Awaitable[T]]) -> list[T | RegistryError]:
 
 
 async def results(pending: Iterable[Awaitable[T]]) -> list[T]:
-    """All results in order. Raises the first failure, after all have come back."""
+    """All results in order. Raises the first error, after all have completed."""
     return [_result(outcome) for outcome in await outcomes(pending)]
 
 
 async def found(pending: Iterable[Awaitable[T]]) -> list[T | None]:
-    """As ``results``, with None in the place of what is not there (NoNode)."""
+    """Like ``results``, with None for absent znodes (NoNode)."""
     return [None if isinstance(outcome, NoNode) else _result(outcome) for outcome in await outcomes(pending)]
 
 
 async def readable(pending: Iterable[Awaitable[T]]) -> list[T | NoAuth | None]:
-    """As ``found``, with NoAuth in the place of what an ACL hides: one znode must not hide the others."""
+    """Like ``found``, with NoAuth for znodes that an ACL hides, so that they do not hide the others."""
     return [
         outcome if isinstance(outcome, NoAuth) else None if isinstance(outcome, NoNode) else _result(outcome)
         for outcome in await outcomes(pending)
@@ -43,10 +43,10 @@ async def readable(pending: Iterable[Awaitable[T]]) -> list[T | NoAuth | None]:
 
 
 async def read_all(client: RegistryClient, paths: Iterable[str]) -> list[Found | NoAuth | None]:
-    """Data and stat of each path, READS_AT_ONCE to a request. None where nothing is, NoAuth for what an ACL hides.
+    """Data and stat of each path, READS_AT_ONCE per request. None for absent znodes, NoAuth for hidden ones.
 
-    From a server that does not know such requests one by one; the first of them costs it the connection. So whoever
-    asks must ask again after a ConnectionLoss.
+    Servers without multi-reads get single reads; the first multi-read costs the connection there, so callers must retry
+    after a ConnectionLoss.
     """
     answers: list[Found | NoAuth | None] = []
     for window in _windows(list(paths)):
@@ -55,13 +55,13 @@ async def read_all(client: RegistryClient, paths: Iterable[str]) -> list[Found |
                 answers += await client.get_all(window)
                 continue
         except Unimplemented:
-            pass  # as if there were one only
+            pass  # read one by one
         answers += await readable(client.get(path) for path in window)
     return answers
 
 
 async def ensure_paths(client: RegistryClient, paths: Iterable[str]) -> None:
-    """Create the given persistent znodes and their parents, with null data, where they are absent."""
+    """Create these persistent znodes and their parents, with null data, if they do not exist."""
     wanted: dict[str, None] = {}
     for path in paths:
         parts = path.split("/")
@@ -72,7 +72,7 @@ async def ensure_paths(client: RegistryClient, paths: Iterable[str]) -> None:
 
 
 async def create_with_parents(client: RegistryClient, operation: Create) -> str:
-    """Create one znode, making its parents if they are absent. Returns the path made. Raises NodeExists."""
+    """Create a znode and its missing parents. Returns the created path. Raises NodeExists."""
     try:
         return await _create(client, operation)
     except NoNode:

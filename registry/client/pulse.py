@@ -1,9 +1,9 @@
-"""Whether the thread that owns a client has turned since the server was last told that the client lives.
+"""Detects whether the thread that owns a client is still running.
 
-kazoo's thread pings for as long as the process exists, also when the owner's thread stands still: in an endless
-computation, in a system call that hangs. Its ephemerals would stand for ever then, for a broker that serves nobody. So
-kazoo's thread pings and connects only while the pulse beats: each time it has told the server, it posts a call to the
-owner's thread, and says nothing more before that call was made. What the owner itself asks for needs no pulse.
+kazoo's thread pings as long as the process exists, even if the owner's thread hangs in a computation or system call.
+Its ephemerals would then stay forever for a broker that serves no client. Therefore kazoo's thread pings and connects
+only while the pulse beats: after each sign of life to the server it posts a call to the owner's thread, and sends no
+further one before that call has run. The owner's own requests need no pulse.
 
 Tests: tests/registry/client/test_pulse.py.
 """
@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 
 class Pulse:
-    """``post`` has a call made on the owner's thread soon; without it the pulse always beats (the owner has no loop).
+    """``post`` schedules a call on the owner's thread; without it the pulse always beats (the owner has no loop).
 
-    Asked on kazoo's thread.
+    Used on kazoo's thread.
     """
 
     __slots__ = ("_post", "beats")
@@ -22,10 +22,10 @@ class Pulse:
     def __init__(self, post: Callable[[Callable[[], None]], None] | None) -> None:
         self._post = post
         self.beats = True
-        """Whether the owner has turned since the last ``told``."""
+        """True if the owner's thread has run since the last ``told``."""
 
     def told(self) -> None:
-        """The server has just heard that the client lives."""
+        """The server was just told that the client lives."""
         if self._post is not None:
             self.beats = False
             self._post(self._turned)

@@ -1,8 +1,8 @@
-"""Who a ZooKeeper client is, how its connection is protected, and which ACL its znodes get. Values and rules only.
+"""A ZooKeeper client's identity, transport security and ACLs for its znodes. Values and rules only.
 
-ACLs follow Kafka (ZkData.scala@3.9, ``zookeeper.set.acl``): without it everything is open. With it the creator may do
-all and everybody may read, except that nobody else reads what can hold secrets; ``/consumers`` stays open as a whole,
-since the members of groups have identities of their own, or none. Tests: ``tests/registry/client/test_security.py``.
+ACLs follow Kafka (ZkData.scala@3.9, ``zookeeper.set.acl``). By default everything is open. With it, the creator may do
+all and everyone may read, except znodes that may contain secrets. ``/consumers`` stays open, because group members have
+their own identities or none. Tests: ``tests/registry/client/test_security.py``.
 """
 
 import enum
@@ -14,7 +14,7 @@ _ALWAYS_OPEN = "/consumers"
 
 
 class Acl(enum.Enum):
-    """Which of three ACLs a znode gets when it is created."""
+    """The ACLs that a new znode can get."""
 
     OPEN = "world:anyone may do all"
     CREATOR = "the creator may do all"
@@ -34,10 +34,10 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """A connection over TLS. All files are PEM.
+    """A TLS connection. All files are PEM.
 
-    ``truststore`` has the authorities (None: those of the system); ``keystore`` the client's own key and certificate
-    chain, for servers that ask for one. ``protocols`` and ``cipher_suites`` empty: what OpenSSL allows, from TLS 1.2.
+    ``truststore``: the authorities (None: the system's). ``keystore``: the client's key and certificate chain, for
+    servers that require one. Empty ``protocols`` and ``cipher_suites``: OpenSSL's defaults, from TLS 1.2.
     """
 
     truststore: Path | None = None
@@ -50,9 +50,9 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What a client brings: TLS, SASL DIGEST-MD5, an identity of the scheme ``digest``; any of them, or none.
+    """A client's TLS, SASL DIGEST-MD5 and ``digest`` credentials, each optional.
 
-    A session has every identity that was proved. ``set_acl`` protects the znodes that it creates with all of them.
+    A session has every proven identity. ``set_acl`` protects the znodes that it creates with all of them.
     """
 
     tls: Tls | None = None
@@ -62,11 +62,11 @@ class Security:
 
     @property
     def has_identity(self) -> bool:
-        """Whether a session can own what it creates: by SASL, digest or the certificate of its keystore."""
+        """True if a session can own what it creates, through SASL, digest or its keystore's certificate."""
         return bool(self.sasl or self.digest or (self.tls and self.tls.keystore))
 
     def acl(self, path: str) -> Acl:
-        """The ACL of a znode to be created; ``path`` is relative to the chroot."""
+        """The ACL of a new znode. ``path`` is relative to the chroot."""
         if not self.set_acl or _is_below(path, _ALWAYS_OPEN):
             return Acl.OPEN
         return Acl.CREATOR if any(_is_below(path, root) for root in _SENSITIVE) else Acl.CREATOR_AND_READERS

@@ -1,10 +1,10 @@
-"""Configuration keys that secure the connection to ZooKeeper, as a broker's ``server.properties`` or a tool's
-``--zk-tls-config-file`` has them.
+"""Configuration keys for a secure connection to ZooKeeper, as in a broker's ``server.properties`` or a tool's
+``--zk-tls-config-file``.
 
-Kafka's keys: ``zookeeper.set.acl`` and ``zookeeper.ssl.*``. Key and trust stores are PEM, which ZooKeeper and Kafka
-understand as well; JKS and PKCS12 are Java's own or need another library, and the message that refuses them says how
-to convert them. SASL DIGEST-MD5 comes from a JAAS login file under the names of the JVM options that Kafka's
-administrators know: ``java.security.auth.login.config``, ``zookeeper.sasl.client``, ``zookeeper.sasl.clientconfig``.
+Kafka's keys: ``zookeeper.set.acl`` and ``zookeeper.ssl.*``. Key and trust stores must be PEM, which ZooKeeper and Kafka
+support as well; JKS and PKCS12 are rejected with a message that says how to convert them. SASL DIGEST-MD5 uses a JAAS
+login file, through the names of the JVM options that Kafka's administrators know:
+``java.security.auth.login.config``, ``zookeeper.sasl.client``, ``zookeeper.sasl.clientconfig``.
 One key is ours: ``zookeeper.auth.digest=user:password``, ZooKeeper's scheme ``digest``, which Kafka never used.
 
 Source: ZkConfigs.java@3.9, JaasUtils.java@3.9; ZooKeeper's ClientX509Util and ZooKeeperSaslClient@3.9.
@@ -36,7 +36,7 @@ KEYS = frozenset(
         )
     }
 )  # fmt: skip
-"""All of them. ``zookeeper.clientCnxnSocket`` names a Java class and is accepted without a meaning."""
+"""All supported keys. ``zookeeper.clientCnxnSocket`` names a Java class and is ignored."""
 
 _PEM_SUFFIXES = (".pem", ".crt", ".cer", ".key")
 _CONVERSION = {
@@ -46,9 +46,9 @@ _CONVERSION = {
 
 
 def zookeeper_security(properties: Mapping[str, str]) -> Security:
-    """What the keys say; all other keys are ignored.
+    """The settings in ``properties``; other keys are ignored.
 
-    Raises: InvalidSecurity for the first key whose value, or whose file, cannot be used.
+    Raises: InvalidSecurity for the first key with an unusable value or file.
     """
     properties = {key: properties[key].strip() for key in KEYS & properties.keys()}
     security = Security(
@@ -77,9 +77,9 @@ def _tls(properties: Mapping[str, str]) -> Tls | None:
         protocols=_items(properties.get(SSL + "enabled.protocols") or properties.get(SSL + "protocol", "")),
         cipher_suites=_items(properties.get(SSL + "cipher.suites", "")),
     )
-    from kafka_zk.registry.client.tls import client_context  # only now: ssl is not loaded for a broker without TLS
+    from kafka_zk.registry.client.tls import client_context  # here, so that brokers without TLS do not load ssl
 
-    client_context(tls)  # now, so that a file that cannot be used is a matter of the configuration
+    client_context(tls)  # reports unusable files as configuration errors
     return tls
 
 
@@ -107,7 +107,7 @@ def _sasl(properties: Mapping[str, str]) -> Credentials | None:
         raise InvalidSecurity(f"{where}: {error.strerror}") from None
     except (jaas.InvalidJaas, UnicodeDecodeError) as error:
         raise InvalidSecurity(f"{where}: not a JAAS login file: {error}") from None
-    if not modules:  # a file for other logins, as Kafka takes it too
+    if not modules:  # a file for other logins, which Kafka accepts, too
         return None
     module = modules[0]
     if module.name != DIGEST_LOGIN_MODULE:

@@ -1,4 +1,4 @@
-"""Waiting for a session, and for anything but not for ever, as Deferreds."""
+"""Waits for a session, and for other Deferreds with a time limit."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol, TypeVar
@@ -17,7 +17,7 @@ _log = Logger()
 
 
 def cancellable(clock: Timers, delay_s: float, work: Callable[[], None]) -> Callable[[], None]:
-    """What ``RegistryClient.call_later`` does, with a reactor."""
+    """``RegistryClient.call_later`` for a reactor."""
     call = clock.callLater(delay_s, work)
 
     def cancel() -> None:
@@ -28,7 +28,7 @@ def cancellable(clock: Timers, delay_s: float, work: Callable[[], None]) -> Call
 
 
 class _Sessions(Protocol):
-    """What of a client is enough to wait for a connection."""
+    """The part of a client that is needed to wait for a connection."""
 
     @property
     def state(self) -> SessionState: ...
@@ -37,7 +37,7 @@ class _Sessions(Protocol):
 
 
 def complete_when_connected(client: _Sessions, waiting: Any) -> None:
-    """What ``RegistryClient.connected`` does: ``waiting`` is a Deferred, or has its ``callback`` and ``errback``."""
+    """Implements ``RegistryClient.connected``. ``waiting``: a Deferred, or anything with its callback and errback."""
 
     def changed(state: SessionState) -> None:
         if state is SessionState.SUSPENDED:
@@ -53,9 +53,9 @@ def complete_when_connected(client: _Sessions, waiting: Any) -> None:
 
 
 async def until_answered(client: RegistryClient, attempt: Callable[[], Awaitable[T]]) -> T:
-    """What ``attempt`` returns or raises, repeated as long as the connection breaks over it.
+    """The result of ``attempt``, repeated while it fails with ConnectionLoss.
 
-    For operations that may be done twice. Raises: SessionLost if the session ends first.
+    For operations that may be repeated. Raises: SessionLost if the session ends.
     """
     while True:
         try:
@@ -81,7 +81,7 @@ async def child_names(client: RegistryClient, path: str) -> list[str]:
 def add_listener(
     listeners: list[Callable[[SessionState], None]], listener: Callable[[SessionState], None]
 ) -> Callable[[], None]:
-    """Returns what removes it, which may be called again."""
+    """Add a listener; returns a function that removes it and may be called again."""
     listeners.append(listener)
 
     def remove() -> None:
@@ -92,7 +92,7 @@ def add_listener(
 
 
 def tell(listeners: Iterable[Callable[[SessionState], None]], state: SessionState) -> None:
-    """Call each of the listeners; one that fails is logged and keeps nobody else from hearing."""
+    """Call each listener; exceptions are logged and do not affect other listeners."""
     for listener in list(listeners):
         try:
             listener(state)
@@ -101,10 +101,10 @@ def tell(listeners: Iterable[Callable[[SessionState], None]], state: SessionStat
 
 
 async def fires_within(clock: Timers, waiting: "Deferred[Any]", delay_s: float) -> bool:
-    """Wait for it, at most so long, even if it ignores its cancellation.
+    """Wait at most ``delay_s`` for a Deferred, even if it ignores its cancellation.
 
-    False: it did not fire in time, and was cancelled; what becomes of it afterwards is dropped.
-    Raises: what it fails with.
+    Returns False if it did not fire within that time and was cancelled; its later result is dropped.
+    Raises its failure.
     """
     outcome: Deferred[bool] = Deferred(lambda _: waiting.cancel())
     is_over = False

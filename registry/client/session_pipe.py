@@ -1,12 +1,12 @@
-"""The pipe on which a process tells its supervisor of its ZooKeeper sessions, and whose end says that it is dead.
+"""The pipe through which a process reports its ZooKeeper sessions to its supervisor; its end means that it is dead.
 
 See docs/decisions/0016-sessions-of-the-dead-are-closed.md.
 
-    KAFKA_ZK_SESSION_PIPE=7:123456        the descriptor and the inode of the write end, in the child's environment
-    4711 0x100018ebc8b0002 5f3c…\\n        its pid, the session's id and password: a line for each new session
+    KAFKA_ZK_SESSION_PIPE=7:123456        descriptor and inode of the write end, in the child's environment
+    4711 0x100018ebc8b0002 5f3c…\\n        pid, session id and password: a line for each new session
 
-The supervisor makes a pipe for each start of a process, so what it reads is told by that process or by one that it has
-started. Tests: tests/registry/client/test_session_pipe.py.
+The supervisor creates a pipe for each start of a process, so lines come from that process or its children.
+Tests: tests/registry/client/test_session_pipe.py.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ VARIABLE = "KAFKA_ZK_SESSION_PIPE"
 
 
 class ToldSession(NamedTuple):
-    """Whose session it is, and what closes it."""
+    """A reported session, with everything needed to close it."""
 
     pid: int
     session_id: int
@@ -32,7 +32,7 @@ class ToldSession(NamedTuple):
 
 
 def last_told(lines: bytes) -> ToldSession | None:
-    """The session of the last whole line; None if there is none, or it is not one of ours."""
+    """The session in the last complete line; None without one, or if it is invalid."""
     whole = lines.split(b"\n")[:-1]
     try:
         pid, session_id, password = whole[-1].decode("ascii").split(" ")
@@ -42,12 +42,12 @@ def last_told(lines: bytes) -> ToldSession | None:
 
 
 def described(descriptor: int) -> str:
-    """The variable's value for a child that inherits this descriptor."""
+    """The environment variable's value for a child that inherits this descriptor."""
     return f"{descriptor}:{os.fstat(descriptor).st_ino}"
 
 
 class _Sessions(Protocol):
-    """What of a client is told."""
+    """The part of a client that is reported."""
 
     @property
     def session_id(self) -> int | None: ...
@@ -62,20 +62,20 @@ class _Sessions(Protocol):
 
 
 class SessionPipe:
-    """The child's end. Whatever becomes of the supervisor, the child goes on."""
+    """The child's end. The child continues whatever happens to the supervisor."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        """Helpers that write what the process is responsible for inherit it: while they live, it is not dead."""
+        """Helpers that write the process's files inherit it: while they live, the process is not dead."""
         self._told_id: int | None = None
         os.set_inheritable(descriptor, False)
         os.set_blocking(descriptor, False)
 
     @classmethod
     def inherited(cls, environ: MutableMapping[str, str] = os.environ) -> Self | None:
-        """The pipe that the environment names, which is taken out of it; None without a supervisor.
+        """The pipe named in the environment, which is removed from there; None without a supervisor.
 
-        A descriptor that is not that pipe, since somebody in between closed it, is left alone.
+        A descriptor that is not that pipe, because another process closed it, is left alone.
         """
         number, _, inode = environ.pop(VARIABLE, "").partition(":")
         with contextlib.suppress(OSError, ValueError, OverflowError):
@@ -85,7 +85,7 @@ class SessionPipe:
         return None
 
     def follow(self, client: _Sessions) -> None:
-        """Tell of every new session of this client, before anybody who listens after us hears of it."""
+        """Report every new session of this client, before later listeners learn of it."""
 
         def changed(state: SessionState) -> None:
             session_id = client.session_id
@@ -97,6 +97,6 @@ class SessionPipe:
         changed(client.state)
 
     def _tell(self, session: ToldSession) -> None:
-        """Short lines are written whole or not at all. A supervisor that is gone, or does not read, closes nothing."""
+        """Write a line, which is short enough to be atomic. A supervisor that is gone or does not read is ignored."""
         with contextlib.suppress(OSError):
             os.write(self.descriptor, session.line())

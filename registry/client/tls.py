@@ -1,4 +1,4 @@
-"""TLS contexts for ZooKeeper connections, and what a failed handshake means to a person."""
+"""TLS contexts for ZooKeeper connections, and explanations of failed handshakes."""
 
 from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/broker/process/lean_imports.py
 
@@ -12,7 +12,7 @@ from kafka_zk.security.tls import NAME_MISMATCH, UNKNOWN_ISSUER, VERSIONS, reaso
 def client_context(tls: Tls) -> ssl.SSLContext:
     """The context of all connections of one client.
 
-    Raises: InvalidSecurity, naming the file or value that cannot be used.
+    Raises: InvalidSecurity, naming the unusable file or value.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.check_hostname
@@ -39,7 +39,7 @@ def client_context(tls: Tls) -> ssl.SSLContext:
 
 def _load_keystore(context: ssl.SSLContext, tls: Tls) -> None:
     try:
-        # Never an empty answer to "which password?" on a terminal: a missing one is an error.
+        # An empty password prevents OpenSSL from asking for one on a terminal; a missing one is an error.
         context.load_cert_chain(str(tls.keystore), password=tls.keystore_password or "")
     except (OSError, ssl.SSLError, ValueError) as error:
         raise InvalidSecurity(
@@ -49,7 +49,7 @@ def _load_keystore(context: ssl.SSLContext, tls: Tls) -> None:
 
 
 def is_distrust(error: BaseException) -> bool:
-    """Whether a connection failed because the server's certificate is not accepted: trying again does not help."""
+    """True if the server's certificate is not accepted, so that further attempts are pointless."""
     return isinstance(_ssl_cause(error), ssl.SSLCertVerificationError)
 
 

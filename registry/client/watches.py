@@ -1,9 +1,9 @@
-"""Watches that never lose a change: every fire is only a hint, the re-read is the truth and arms the next watch.
+"""Watches that lose no change: an event is only a hint, and the following read sets the next watch.
 
-ZooKeeper's watches are one-shot and die with the connection. So a watcher reads and arms in one call, reads again when
-the watch fires, and reads again after every reconnect and every new session, whether or not anything fired. What it
-reports is the difference between what it read and what it last reported: several changes may come as one, none is lost.
-A znode that was deleted and created again counts as changed: zxids are compared, not contents.
+ZooKeeper's watches are one-shot and end with the connection. A watcher therefore reads and sets the watch in one call,
+and reads again after each event, each reconnect and each new session. It reports differences from the last report:
+several changes may be combined, but none is lost. A znode that was deleted and recreated counts as changed, because
+zxids are compared instead of contents.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,23 +26,23 @@ T = TypeVar("T")
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 30
 
-Zxids = tuple[int, ...]  # tells two states of what is watched apart; () means that it is not there
+Zxids = tuple[int, ...]  # distinguishes states of the watched znode; () means that it does not exist
 
 
 class Watcher(Protocol):
-    """Something that watches until it is closed."""
+    """A watch that can be closed."""
 
     def close(self) -> None:
-        """Report nothing from now on."""
+        """Report nothing more."""
 
 
 class Rereader:
-    """Runs ``read`` at the start, at every fire and at every new connection, one at a time.
+    """Runs ``read`` at the start, after every event and at every new connection, one at a time.
 
-    ``read`` gets the watch to arm and returns (zxids, report): ``report`` is called only if the zxids are new. After a
-    ConnectionLoss or SessionLost the next connection reads. After any other error of ``read`` (NoAuth: an ACL may be
-    changed) the read is repeated, after FIRST_RETRY_S at first and after LONGEST_RETRY_S at most; the log has each
-    error once. ``on_hidden`` is called when NoAuth is new, for an owner that waits for this znode among others.
+    ``read`` receives the watch to set and returns (zxids, report); ``report`` is called only if the zxids are new.
+    After a ConnectionLoss or SessionLost, the next connection reads. After other errors (such as NoAuth, because ACLs
+    may change) the read is repeated with delays from FIRST_RETRY_S to LONGEST_RETRY_S; each error is logged once.
+    ``on_hidden`` is called when NoAuth is new, for an owner that waits for several znodes.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class Rereader:
         self._read = read
         self._events = events
         self._on_hidden = on_hidden
-        self._told: str | None = None  # the error that the log has
+        self._told: str | None = None  # the last logged error
         self._seen: Zxids | None = None  # None: nothing was read yet
         self._reading = False
-        self._again: str | None = None  # the cause of one more read, due when the present one is done
+        self._again: str | None = None  # cause of the next read, which follows the current one
         self._closed = False
         self._retry_s = FIRST_RETRY_S
         self._cancel_retry: Callable[[], None] = lambda: None
@@ -82,7 +82,7 @@ class Rereader:
         if self._closed:
             return
         self._events.emit(WatchFired, self._path, event.type, cause=event.type.value)
-        if event.type is not EventType.NONE:  # the new connection will read
+        if event.type is not EventType.NONE:  # else the new connection reads
             self._start(event.type.value)
 
     def _start(self, cause: str) -> None:
@@ -102,7 +102,7 @@ class Rereader:
             try:
                 zxids, report = await self._read(self._fired)
             except (ConnectionLoss, SessionLost):
-                break  # read again when connected
+                break  # read when connected
             self._read_done(next_cause, zxids, report)
             next_cause = self._again
         self._reading = False
@@ -136,7 +136,7 @@ class Rereader:
                 path=self._path, error=failure.value, seconds=self._retry_s, longest=LONGEST_RETRY_S,
             )  # fmt: skip
             if failure.check(NoAuth):
-                self._seen = None  # the next read is news, whatever it finds
+                self._seen = None  # the next read is reported in any case
                 self._on_hidden()
         self._cancel_retry = self._client.call_later(self._retry_s, self._retry)
         self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
@@ -149,8 +149,8 @@ class Rereader:
 async def read_or_watch_creation(
     client: RegistryClient, read: Callable[[str, Watch], Awaitable[T]], path: str, watch: Watch
 ) -> T | None:
-    """What ``read`` (``client.get`` or ``client.children``) gives, with the watch; None where the znode is not there,
-    and then its creation is watched."""
+    """Run ``read`` (``client.get`` or ``client.children``) with the watch; if the znode does not exist, watch its
+    creation and return None."""
     while True:
         try:
             return await read(path, watch)
@@ -160,10 +160,10 @@ async def read_or_watch_creation(
 
 
 class ChildrenWatcher:
-    """Reports the sorted names of a znode's children: once at the start and whenever they changed.
+    """Reports the sorted names of a znode's children at the start and after each change.
 
-    A znode that is not there has no children; its creation is noticed. Names that are equal to the last ones are
-    reported again when a child was deleted and made anew in between.
+    An absent znode has no children; its creation is noticed. Unchanged names are reported again if a child was deleted
+    and recreated.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class ChildrenWatcher:
         self._rereader = Rereader(client, path, self._read, events)
 
     def close(self) -> None:
-        """Report nothing from now on."""
+        """Report nothing more."""
         self._rereader.close()
 
     async def _read(self, watch: Watch) -> tuple[Zxids, Callable[[], None]]:
@@ -191,9 +191,9 @@ class ChildrenWatcher:
 
 
 class DataWatcher:
-    """Reports a znode's data and stat (None, None when it is not there): once at the start and at every change.
+    """Reports a znode's data and stat (None, None if it does not exist) at the start and after each change.
 
-    ``on_hidden``: an ACL hides the znode. What is read once it no longer does is reported like a change.
+    ``on_hidden``: an ACL hides the znode. When it no longer does, the data are reported like a change.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class DataWatcher:
         self._rereader = Rereader(client, path, self._read, events, on_hidden)
 
     def close(self) -> None:
-        """Report nothing from now on."""
+        """Report nothing more."""
         self._rereader.close()
 
     async def _read(self, watch: Watch) -> tuple[Zxids, Callable[[], None]]:

@@ -2,9 +2,9 @@
 
     {"version":1,"acls":[{"principal":"User:alice","permissionType":"Allow","operation":"Read","host":"*"}]}
 
-Names are not encoded, so that none may contain ``/``. A pattern without ACLs has no znode; one with empty data has no
-ACLs either. An entry that cannot be understood makes the whole znode invalid, since it may forbid something. (Kafka
-reads such an entry as one that never matches.)
+Names are not encoded, so they cannot contain ``/``. A pattern without ACLs has no znode or one with empty data. An
+entry that cannot be parsed makes the whole znode invalid, because it may deny something. (In Kafka such an entry never
+matches.)
 
 Source: LiteralAclStore, ExtendedAclStore, ResourceZNode in ZkData.scala, AclEntry.scala@3.9; seen on a 3.9.1 broker.
 """
@@ -24,7 +24,7 @@ VERSION = 1
 
 
 def type_path(pattern_type: PatternType, resource_type: ResourceType) -> str:
-    """The parent of the znodes of these patterns."""
+    """The parent of these patterns' znodes."""
     return f"{ROOTS[pattern_type]}/{resource_type.label}"
 
 
@@ -33,12 +33,12 @@ def pattern_path(pattern: Pattern) -> str:
 
 
 def is_possible(pattern: Pattern) -> bool:
-    """Whether the pattern can have a znode."""
+    """True if the pattern can have a znode."""
     return "/" not in pattern.name and is_znode_name(pattern.name)
 
 
 def encode(acls: Iterable[Acl]) -> bytes:
-    """In an order that is always the same."""
+    """Encode the ACLs in a fixed order."""
     entries = [
         {
             "principal": acl.principal,
@@ -70,8 +70,8 @@ def _acl(path: str, entry: dict[str, Any]) -> Acl:
 
 @functools.lru_cache(maxsize=10_000)
 def _shared_acl(principal: str, host: str, operation: str, permission: str) -> Acl:
-    """The same object for the many resources that have the same entry. Raises: ValueError, and for
-    what is no text TypeError and AttributeError."""
+    """One object for equal entries of many resources. Raises: ValueError; TypeError and AttributeError if a value is
+    not a string."""
     kind, separator, name = principal.partition(":")
     known_operation, known_permission = named(Operation, operation), named(Permission, permission)
     if known_operation is None or known_permission is None:

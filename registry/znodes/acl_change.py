@@ -1,4 +1,4 @@
-"""``/kafka-acl-changes/acl_changes_N`` and ``/kafka-acl-extended-changes/acl_changes_N``: whose ACLs changed.
+"""``/kafka-acl-changes/acl_changes_N`` and ``/kafka-acl-extended-changes/acl_changes_N``: patterns with changed ACLs.
 
     TOPIC:t1                                                                          literal, plain text
     {"version":1,"resourceType":"TOPIC","name":"pre-","patternType":"PREFIXED"}       prefixed

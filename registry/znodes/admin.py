@@ -1,6 +1,4 @@
-"""``/admin/*``: orders to the controller, written by tools and by brokers.
-
-What is where:
+"""``/admin/*``: requests to the controller, written by tools and brokers.
 
     /admin/delete_topics/<topic>          empty; one znode for each topic to delete (0.8.1)
     /admin/reassign_partitions            {"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[0,1]}]}
@@ -45,7 +43,7 @@ def decode_reassignment(data: bytes | None) -> dict[TopicPartition, list[int]]:
 
 
 def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
-    """The list of partitions that preferred replica elections and ISR change notifications share."""
+    """The list of partitions in preferred replica elections and ISR change notifications."""
     listed = [{"topic": tp.topic, "partition": tp.partition} for tp in sorted(partitions)]
     return json_codec.encode({"version": 1, "partitions": listed})
 

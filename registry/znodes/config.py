@@ -24,14 +24,14 @@ DEFAULT_ENTITY = "<default>"
 
 
 class ConfigChange(NamedTuple):
-    """Whose config changed. ``entity_name`` is encoded and may have parts (``alice/clients/app`` of type users)."""
+    """An entity whose config changed. ``entity_name`` is encoded and may have parts (``alice/clients/app``)."""
 
     entity_type: str
     entity_name: str
 
 
 class EntityConfig(NamedTuple):
-    """``values`` that could be read, and in sentences that name the znode what could not."""
+    """``values`` that could be read, and sentences that name the znode and its faults."""
 
     values: dict[str, str]
     faults: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ def entity_type_path(entity_type: str) -> str:
 
 
 def entity_path(entity_type: str, entity_name: str) -> str:
-    """``entity_name`` is the encoded form (see ``sanitize``); topics and broker ids need no encoding."""
+    """``entity_name`` is encoded (see ``sanitize``); topics and broker ids need no encoding."""
     return f"/config/{entity_type}/{entity_name}"
 
 
 def sanitize(name: str) -> str:
-    """A user, client or principal name as it stands in a path."""
+    """Encode a user, client or principal name for a path."""
     return quote(name, safe="").replace("~", "%7E")
 
 
@@ -60,10 +60,10 @@ def encode(config: Mapping[str, str]) -> bytes:
 
 
 def decode(path: str, data: bytes | None) -> EntityConfig:
-    """The config, as Kafka reads it: what is not JSON, or has no object 'config', is empty, whatever its version.
+    """The config as Kafka reads it: empty, whatever its version, if it is not JSON or has no object 'config'.
 
-    Null and empty data (a parent that an old tool made) are an empty config without a fault.
-    Source: ConfigEntityZNode.decode in Kafka 3.9, which fails at a value that is no string; here it is left out.
+    Null and empty data (a parent created by an old tool) are an empty config without a fault.
+    Source: ConfigEntityZNode.decode in Kafka 3.9, which fails at a value that is not a string; it is left out here.
     """
     if not data:
         return EntityConfig({})

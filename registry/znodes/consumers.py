@@ -7,12 +7,12 @@
 ``subscription`` maps a topic to its count of streams. With pattern ``white_list`` or ``black_list`` it has one entry
 whose key is a regular expression. ``pattern`` and ``subscription`` are mandatory.
 
-Our members add one key to their registration, which Kafka's consumers ignore; so what a member can do is known as soon
-as the member is, and whoever lacks the key can do only what Kafka's can::
+Our members add one key to their registration, which Kafka's consumers ignore. A member's abilities are therefore known
+as soon as the member is; members without the key have only those of Kafka's consumers::
 
     "kafka-zk":{"strategies":["cooperative-sticky","range"],"instance":"i1","instance_timeout_ms":"45000"}
 
-The two ``instance`` keys are there for static members only.
+Only static members have the two ``instance`` keys.
 """
 
 import re
@@ -31,7 +31,7 @@ BLACK_LIST = "black_list"
 NO_OFFSET = -1
 
 MOST_STREAMS = 10_000
-"""Of one member, for one topic: every member of a group makes a list of all streams of all members."""
+"""Limit per member and topic: every member of a group lists all streams of all members."""
 
 STREAM_COUNTS = range(-(2**31), MOST_STREAMS + 1)
 _ANNOUNCEMENT = "kafka-zk"
@@ -42,10 +42,10 @@ _THREAD = re.compile(r"(.+)-([0-9]+)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRegistration:
-    """What a member subscribes to: topic (or the one regular expression) to count of streams.
+    """A member's subscription: topic (or the one regular expression) -> number of streams.
 
-    ``strategies`` are those that it announces, its favourite first; none: it is not one of ours, or announces nothing.
-    A static member has an ``instance_id`` and keeps its partitions ``instance_timeout_ms`` after it went.
+    ``strategies``: announced ones, preferred first; empty for Kafka's consumers. A static member has an ``instance_id``
+    and keeps its partitions for ``instance_timeout_ms`` after it left.
     """
 
     subscription: Mapping[str, int]
@@ -61,7 +61,7 @@ class ConsumerRegistration:
 
 
 def is_znode_name(name: str) -> bool:
-    """Whether a group or topic of that name can have znodes: for whatever shows, mends or removes what is there.
+    """True if a group or topic of that name can have znodes. For code that shows, repairs or deletes existing znodes.
 
     Source: ZooKeeper's PathUtils.validatePath@3.9, whose Java characters are halves of those beyond U+FFFF.
     """
@@ -69,9 +69,9 @@ def is_znode_name(name: str) -> bool:
 
 
 def group_id_fault(group: str) -> str | None:
-    """Why no consumer can have this as its ``group.id``, in one sentence; None: it can. For whatever joins a group.
+    """Why no consumer can use this ``group.id``, in one sentence; None if it can. For code that joins groups.
 
-    Source: ConsumerConfig.validateGroupId@1.1; what has no znode is refused too, which Kafka finds out later.
+    Source: ConsumerConfig.validateGroupId@1.1. Names that cannot be znodes are rejected as well; Kafka fails later.
     """
     if _GROUP_ID.fullmatch(group) and is_znode_name(group):
         return None
@@ -119,13 +119,13 @@ def thread_id(consumer_id: str, number: int) -> str:
 
 
 def consumer_of(thread_id: str) -> str:
-    """The consumer id of a thread id; the whole text where it has no thread number."""
+    """The consumer id in a thread id; the whole text if it has no thread number."""
     split = _THREAD.fullmatch(thread_id)
     return split[1] if split else thread_id
 
 
 def is_thread_id(text: str) -> bool:
-    """Whether it is ``<consumer id>-<n>``, with a number that a member can have."""
+    """True for ``<consumer id>-<n>`` with a valid stream number."""
     split = _THREAD.fullmatch(text)
     return split is not None and json_codec.number_of(split[2], range(MOST_STREAMS)) is not None
 
@@ -152,7 +152,7 @@ def encode_registration(registration: ConsumerRegistration) -> bytes:
 def decode_registration(path: str, data: bytes | None) -> ConsumerRegistration:
     """Raises InvalidZnode.
 
-    A malformed announcement counts as none: Kafka's members, which do not look at it, see the subscription.
+    A malformed announcement is ignored, because Kafka's members ignore it and use the subscription.
     """
     document = json_codec.decode_object(path, data)
     listed = document.get("subscription")

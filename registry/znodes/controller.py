@@ -1,4 +1,4 @@
-"""``/controller`` (ephemeral: who it is) and ``/controller_epoch`` (decimal text; its znode version fences writes).
+"""``/controller`` (ephemeral: the controller's id) and ``/controller_epoch`` (decimal text; its version fences writes).
 
 Keys by version:
 
@@ -20,7 +20,7 @@ EPOCHS = range(2**31 - 1)
 
 @dataclass(frozen=True, slots=True)
 class ControllerClaim:
-    """Content of ``/controller``. ``kraft_controller_epoch`` is -1 unless a KRaft migration put the claim there."""
+    """Content of ``/controller``. ``kraft_controller_epoch`` is -1 except in a KRaft migration."""
 
     broker_id: int
     timestamp_ms: int = -1
@@ -28,7 +28,7 @@ class ControllerClaim:
 
     @property
     def is_kraft(self) -> bool:
-        """Whether a KRaft controller has made it: it counts its epochs from 1."""
+        """True if a KRaft controller made the claim; it counts its epochs from 1."""
         return self.kraft_controller_epoch >= 1
 
 
@@ -63,5 +63,5 @@ def encode_epoch(epoch: int) -> bytes:
 
 
 def decode_epoch(data: bytes | None) -> int:
-    """An epoch to which one can be added, as the next controller does. Raises InvalidZnode."""
+    """An epoch that can be incremented. Raises InvalidZnode."""
     return json_codec.integer_text(CONTROLLER_EPOCH, data, EPOCHS)

@@ -1,10 +1,10 @@
-"""``/delegation_token/tokens/<token id>`` and ``/delegation_token/token_changes/token_change_N`` (whose token changed).
+"""``/delegation_token/tokens/<token id>`` and ``/delegation_token/token_changes/token_change_N`` (a changed token).
 
     {"version":3,"owner":"User%3Aalice","tokenRequester":"User%3Aalice","renewers":["User%3Abob"],
      "issueTimestamp":1795737658262,"maxTimestamp":1795738258262,"expiryTimestamp":1795738258262,"tokenId":"BDfo…"}
 
-Principals are percent-encoded; before version 3 there is no ``tokenRequester``: it is the owner. A change is the id of
-the token, as plain text. The token itself, which is a secret, is derived from its id and is in no znode.
+Principals are percent-encoded. Before version 3 there is no ``tokenRequester``; it is the owner. A change contains the
+token's id as plain text. The token itself, a secret, is derived from its id and stored in no znode.
 
 Source: DelegationTokenManagerZk.scala, DelegationTokenChangeNotificationZNode in ZkData.scala@3.9.
 """
@@ -21,16 +21,16 @@ TOKENS = "/delegation_token/tokens"
 CHANGES = "/delegation_token/token_changes"
 CHANGE_PREFIX = "token_change_"
 MOST_RENEWERS = 1000
-"""Of one token, as many as a request can name; Kafka has no limit but that of a znode."""
+"""Limit per token, as in requests; Kafka's only limit is the znode's size."""
 
 USER = "User"
-"""The type of the principals that can log in."""
+"""The type of principals that can log in."""
 
 _VERSION = 3
 
 
 class Principal(NamedTuple):
-    """``type`` is USER; a request or a znode may name others."""
+    """``type`` is normally USER; requests and znodes may contain other types."""
 
     type: str
     name: str
@@ -40,7 +40,7 @@ class Principal(NamedTuple):
 
 
 class TokenInformation(NamedTuple):
-    """What is known of a token; times in ms since the epoch. It can be renewed until ``max_ms``."""
+    """A token. Times are ms since the epoch; it can be renewed until ``max_ms``."""
 
     token_id: str
     owner: Principal

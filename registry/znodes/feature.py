@@ -28,7 +28,7 @@ class FinalizedFeatures:
 
 
 def encode(finalized: FinalizedFeatures) -> bytes:
-    """In the JSON version that ``finalized.version`` names."""
+    """Encode in the JSON version ``finalized.version``."""
     lowest = {"min_version_level": 1} if finalized.version == 1 else {}
     return json_codec.encode(
         {

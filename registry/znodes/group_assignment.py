@@ -1,11 +1,11 @@
-"""``/consumers/<group>/kafka-zk/assignment``: who shall own what, as the group's leader decided. Ours, not Kafka's.
+"""``/consumers/<group>/kafka-zk/assignment``: the assignment decided by the group's leader. Ours, not Kafka's.
 
     {"version":1,"generation":7,"strategy":"cooperative-sticky","leader":"<consumer id>",
      "threads":["<consumer id>-0",…],"partitions":{"t1":[0,0,1,-1]},"static":{"<consumer id>":"45000"}}
 
-``partitions`` gives for each topic, by partition number, the index into ``threads`` (-1: nobody). ``static`` holds the
-static members that keep their place while they are away, with their timeout in ms. The znode is persistent. It is
-advice: who owns a partition is decided by the owner znode alone.
+``partitions`` has for each topic, by partition number, the index into ``threads`` (-1: none). ``static`` has the static
+members whose partitions are reserved while they are absent, with their timeouts in ms. The znode is persistent. It is
+advice: only the owner znode decides who owns a partition.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _NOBODY = -1
 
 @dataclass(frozen=True, slots=True)
 class GroupAssignment:
-    """One generation: each partition's thread id; partitions of nobody are left out."""
+    """One generation: the thread id of each assigned partition."""
 
     generation: int
     strategy: str

@@ -1,9 +1,9 @@
-"""``/consumers/<group>/kafka-zk/topics/<topic>``: since which topic of that name the group reads it. Ours, not Kafka's.
+"""``/consumers/<group>/kafka-zk/topics/<topic>``: the first topic of that name that the group read. Ours, not Kafka's.
 
     {"version":1,"czxid":"4294967338"}
 
-``czxid`` is that of the topic's znode when a member of ours claimed a partition of it for the first time. The znode is
-persistent and written once. See ``registry/group_topics.py`` for what follows from it.
+``czxid``: of the topic's znode when one of our members first claimed one of its partitions. The znode is persistent and
+written once. ``registry/group_topics.py`` explains its use.
 """
 
 from kafka_zk.base.integers import INT64

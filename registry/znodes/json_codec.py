@@ -1,9 +1,9 @@
-"""JSON as Kafka keeps it in znodes: UTF-8, no whitespace, keys in any order, unknown keys ignored.
+"""JSON in Kafka's znodes: UTF-8, no whitespace, keys in any order, unknown keys ignored.
 
 Brokers and consumers up to 0.10 parse every JSON number as a 32-bit integer and reject the whole document otherwise, so
-every value that can exceed 2^31-1 (timestamps, producer ids) is written as a string; readers here take both forms.
-Everything that cannot be understood raises InvalidZnode with the path in its message. That includes numbers and texts
-beyond the type that Kafka has for their field: they could not be told to a broker or a client.
+every value that can exceed 2^31-1 (timestamps, producer ids) is written as a string; readers here accept both forms.
+Invalid content raises InvalidZnode with the path in its message. That includes numbers and strings outside of the type
+of their field in Kafka, because they could not be sent to a broker or client.
 """
 
 import json
@@ -15,10 +15,10 @@ from kafka_zk.base.integers import INT32, INT64, decimal_integer
 from kafka_zk.registry.client.errors import InvalidZnode
 
 PARTITIONS = range(2**31)
-"""What a partition's number may be."""
+"""Valid partition numbers."""
 
 MOST_REPLICAS = 1000
-"""Of a partition. Each is a log on a broker of its own; what is done for one partition is done in one turn."""
+"""Limit per partition. Each replica is a log on a different broker; one turn handles all of a partition."""
 
 LONGEST_TEXT_BYTES = 2**15 - 1  # of Kafka's STRING
 
@@ -37,7 +37,7 @@ def decode(path: str, data: bytes | None) -> Any:
     try:
         document = json.loads((data or b"").decode())
         if data and _SURROGATE_ESCAPE.search(data):
-            encode(document)  # refuse half a character here: nothing could be done with such a name
+            encode(document)  # reject half a surrogate pair here, because such a name is unusable
         return document
     except (ValueError, RecursionError) as error:
         raise InvalidZnode(f"{path}: not JSON: {error}") from error
@@ -74,20 +74,20 @@ def integer_text(path: str, data: bytes | None, within: range = INT64) -> int:
 
 
 def number_of(name: str, within: range) -> int | None:
-    """The number that a key or a znode's name is, as Kafka writes it; None where it is none."""
+    """The number written by a key or znode name in Kafka's form; None if it is not one."""
     number = decimal_integer(name, within)
     return number if number is not None and number >= 0 and str(number) == name else None
 
 
 def in_range(path: str, name: str, number: int, within: range) -> int:
-    """The number. Raises InvalidZnode when it is not within the range."""
+    """The number. Raises InvalidZnode if it is not in the range."""
     if number not in within:
         raise InvalidZnode(f"{path}: {name} must be from {within[0]} to {within[-1]}, not {shown(number)}")
     return number
 
 
 def shown(value: object) -> str:
-    """A value as it stands in a message: not more of it than helps."""
+    """A value for a message, cut to a useful length."""
     try:
         text = repr(value)
     except ValueError:  # an int with thousands of digits
@@ -106,12 +106,12 @@ def text(path: str, document: Mapping[str, Any], key: str, default: str | None =
 
 
 def optional_text(path: str, document: Mapping[str, Any], key: str) -> str | None:
-    """A string, or None when the key is absent or null. Raises InvalidZnode."""
+    """A string; None if the key is absent or null. Raises InvalidZnode."""
     return None if document.get(key) is None else text(path, document, key)
 
 
 def string_map(path: str, document: Mapping[str, Any], key: str) -> dict[str, str]:
-    """An object whose values are all strings; absent means empty. Raises InvalidZnode."""
+    """An object with only strings as values; absent means empty. Raises InvalidZnode."""
     value = document.get(key, {})
     if not isinstance(value, dict) or not all(isinstance(entry, str) for entry in value.values()):
         raise InvalidZnode(f"{path}: {key!r} must be an object of strings")

@@ -1,6 +1,6 @@
 """``/latest_producer_id_block`` (0.11): ``{"version":1,"broker":0,"block_start":"0","block_end":"999"}``, end included.
 
-The bounds are longs, hence strings. Empty data means that no block was given out yet.
+The bounds are longs and therefore strings. Empty data means that no block has been assigned.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ PRODUCER_IDS = range(2**63)
 
 
 class ProducerIdBlock(NamedTuple):
-    """The producer ids ``first_id`` to ``last_id``, both included, given to one broker."""
+    """The producer ids ``first_id`` to ``last_id`` (inclusive) of one broker."""
 
     broker_id: int
     first_id: int
@@ -32,7 +32,7 @@ def encode(block: ProducerIdBlock) -> bytes:
 
 
 def decode(data: bytes | None) -> ProducerIdBlock | None:
-    """None when no block was given out yet. Raises InvalidZnode."""
+    """None if no block has been assigned. Raises InvalidZnode."""
     if not data:
         return None
     document = json_codec.decode_object(PRODUCER_ID_BLOCK, data)

@@ -1,12 +1,12 @@
-"""Which parts of a znode's data are secret, and the data without them. Pure.
+"""Masks secrets in znodes' data. Pure.
 
-    /config/users/<user>               SCRAM keys: with them one logs in as the user
-    /config/brokers/<id>               passwords of key stores (encrypted with a key that lies on the brokers)
+    /config/users/<user>               SCRAM keys, with which one can log in as the user
+    /config/brokers/<id>               passwords of key stores (encrypted with a key stored on the brokers)
     /delegation_token/tokens/<id>      the token's HMAC
-    /kafka-zk/secret                   with it one can tell which users exist
+    /kafka-zk/secret                   with which one can tell which users exist
 
-Other entities of ``/config`` should hold no secret; what is named like one is taken for one. Data that cannot be
-understood are secret as a whole. Source: ZkData.scala in Kafka 3.9 (sensitiveRootPaths, UserConfig, DelegationTokens).
+Other entities of ``/config`` should contain no secret; keys that are named like secrets are masked. Data that cannot be
+parsed are masked completely. Source: ZkData.scala in Kafka 3.9 (sensitiveRootPaths, UserConfig, DelegationTokens).
 """
 
 import re
@@ -23,19 +23,19 @@ _NAMED_LIKE_ONE = re.compile(r"password|secret|jaas|credential|token|certificate
 _OF_USERS = {
     "version", "config", "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate",
 }  # fmt: skip
-"""All else that a user can have is a credential."""
+"""A user's keys that are not credentials."""
 
 
 def may_hold_secrets(path: str) -> bool:
-    """Whether ``masked`` looks at the data of a znode at this path."""
+    """True if ``masked`` examines znodes with this path."""
     return bool(_SENSITIVE.search(path) or _ALL_SECRET.search(path))
 
 
 def masked(path: str, data: bytes | None) -> bytes | None:
-    """The data without their secrets; as they are for every znode that has none.
+    """The data without their secrets; unchanged if the znode contains none.
 
     Args:
-        path: the whole path, chroot included.
+        path: the whole path, including the chroot.
     """
     if data and _ALL_SECRET.search(path):
         return HIDDEN.encode()

@@ -6,8 +6,8 @@ Assignment:
     v2  2.4   + adding_replicas, removing_replicas (same shape, only partitions that move)
     v3  2.8   + topic_id (22 characters, url-safe base64); omitted while it is not known
 
-State, always version 1: controller_epoch, leader (-1 = none), leader_epoch, isr; ``leader_recovery_state`` only while
-it is not 0 (3.2). The state znode's own ZooKeeper version is the partition epoch.
+State, always version 1: controller_epoch, leader (-1 = none), leader_epoch, isr; ``leader_recovery_state`` only if it
+is not 0 (3.2). The state znode's ZooKeeper version is the partition epoch.
 """
 
 import base64
@@ -31,9 +31,9 @@ Moving = tuple[Sequence[int], Sequence[int], Sequence[int]]  # a partition's rep
 
 @dataclass(frozen=True, slots=True)
 class TopicAssignment:
-    """Who replicates what. ``adding``/``removing`` hold only the partitions that are being reassigned.
+    """The replicas of a topic's partitions. ``adding`` and ``removing``: only partitions that are being reassigned.
 
-    ``faults`` says, in sentences that name the znode, which entries were left out because they cannot be understood.
+    ``faults``: entries that were left out because they cannot be parsed, as sentences that name the znode.
     """
 
     partitions: Replicas
@@ -47,7 +47,7 @@ class TopicAssignment:
 class LeaderIsrAndControllerEpoch:
     """The last decision about a partition.
 
-    ``zk_version`` is the znode's version and ``zxid`` that of its last write; both are -1 when not known.
+    ``zk_version``: the znode's version. ``zxid``: of its last write. Both are -1 if unknown.
     """
 
     leader: int
@@ -89,9 +89,9 @@ def encode_assignment(assignment: TopicAssignment) -> bytes:
 
 
 def with_topic_id(topic: str, data: bytes | None, topic_id: str) -> bytes:
-    """The znode of a topic that has no id, as version 3 with this one.
+    """The znode of a topic without an id, as version 3 with this one.
 
-    What cannot be understood in it stays there, for whoever mends it. Raises InvalidZnode.
+    Entries that cannot be parsed stay, so that an operator can repair them. Raises InvalidZnode.
     """
     document = json_codec.decode_object(topic_path(topic), data)
     added = {"version": 3, "topic_id": topic_id}
@@ -99,7 +99,7 @@ def with_topic_id(topic: str, data: bytes | None, topic_id: str) -> bytes:
 
 
 def with_replicas(topic: str, data: bytes | None, changed: Mapping[int, Moving]) -> bytes:
-    """The znode with other replicas for some partitions, as version 3; everything else in it stays as it is.
+    """The znode with other replicas for some partitions, as version 3; other content is unchanged.
 
     Raises InvalidZnode.
     """
@@ -117,10 +117,9 @@ def with_replicas(topic: str, data: bytes | None, changed: Mapping[int, Moving])
 
 
 def decode_assignment(topic: str, data: bytes | None) -> TopicAssignment:
-    """Any historic version; partitions come sorted.
+    """Decode any historic version; partitions are sorted.
 
-    An entry that cannot be understood is left out and named in ``faults``; without 'partitions' there is nothing to
-    understand. Raises InvalidZnode.
+    Entries that cannot be parsed are left out and listed in ``faults``. Raises InvalidZnode, also without 'partitions'.
     """
     path = topic_path(topic)
     document = json_codec.decode_object(path, data)
@@ -189,7 +188,7 @@ def _decode_replicas(path: str, document: Mapping[str, Any], key: str, faults: l
 
 
 def _decode_topic_id(path: str, document: Mapping[str, Any], faults: list[str]) -> str | None:
-    """In the one spelling that Kafka writes; None when there is none, or something else in its place."""
+    """The topic id as Kafka writes it; None if it is missing or invalid."""
     text = document.get("topic_id")
     if text is None:
         return None

@@ -1,8 +1,8 @@
 """``/kafka-zk/unclean_starts/<broker id>-N``: broker N started without a clean shutdown before. Ours, not Kafka's.
 
-The znode is persistent and sequential. The broker creates it in the multi that registers it; a controller of ours
-deletes it when the broker is in no ISR that has other members. So the news outlives the broker's session and a
-controller that dies, and a deletion never hits the znode of a later start:
+The znode is persistent and sequential. The broker creates it in its registration's multi. One of our controllers
+deletes it when no ISR with other members contains the broker. The announcement therefore outlives the broker's session
+and the controller, and a deletion never affects a later start:
 
     {"version":1,"timestamp":"1732672800000"}
 """
@@ -13,12 +13,12 @@ UNCLEAN_STARTS = "/kafka-zk/unclean_starts"
 
 
 def path_prefix(broker_id: int) -> str:
-    """What ZooKeeper appends the sequence number to."""
+    """The path to which ZooKeeper appends the sequence number."""
     return f"{UNCLEAN_STARTS}/{broker_id}-"
 
 
 def broker_of(name: str) -> int | None:
-    """The id of the broker that started; None if the name is not one of these znodes'."""
+    """The id of the broker that started; None for other names."""
     broker_id, dash, _ = name.partition("-")
     return json_codec.number_of(broker_id, range(2**31)) if dash else None
 

@@ -1,11 +1,11 @@
-"""What a cleaning knows of transactions: which batches are aborted, and which markers nobody needs any more.
+"""Transactions in a cleaning: which batches are aborted, and which markers are no longer needed.
 
-A batch of a transaction is committed or aborted as its producer's next marker says, which may lie far behind it, also
-behind the part of the log that is cleaned. So ``TransactionEnds`` looks ahead, at the batches' headers, no further
-than it is asked. The ``.txnindex`` would say the same of aborted ones; but it need not be there, and the log always is.
+The producer's next marker decides whether a batch is committed or aborted; it may be far ahead, even after the cleaned
+part. ``TransactionEnds`` therefore reads ahead through batch headers, as far as needed. The ``.txnindex`` has aborted
+transactions as well, but it may be missing, and the log never is.
 
-A marker stays as long as the cleaning has met a batch of its transaction before it. If it has met none, the marker is
-treated as a tombstone: it gets a delete horizon, and goes after that.
+A marker stays while the cleaning finds a batch of its transaction before it. Otherwise it is treated as a tombstone: it
+gets a delete horizon and is removed after that.
 
 Source: CleanedTransactionMetadata in LogCleaner.scala@3.9. Tests: tests/storage/cleaner/test_cleaned_transactions.py.
 """
@@ -21,7 +21,7 @@ from kafka_zk.storage.segments.transaction_index import AbortedTransaction
 
 
 class Marker(NamedTuple):
-    """The end of a producer's transaction."""
+    """The marker at the end of a producer's transaction."""
 
     producer_id: int
     offset: int
@@ -29,9 +29,9 @@ class Marker(NamedTuple):
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
-    """The marker in a control batch; None if that says something else, or nothing since it was compacted.
+    """The marker in a control batch; None for other control records, or if compaction emptied the batch.
 
-    Raises: CorruptRecord, InvalidRecord. The CRC is the caller's to check.
+    Raises: CorruptRecord, InvalidRecord. The caller checks the CRC.
     """
     record = next(decode_records(batch), None)
     marker = None if record is None else parse_marker(record.key, record.value)
@@ -41,19 +41,19 @@ def read_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
 
 
 class TransactionEnds:
-    """How the transactions end that one pass over a log comes to.
+    """The outcome of each transaction during one pass over a log.
 
-    ``markers`` gives those of the log, ascending, and is read as far as needed. It may leave out what lies before
-    ``passed``, where the pass is.
+    ``markers`` yields the log's markers, ascending, and is consumed as needed. It may omit markers before ``passed``,
+    the current offset of the pass.
     """
 
     def __init__(self, markers: Callable[["TransactionEnds"], Iterator[Marker]]) -> None:
         self.passed = 0
         self._markers = markers(self)
-        self._ahead: dict[int, deque[Marker]] = {}  # by producer id
+        self._ahead: dict[int, deque[Marker]] = {}  # producer id -> its markers after the pass
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether a batch is part of a transaction that was aborted. One without an end counts as readers see it."""
+        """True if the batch's transaction was aborted. A transaction without an end is not."""
         if not header.is_transactional:
             return False
         self.passed = header.base_offset
@@ -67,7 +67,7 @@ class TransactionEnds:
         return ahead[0].is_abort
 
     def pass_marker(self, header: BatchHeader) -> None:
-        """The pass has come to a control batch: its end need not be remembered any longer."""
+        """Forget the marker in a control batch that the pass has reached."""
         ahead = self._ahead.get(header.producer_id)
         if ahead and ahead[0].offset <= header.base_offset:
             ahead.popleft()
@@ -76,35 +76,35 @@ class TransactionEnds:
 
 
 class CleanedTransactions:
-    """The transactions that a cleaning has met batches of, and not yet the markers.
+    """Transactions of which the cleaning has found batches, but not the marker.
 
-    ``aborted`` collects what the ``.txnindex`` of the segment that is being written must say; ``indexed`` is what those
-    of the segments that it is made of said.
+    ``aborted``: entries for the ``.txnindex`` of the segment that is being written. The entries of the source segments'
+    indexes are passed to ``add_indexed``.
     """
 
     def __init__(self, ends: TransactionEnds) -> None:
         self._ends = ends
-        self._open: dict[int, int] = {}  # producer id -> offset of the first batch met
+        self._open: dict[int, int] = {}  # producer id -> offset of its first batch found
         self.aborted: list[AbortedTransaction] = []
         self._indexed: dict[tuple[int, int], AbortedTransaction] = {}
 
     def begin_segment(self) -> None:
-        """Another segment is written from now on."""
+        """Start another segment."""
         self.aborted = []
         self._indexed = {}
 
     def add_indexed(self, entries: Iterable[AbortedTransaction]) -> None:
-        """What the ``.txnindex`` of a segment says that is about to be read."""
+        """Add the ``.txnindex`` entries of a segment that is about to be read."""
         self._indexed.update(((entry.producer_id, entry.last_offset), entry) for entry in entries)
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether a data batch is part of a transaction that was aborted; the pass is at this batch."""
+        """True if a data batch belongs to an aborted transaction. The pass must be at this batch."""
         if header.is_transactional:
             self._open.setdefault(header.producer_id, header.base_offset)
         return self._ends.is_aborted(header)
 
     def is_needed(self, batch: Buffer, header: BatchHeader) -> bool:
-        """Whether a control batch still says something of batches that are there; the pass is at this batch."""
+        """True if existing batches need the control batch. The pass must be at this batch."""
         self._ends.pass_marker(header)
         if not header.record_count:
             return False
@@ -117,7 +117,7 @@ class CleanedTransactions:
         return first_offset is not None
 
     def _entry(self, marker: Marker, first_offset: int) -> AbortedTransaction:
-        """As the index had it, else as far as it can be told from what is left of the log."""
+        """The index entry from the source segment, or else one derived from the remaining log."""
         known = self._indexed.get((marker.producer_id, marker.offset))
         stable_offset = min(self._open.values(), default=marker.offset + 1)
         return known or AbortedTransaction(0, marker.producer_id, first_offset, marker.offset, stable_offset)

@@ -1,8 +1,8 @@
-"""One cleaning of a log, on its files: the segments that nobody writes any more, without what later records replace.
+"""Compacts the closed segments of a log: writes them again without records that later records replace.
 
-First the dirty part is read into an offset map, then the segments from the log's first one on are written anew, several
-small ones into one, as ``.cleaned`` files beside them. Nothing else is touched: putting those in the others' place is
-their broker's part (``segment_swap``). So this may run in a helper process, and may be killed at any time.
+The dirty part is read into an offset map. Then the segments from the log's first one on are written as ``.cleaned``
+files beside the originals, several small ones into one. The broker swaps them in later (``segment_swap``), so this may
+run in a helper process and be killed at any time.
 
 Source: Cleaner in LogCleaner.scala@3.9.
 Tests: tests/storage/cleaner/test_cleaner.py, tests/storage/cleaner/test_cleaner_model.py.
@@ -50,14 +50,14 @@ from kafka_zk.storage.segments.transaction_index import decode_transaction_index
 
 MAX_POSITION = 0x7FFFFFFF
 KERNEL_BYTES = 8 << 20
-"""Loading the compiled loops takes as long as the interpreter takes for about that much."""
+"""Loading the compiled loops takes as long as interpreting about this many bytes."""
 COMPILE_BYTES = 128 << 20
-"""Compiling them, once, as long as for some times that much."""
+"""Compiling them, once, takes as long as interpreting a multiple of this."""
 _THROTTLE_WINDOW_S = 0.3
 
 
 class CleanerConfig(NamedTuple):
-    """What one cleaning may take of the machine."""
+    """Resource limits of a cleaning."""
 
     dedupe_buffer_bytes: int = 128 * 1024 * 1024
     load_factor: float = 0.9
@@ -66,16 +66,16 @@ class CleanerConfig(NamedTuple):
 
 
 class SegmentFile(NamedTuple):
-    """A segment as its owner knows it; what is behind ``size_bytes`` is not looked at."""
+    """A segment as its owner knows it; data after ``size_bytes`` are ignored."""
 
     base_offset: int
     size_bytes: int
 
 
 class CleanedSegment(NamedTuple):
-    """``.cleaned`` files that are durable and may take the place of segments."""
+    """Durable ``.cleaned`` files that may replace segments."""
 
-    replaced: tuple[SegmentFile, ...]  # its own base offset is that of the first
+    replaced: tuple[SegmentFile, ...]  # its base offset is that of the first
     size_bytes: int
 
     @property
@@ -85,7 +85,7 @@ class CleanedSegment(NamedTuple):
 
 @dataclass(slots=True)
 class CleanerStats:
-    """What a cleaning did so far. Bytes are those on disk, compressed or not. Source: CleanerStats@3.9."""
+    """Statistics of a cleaning. Bytes are those on disk, compressed or not. Source: CleanerStats@3.9."""
 
     map_bytes_read: int = 0
     map_records_read: int = 0
@@ -100,22 +100,22 @@ class CleanerStats:
 
 
 class Cleaned(NamedTuple):
-    """The end of a cleaning: everything before ``end_offset`` is clean once the last segment is swapped."""
+    """Result of a cleaning: everything before ``end_offset`` is clean once the last segment is swapped in."""
 
     end_offset: int
     stats: CleanerStats
 
 
 class CleanWork(NamedTuple):
-    """A cleaning, as work for a helper process. ``report`` is told of every CleanedSegment; the result is a Cleaned.
+    """A cleaning, as work for a helper process. ``report`` receives every CleanedSegment; the result is a Cleaned.
 
     Args:
-        segments: all but the active one, ascending, up to the first that must not be cleaned.
-        later_segments: those that follow; transactions may end there.
-        first_dirty_offset: where the last cleaning ended.
-        uncleanable_offset: where the segments end; the log goes on there.
+        segments: ascending, from the first one to the last that may be cleaned.
+        later_segments: the following ones, in which transactions may end.
+        first_dirty_offset: end of the last cleaning.
+        uncleanable_offset: end of ``segments``, where the log continues.
         now_ms: wall clock, ms since the epoch.
-        last_records: of the producers that the log knows.
+        last_records: the last record of each producer that the log knows.
     """
 
     directory: str
@@ -129,12 +129,12 @@ class CleanWork(NamedTuple):
     last_records: Mapping[int, LastRecord]
 
     def run(self, report: Callable[[CleanedSegment], None]) -> Cleaned:
-        """Raises: CorruptRecord, InvalidRecord, UnsupportedCompression: it cannot be cleaned. OSError."""
+        """Raises CorruptRecord, InvalidRecord or UnsupportedCompression if the log cannot be cleaned; OSError."""
         return _Cleaning(self).run(report)
 
 
 def load_kernel(offsets: OffsetMap, size_bytes: int) -> CleanerKernel | None:
-    """The compiled loops, where they are to be had and there is enough to do to load them for."""
+    """The compiled loops, if available and if there is enough data to be worth loading them."""
     loops = load_loops(compiles=False) if size_bytes >= KERNEL_BYTES else None
     if loops is None and size_bytes >= COMPILE_BYTES:
         loops = load_loops(compiles=True)
@@ -142,7 +142,7 @@ def load_kernel(offsets: OffsetMap, size_bytes: int) -> CleanerKernel | None:
 
 
 class Throttler:
-    """Sleeps so that no more than a rate is read and written. Source: Throttler.java@3.9."""
+    """Sleeps to limit the rate of reads and writes. Source: Throttler.java@3.9."""
 
     def __init__(
         self,
@@ -157,19 +157,19 @@ class Throttler:
         self._window_bytes = 0
 
     def spend(self, size_bytes: int) -> None:
-        """So many bytes are about to be used, or were."""
+        """Account for bytes read or written."""
         self._window_bytes += size_bytes
         elapsed_s = self._clock_s() - self._window_start_s
         due_s = self._window_bytes / self._rate
         if due_s - elapsed_s > _THROTTLE_WINDOW_S:
             self._sleep(due_s - elapsed_s)
-        elif elapsed_s > _THROTTLE_WINDOW_S and elapsed_s > due_s:  # what was not used is not saved up
+        elif elapsed_s > _THROTTLE_WINDOW_S and elapsed_s > due_s:  # unused capacity does not accumulate
             self._window_start_s += elapsed_s
             self._window_bytes = 0
 
 
 class _Cleaning:
-    """One run of a CleanWork."""
+    """A run of a CleanWork."""
 
     def __init__(self, work: CleanWork) -> None:
         self._work = work
@@ -181,7 +181,7 @@ class _Cleaning:
     def run(self, report: Callable[[CleanedSegment], None]) -> Cleaned:
         work = self._work
         started_s = monotonic_s()
-        remove_cleaned(work.directory)  # beside one of another cleaning no .swap file would count
+        remove_cleaned(work.directory)  # a .swap file is ignored beside a .cleaned one of an earlier cleaning
         offsets = OffsetMap(
             work.config.dedupe_buffer_bytes,
             work.config.load_factor,
@@ -222,22 +222,22 @@ class _Cleaning:
     # -- the offset map -------------------------------------------------------------------------------------------
 
     def _fill(self, offsets: OffsetMap) -> None:
-        """Note the last offset of each key from the first dirty offset on, as far as the map holds them."""
+        """Store the last offset of each key from the first dirty offset on, until the map is full."""
         work = self._work
         slot = _slot_of(work.segments, work.first_dirty_offset)
         bases = [segment.base_offset for segment in work.segments[slot + 1 :]] + [work.uncleanable_offset]
         for segment, next_base in zip(work.segments[slot:], bases, strict=True):
             if not self._fill_from(segment, offsets):
                 return
-            offsets.latest_offset = max(offsets.latest_offset, next_base - 1)  # there may be a gap before it
+            offsets.latest_offset = max(offsets.latest_offset, next_base - 1)  # the segment may end before it
 
     def _fill_from(self, segment: SegmentFile, offsets: OffsetMap) -> bool:
-        """Whether the map had room for all of the segment; whole batches count, since they are cleaned whole."""
+        """True if the whole segment fitted into the map. Batches are added whole, because they are cleaned whole."""
         start_offset = self._work.first_dirty_offset
         position = self._position_before(segment, start_offset)
         for span, batch in self._batches(segment, position):
             if span.last_offset >= start_offset:
-                if span.magic < 2 or span.base_offset <= offsets.latest_offset:  # else an offset is one record's
+                if span.magic < 2 or span.base_offset <= offsets.latest_offset:  # offsets may not be unique
                     offsets.forget_replaced()
                 if not self._note_keys(span, batch, offsets):
                     if offsets.latest_offset < start_offset:
@@ -247,7 +247,7 @@ class _Cleaning:
         return True
 
     def _note_keys(self, span: BatchSpan, batch: bytes, offsets: OffsetMap) -> bool:
-        """Put a batch's keys into the map; False if it is full. Those of aborted transactions do not count."""
+        """Add a batch's keys to the map; False if it is full. Keys of aborted transactions are ignored."""
         start_offset = self._work.first_dirty_offset
         stats = self._stats
         stats.map_bytes_read += span.size_bytes
@@ -281,7 +281,7 @@ class _Cleaning:
         return True
 
     def _position_before(self, segment: SegmentFile, offset: int) -> int:
-        """Where to start reading to find an offset: what the index says, if that is true, else the beginning."""
+        """The position from which to search for an offset: from the index if it is valid, else 0."""
         if offset <= segment.base_offset:
             return 0
         index = OffsetIndex(self._path(segment, OFFSET_INDEX_SUFFIX), segment.base_offset)
@@ -346,18 +346,18 @@ class _Cleaning:
         stats.invalid_records_read += left.keyless_count
 
     def _batches(self, segment: SegmentFile, position: int) -> Iterator[tuple[BatchSpan, bytes]]:
-        """The batches of a segment from a boundary on, whole. Raises: CorruptRecord where there is none."""
+        """The batches of a segment from a boundary on. Raises: CorruptRecord if there is none."""
         chunk_bytes, spend = self._work.config.io_buffer_bytes, self._throttler.spend
         with files.opened(self._path(segment, LOG_SUFFIX)) as descriptor:
             yield from iter_batches_at(descriptor, position, segment.size_bytes, chunk_bytes, spend)
 
     def _markers(self, ends: TransactionEnds) -> Iterator[Marker]:
-        """The markers from where the pass is on, to the log's end. Raises: as ``read_marker``, OSError."""
+        """The markers from the pass to the log's end. Raises like ``read_marker``; OSError."""
         segments = (*self._work.segments, *self._work.later_segments)
         ends_at = [*(segment.base_offset for segment in segments[1:]), LONG_MAX]
         for segment, end_offset in zip(segments, ends_at, strict=True):
             if ends.passed >= end_offset:
-                continue  # it may have been replaced by now
+                continue  # it may already be replaced
             with files.opened(self._path(segment, LOG_SUFFIX)) as descriptor:
                 for span in iter_spans(descriptor, 0, segment.size_bytes):
                     if ends.passed >= end_offset:
@@ -385,7 +385,7 @@ class _Cleaning:
 
 
 class SegmentSize(NamedTuple):
-    """What counts when segments are put together."""
+    """The sizes that determine how segments are grouped."""
 
     segment: SegmentFile
     offset_index_bytes: int
@@ -395,9 +395,9 @@ class SegmentSize(NamedTuple):
 def group_segments(
     sizes: Sequence[SegmentSize], max_bytes: int, max_index_bytes: int, end_offset: int
 ) -> list[tuple[SegmentFile, ...]]:
-    """Neighbours that fit into one segment, by their sizes before they are cleaned.
+    """Group adjacent segments that fit into one segment, by their sizes before the cleaning.
 
-    ``end_offset``: where the last of them ends. Offsets in a segment are relative, so it bounds their range, too.
+    ``end_offset``: end of the last segment. Offsets in a segment are relative, so their range is limited, too.
     Source: Cleaner.groupSegmentsBySize@3.9.
     """
     groups: list[list[SegmentFile]] = []
@@ -421,12 +421,12 @@ def group_segments(
 
 
 def _slot_of(segments: Sequence[SegmentFile], offset: int) -> int:
-    """Index of the segment that holds the offset, 0 if it lies before all of them."""
+    """Index of the segment that contains the offset; 0 if the offset is before all segments."""
     return max(0, sum(segment.base_offset <= offset for segment in segments) - 1)
 
 
 class _CleanedWriter:
-    """Writes the ``.cleaned`` files of one segment; if it is left before ``finish``, they are removed."""
+    """Writes the ``.cleaned`` files of one segment; removes them unless ``finish`` is called."""
 
     def __init__(self, path: str, base_offset: int, index_interval_bytes: int) -> None:
         self._path = path
@@ -442,7 +442,7 @@ class _CleanedWriter:
         return self
 
     def write(self, left: Filtered) -> None:
-        """Append what is left of a batch."""
+        """Append the remainder of a batch."""
         assert left.data is not None
         if self.position + len(left.data) > MAX_POSITION:
             raise CorruptRecord(f"{self._path}: what is left does not fit into a segment")
@@ -457,7 +457,7 @@ class _CleanedWriter:
         self._pending = bytearray()
 
     def finish(self, modified_ms: int) -> None:
-        """Make everything durable. ``modified_ms`` is what the file shall say of its age: that of what it replaces."""
+        """Make everything durable. ``modified_ms``: the file's modification time, from the segments it replaces."""
         self._write_out()
         files.sync_file(self._descriptor)
         offset_entries, time_entries = self._index.finish()

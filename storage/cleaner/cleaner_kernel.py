@@ -1,7 +1,7 @@
-"""The loops of a cleaning over all records as machine code, where that is to be had: see ``cleaner_loops``.
+"""The compiled loops of a cleaning, if available: see ``cleaner_loops``.
 
-``cleaner`` and ``record_filter.filter_batch`` call it; it does on the same table what they do in the interpreter
-otherwise. Tests: tests/storage/cleaner/test_cleaner_kernel.py; all tests of compaction run with and without it.
+``cleaner`` and ``record_filter.filter_batch`` use them instead of the interpreted versions, with the same table.
+Tests: tests/storage/cleaner/test_cleaner_kernel.py; all tests of compaction run with and without them.
 """
 
 import sys
@@ -31,11 +31,11 @@ _digest_type = CFUNCTYPE(None, c_char_p, c_int64, c_int64, c_void_p, c_void_p)
 
 
 _loaded: list[MachineCode] = []
-"""At most one; what was not there may be there later, when another cleaning or process has compiled it."""
+"""At most one. Missing loops may become available when another cleaning or process has compiled them."""
 
 
 def load_loops(*, compiles: bool) -> MachineCode | None:
-    """The loops, compiled now if need be and allowed; None if they are not to be had."""
+    """The loops, compiled now if needed and allowed; None if unavailable."""
     if not _loaded and sys.byteorder == "little":
         found = _compiled() if compiles else machine_code(_LOOPS, NAMES, compiles=False)
         _loaded.extend(filter(None, [found]))
@@ -44,18 +44,18 @@ def load_loops(*, compiles: bool) -> MachineCode | None:
 
 @cache
 def _compiled() -> MachineCode | None:
-    """It takes seconds, so it is tried once, whatever comes of it."""
+    """Compile the loops, which takes seconds, so there is only one attempt."""
     return machine_code(_LOOPS, NAMES, compiles=True)
 
 
 class CleanerKernel:
-    """The loops over the records of one batch after the other, for one offset map.
+    """The loops over the records of a batch, for one offset map.
 
-    Records are bytes up to the end of which they lie, from a position on.
+    Records are passed as the bytes that end with them and their start position.
     """
 
     def __init__(self, offsets: OffsetMap, loops: MachineCode) -> None:
-        self._loops = loops  # for as long as the functions are called
+        self._loops = loops  # keeps the functions alive
         self._note_keys = _note_keys_type(loops.addresses[_NOTE_KEYS])
         self._choose = _choose_type(loops.addresses[_CHOOSE])
         self._offsets = offsets
@@ -69,7 +69,7 @@ class CleanerKernel:
         self._out = (c_char * self._out_size)()
 
     def note_keys(self, data: bytes, start: int, header: BatchHeader, start_offset: int) -> bool:
-        """Note the last offsets of a batch's keys; False if the map is full. Raises: CorruptRecord."""
+        """Store the last offsets of a batch's keys; False if the map is full. Raises: CorruptRecord."""
         offsets = self._offsets
         self._found[0] = offsets.size
         status = self._note_keys(
@@ -87,7 +87,7 @@ class CleanerKernel:
     def choose(
         self, data: bytes, start: int, header: BatchHeader, latest_offset: int, keeps_tombstones: bool
     ) -> Chosen:
-        """As ``record_filter.choose``. Raises: CorruptRecord."""
+        """Like ``record_filter.choose``. Raises: CorruptRecord."""
         if len(data) > self._out_size:
             self._out_size = len(data)
             self._out = (c_char * self._out_size)()
@@ -103,12 +103,12 @@ class CleanerKernel:
         return Chosen(kept, keyless, tombstones > 0, newest, string_at(self._out, filled))
 
     def close(self) -> None:
-        """Let go of the map's memory."""
+        """Release the map's memory."""
         del self._memory, self._table, self._bits
 
 
 def digest(loops: MachineCode, data: bytes, start: int, size_bytes: int) -> bytes:
-    """The MD5 digest of a part of ``data``, as the loops make it of a key."""
+    """The MD5 digest of a part of ``data``, computed as for keys."""
     found = (c_char * 16)()
     _digest_type(loops.addresses[_DIGEST])(data, start, size_bytes, (c_uint32 * 16)(), found)
     return found.raw

@@ -1,7 +1,7 @@
-"""The two loops of a cleaning over all records, for numba: keys into the offset map, and the choice of what stays.
+"""The two record loops of a cleaning, for numba: adding keys to the offset map, and choosing records to keep.
 
-They do what ``cleaner`` and ``record_filter.choose`` do, on the same table (see ``offset_map``), and work on addresses
-alone: nothing is allocated, nothing is raised, so that ``machine_code`` can keep what becomes of them. Importing this
+They do the same as ``cleaner`` and ``record_filter.choose``, on the same table (see ``offset_map``). They only use
+addresses, allocate nothing and raise nothing, so that ``machine_code`` can store the compiled code. Importing this
 module compiles them, which takes seconds; ``cleaner_kernel`` calls them.
 Tests: tests/storage/cleaner/test_cleaner_kernel.py.
 """
@@ -13,7 +13,7 @@ from numba import cfunc, njit, types
 
 _OK, _FULL, _BROKEN = range(3)
 
-# MD5 (RFC 1321): the sines of 1 to 64, and which word of the block each of the 64 steps takes.
+# MD5 (RFC 1321): the sines of 1 to 64, and the word of the block used in each of the 64 steps.
 _SINES = np.floor(np.abs(np.sin(np.arange(1, 65, dtype=np.float64))) * 2.0**32).astype(np.uint32)
 _STEPS = np.arange(16, dtype=np.uint32)
 _ORDER = np.concatenate([_STEPS, (5 * _STEPS + 1) % 16, (3 * _STEPS + 5) % 16, (7 * _STEPS) % 16]).astype(np.uint32)
@@ -21,7 +21,7 @@ _ORDER = np.concatenate([_STEPS, (5 * _STEPS + 1) % 16, (3 * _STEPS + 5) % 16, (
 _OPTIONS: Any = {"error_model": "numpy", "_nrt": False}  # no error for a division by zero, no reference counts
 _bytes = types.CPointer(types.uint8)
 _words = types.CPointer(types.uint32)
-_table = types.CPointer(types.uint64)  # three words an entry
+_table = types.CPointer(types.uint64)  # three words per entry
 _numbers = types.CPointer(types.int64)
 _halves = types.UniTuple(types.uint64, 2)
 _varint_result = types.UniTuple(types.int64, 2)
@@ -30,7 +30,7 @@ _place = types.UniTuple(types.int64, 6)
 
 @njit(types.uint32(_bytes, types.int64, types.int64, types.int64), **_OPTIONS)
 def _padded_byte(data, start, size, index):  # type: ignore[no-untyped-def]
-    """A byte of a message with MD5's padding behind it, but for the length at its end."""
+    """A byte of a message with MD5's padding, except for the length at its end."""
     if index < size:
         return np.uint32(data[start + index])
     return np.uint32(0x80 if index == size else 0)
@@ -70,9 +70,9 @@ def _turn(mixed, words, step, rotation, onto):  # type: ignore[no-untyped-def]
 
 @njit(_halves(_bytes, types.int64, types.int64, _words), **_OPTIONS)
 def md5(data, start, size, words):  # type: ignore[no-untyped-def]
-    """The digest of a part of ``data`` as two little-endian numbers; ``words`` is room for 16.
+    """The digest of a part of ``data`` as two little-endian numbers; ``words`` has room for 16.
 
-    Written out so far that every rotation is by a constant: otherwise it takes several times as long (measured).
+    Unrolled so that every rotation is by a constant; otherwise it takes several times as long (measured).
     """
     a0, b0, c0, d0 = np.uint32(0x67452301), np.uint32(0xEFCDAB89), np.uint32(0x98BADCFE), np.uint32(0x10325476)
     for block in range((size + 8) // 64 + 1):
@@ -107,7 +107,7 @@ def md5(data, start, size, words):  # type: ignore[no-untyped-def]
 
 @njit(types.int64(_table, types.uint64, types.uint64, types.uint64), **_OPTIONS)
 def _find(table, slots, low, high):  # type: ignore[no-untyped-def]
-    """Where a digest's entry begins, or the free one where it belongs, as ``OffsetMap`` looks for it."""
+    """Where a digest's entry begins, or the free entry for it, probed as in ``OffsetMap``."""
     slot = low % slots
     step = np.uint64(0)
     while True:
@@ -121,7 +121,7 @@ def _find(table, slots, low, high):  # type: ignore[no-untyped-def]
 
 @njit(_varint_result(_bytes, types.int64, types.int64), **_OPTIONS)
 def _varint(data, position, end):  # type: ignore[no-untyped-def]
-    """(value, position after it), the position -1 if there is none before ``end``."""
+    """(Value, position after it); the position is -1 if the varint does not end before ``end``."""
     result = np.uint64(0)
     shift = np.uint64(0)
     while position < end and shift < np.uint64(70):
@@ -136,9 +136,9 @@ def _varint(data, position, end):  # type: ignore[no-untyped-def]
 
 @njit(_place(_bytes, types.int64, types.int64), **_OPTIONS)
 def _read(data, start, size):  # type: ignore[no-untyped-def]
-    """(end, timestamp delta, offset delta, where the key lies, its size, whether there is a value) of a record.
+    """(End, timestamp delta, offset delta, position and size of the key, whether there is a value) of a record.
 
-    The end is -1 if it is malformed; a key's size is -1 for null. Nothing is read behind ``size``.
+    The end is -1 if the record is malformed; the key's size is -1 for null. Nothing after ``size`` is read.
     """
     broken = (np.int64(-1), np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0))
     length, position = _varint(data, start, size)
@@ -173,9 +173,9 @@ def _note_keys(  # type: ignore[no-untyped-def]
     data, start, size, count, base_offset, last_delta, start_offset,
     table, slots, max_size, first_offset, bits, bits_size, words, found,
 ):  # fmt: skip
-    """Put the keys of records from ``start_offset`` on into the table; a status.
+    """Add the keys of records from ``start_offset`` on to the table; returns a status.
 
-    ``found``: how many keys there are, before and then; 1 if offsets are not ascending, or not those of the batch.
+    ``found``: number of keys before and after; 1 if offsets are not ascending or do not match the batch.
     """
     position = start
     keys = found[0]
@@ -223,9 +223,9 @@ def _choose(  # type: ignore[no-untyped-def]
     data, start, size, count, base_offset, latest_offset, keeps_tombstones,
     table, slots, first_offset, bits, bits_size, words, out, found,
 ):  # fmt: skip
-    """Copy the records that stay to ``out``; a status.
+    """Copy the records to keep to ``out``; returns a status.
 
-    ``found``: kept, without a key, tombstones among the kept, largest timestamp delta of the kept, their bytes.
+    ``found``: records kept, records without a key, kept tombstones, largest kept timestamp delta, kept bytes.
     """
     position = start
     kept = keyless = tombstones = newest = filled = np.int64(0)
@@ -267,10 +267,10 @@ def _choose(  # type: ignore[no-untyped-def]
 
 @cfunc(types.void(_bytes, types.int64, types.int64, _words, types.CPointer(types.uint64)), **_OPTIONS)
 def _digest(data, start, size, words, found):  # type: ignore[no-untyped-def]
-    """``found``: the two halves of ``md5``."""
+    """``found``: both halves of ``md5``."""
     found[0], found[1] = md5(data, start, size, words)
 
 
 def c_functions() -> dict[str, Any]:
-    """What ``cleaner_kernel`` calls, by the names under which the code is kept."""
+    """The functions for ``cleaner_kernel``, by the names under which the code is stored."""
     return {"kafka_zk_note_keys": _note_keys, "kafka_zk_choose": _choose, "kafka_zk_digest": _digest}

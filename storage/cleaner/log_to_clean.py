@@ -1,4 +1,4 @@
-"""Which part of a log may be cleaned, how dirty it is, and a cleaning of it as its owner sees it.
+"""Which part of a log may be cleaned, how dirty it is, and the state of a cleaning.
 
 Source: LogToClean in LogCleaner.scala, cleanableOffsets in LogCleanerManager.scala@3.9.
 Tests: tests/storage/cleaner/test_log_to_clean.py.
@@ -16,11 +16,14 @@ from kafka_zk.storage.segments.segment_swap import remove_cleaned
 
 
 class LogToClean(NamedTuple):
-    """A log as compaction sees it at one moment.
+    """The state of a log for compaction at one moment.
 
-    ``cleanable_bytes`` is the dirty part from ``first_dirty_offset`` up to the segment that begins at
-    ``uncleanable_offset``; ``compaction_delay_ms`` is how long ago it should have been cleaned by
-    ``max.compaction.lag.ms``.
+    Attributes:
+        first_dirty_offset: end of the last cleaning.
+        uncleanable_offset: base offset of the first segment that must not be cleaned.
+        clean_bytes: size of the segments before ``first_dirty_offset``.
+        cleanable_bytes: size of the segments from there to ``uncleanable_offset``.
+        compaction_delay_ms: time since the cleaning was due by ``max.compaction.lag.ms``; 0 if it is not.
     """
 
     log: Log
@@ -32,7 +35,7 @@ class LogToClean(NamedTuple):
 
     @property
     def cleanable_ratio(self) -> float:
-        """The dirty share, from 0 to 1."""
+        """The dirty share of the log, from 0 to 1."""
         total_bytes = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total_bytes if total_bytes else 0.0
 
@@ -42,19 +45,19 @@ class LogToClean(NamedTuple):
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing is left to be cleaned, now or later, unless another segment is closed."""
+        """True if there is nothing to clean, now or later, until another segment is closed."""
         return self.first_dirty_offset >= self.log.segments.active.base_offset
 
     @property
     def is_due(self) -> bool:
-        """Whether it is to be cleaned: dirty enough, or for too long."""
+        """True if the log should be cleaned: dirty enough, or for too long."""
         return self.has_work and (
             self.compaction_delay_ms > 0 or self.cleanable_ratio > self.log.config.min_cleanable_dirty_ratio
         )
 
 
 def look_at(log: Log, now_ms: int) -> LogToClean:
-    """What of a log may be cleaned now. Raises: OSError, CorruptRecord."""
+    """What may be cleaned now. Raises: OSError, CorruptRecord."""
     segments = log.segments
     first_dirty = _first_dirty_offset(log)
     limit = max(first_dirty, _first_uncleanable_offset(log, first_dirty, now_ms))
@@ -71,7 +74,7 @@ def look_at(log: Log, now_ms: int) -> LogToClean:
 
 
 def _first_dirty_offset(log: Log) -> int:
-    """Where the last cleaning ended, unless the log does not reach there or begins after it."""
+    """The end of the last cleaning if the log contains it, else the log start offset."""
     cleaned = log.cleaned_offset
     if cleaned is None or not log.log_start_offset <= cleaned <= log.log_end_offset:
         return log.log_start_offset
@@ -79,7 +82,7 @@ def _first_dirty_offset(log: Log) -> int:
 
 
 def _first_uncleanable_offset(log: Log, first_dirty: int, now_ms: int) -> int:
-    """Not the active segment, nothing that is not committed, stable and durable, nothing that is too new."""
+    """Excludes the active segment, records that are not committed, stable and durable, and too recent ones."""
     limits = [log.segments.active.base_offset, log.last_stable_offset, log.recovery_point]
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
@@ -100,9 +103,9 @@ def _compaction_delay_ms(log: Log, first_dirty: int, now_ms: int) -> int:
 
 
 class Cleaning:
-    """A cleaning under way: its work, and the log that the work's results are for.
+    """A cleaning in progress: its work, and the log for its results.
 
-    ``is_aborted``: nobody wants its results any more.
+    ``is_aborted``: the results are no longer wanted.
     """
 
     def __init__(self, to_clean: LogToClean, config: CleanerConfig, now_ms: int) -> None:
@@ -129,7 +132,7 @@ class Cleaning:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the log is still what the cleaning began with: not truncated, not deleted, still to be compacted."""
+        """True if the log has not been truncated or deleted since the start and is still compacted."""
         log = self.log
         return (
             not self.is_aborted
@@ -139,9 +142,9 @@ class Cleaning:
         )
 
     def swap_steps(self, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
-        """Put a cleaned segment in its place: the steps of ``LogSegments.replace_steps``.
+        """Swap in a cleaned segment, with the steps of ``LogSegments.replace_steps``.
 
-        If the log is no longer what it was, there are none, and the cleaning is aborted. Raises: OSError.
+        If the log has changed, there are no steps and the cleaning is aborted. Raises: OSError.
         """
         replaced = self._replaced(cleaned) if self.is_wanted else None
         if replaced is None:
@@ -150,7 +153,7 @@ class Cleaning:
         return self.log.segments.replace_steps(replaced, cleaned.size_bytes, self.log.config, now_ms)
 
     def _replaced(self, cleaned: CleanedSegment) -> list[Segment] | None:
-        """The segments that it was made of, None if they have changed."""
+        """The segments that it was made of; None if they have changed."""
         segments = [self._sources[file.base_offset] for file in cleaned.replaced]
         slot = self.log.segments.slot_of(cleaned.base_offset)
         present = self.log.segments[slot : slot + len(segments)]
@@ -161,11 +164,11 @@ class Cleaning:
         return segments if is_same else None
 
     def remove_leftovers(self) -> None:
-        """Remove what a cleaning that was given up has written; whoever wrote it has ended. Raises: OSError."""
+        """Remove the files of an abandoned cleaning, whose process has ended. Raises: OSError."""
         remove_cleaned(self.log.segments.directory)
 
     def finish(self, end_offset: int | None) -> bool:
-        """It has ended: everything before ``end_offset`` is clean, None if it was given up. Whether that counts."""
+        """End the cleaning; ``end_offset`` None: it was abandoned. Returns True if the result is used."""
         self.log.is_being_cleaned = False
         if end_offset is None or not self.is_wanted:
             return False
@@ -174,7 +177,7 @@ class Cleaning:
 
 
 def last_records(log: Log) -> dict[int, LastRecord]:
-    """Where the producers that a log knows wrote last. Source: UnifiedLog.lastRecordsOfActiveProducers@3.9."""
+    """The last record of each producer that the log knows. Source: UnifiedLog.lastRecordsOfActiveProducers@3.9."""
     return {
         producer_id: LastRecord(entry.last_offset, entry.producer_epoch)
         for producer_id, entry in log.producers.producers.items()

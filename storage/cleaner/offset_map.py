@@ -1,8 +1,8 @@
-"""The last offset of each key in the dirty part of a log, in memory of a fixed size.
+"""The last offset of each key in the dirty part of a log, in fixed-size memory.
 
-A key is known by its MD5 digest, 24 bytes an entry with the offset, so that the map's size depends on neither keys nor
-Python's objects. Two keys with one digest would count as one key, in Kafka's map as well. When an offset takes another
-one's place, that one is marked with a bit, so that of records of the dirty part nobody need look for the key again.
+A key is identified by its MD5 digest. With the offset, an entry takes 24 bytes, independent of key sizes and Python
+objects. Keys with the same digest count as one key, as in Kafka's map. When a key's offset is replaced, a bit marks the
+old offset, so that the key need not be looked up again for records of the dirty part.
 Source: SkimpyOffsetMap.java@3.9. Tests: tests/storage/cleaner/test_offset_map.py.
 """
 
@@ -20,18 +20,18 @@ NOT_FOUND = -1
 _halves = Struct("<QQ").unpack
 _LEAST_SLOTS = 101
 _SPARE = 1.2
-"""From 101 on there is a prime number between a number and so many times it."""
+"""From 101 on, there is a prime between n and n times this."""
 _BITS_SHARE = 64
 
 
 class Replaced(NamedTuple):
-    """Offsets from ``first_offset`` on, a bit for each: whether a later record has its key."""
+    """One bit for each offset from ``first_offset`` on: whether a later record has the same key."""
 
     first_offset: int = 0
     bits: bytearray = bytearray()
 
     def has_all(self, offset: int, count: int) -> bool:
-        """Whether ``count`` offsets from ``offset`` on are all replaced."""
+        """True if ``count`` offsets from ``offset`` on are all replaced."""
         place = offset - self.first_offset
         if place < 0 or count < 1 or place + count > len(self.bits) * 8:
             return False
@@ -43,16 +43,17 @@ NOTHING_REPLACED = Replaced()
 
 
 class OffsetMap:
-    """Open addressing in a table of at most ``memory_bytes``, those of ``replaced`` included.
+    """Open addressing in a table of at most ``memory_bytes``, including ``replaced``.
 
-    ``latest_offset``: up to where the log has been looked at, -1 at the beginning. ``size`` is the number of keys;
-    above ``max_size``, the share ``load_factor`` of the slots, no more should be put in. An entry of ``table`` is a
-    digest and one more than its offset, in the machine's order; an entry of zeros is free. ``replaced`` has a bit for
-    each of the ``offsets`` that may be put in, if that is little beside the table; else none. Bits are only true where
-    no offset is put in twice, and each is that of its record: ``forget_replaced`` where that is in doubt.
+    Attributes:
+        latest_offset: the log was read up to here; -1 at the beginning.
+        size: number of keys; at most ``max_size`` (the share ``load_factor`` of the slots) should be added.
+        table: entries of a digest and the offset plus one, in native byte order; zeros mean a free entry.
+        replaced: one bit for each of ``offsets`` if that is small compared with the table, else none. Bits are valid
+            only if no offset is added twice and each belongs to its record; otherwise call ``forget_replaced``.
 
     Args:
-        offsets: those that may be put in; the table is not made bigger than so many keys need.
+        offsets: the offsets that may be added; the table is no larger than that number of keys needs.
     Raises: InvalidConfig if there is no room for a single key.
     """
 
@@ -70,18 +71,18 @@ class OffsetMap:
         self.max_size = min(int(self.slots * load_factor), self.slots - 1)  # a free slot ends every search
         if self.max_size < 1:
             raise InvalidConfig(f"{memory_bytes} bytes with a load factor of {load_factor} have no room for a key")
-        self.table = zeroed_memory(self.slots * ENTRY_SIZE)  # zeros that take no memory before they are touched
+        self.table = zeroed_memory(self.slots * ENTRY_SIZE)
         self._words = memoryview(self.table).cast("Q")
         self.size = 0
         self.latest_offset = -1
 
     @property
     def utilization(self) -> float:
-        """Which share of the slots is taken, from 0 to 1."""
+        """The share of used slots, from 0 to 1."""
         return self.size / self.slots
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note the offset of a key; False if the key is new and the map is full."""
+        """Store the offset of a key; False if the key is new and the map is full."""
         low, high = _halves(self._md5(key).digest())
         words = self._words
         entry = low % self.slots * 3
@@ -104,7 +105,7 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """The offset noted last, NOT_FOUND for an unknown key."""
+        """The last stored offset; NOT_FOUND for an unknown key."""
         low, high = _halves(self._md5(key).digest())
         words = self._words
         entry = low % self.slots * 3
@@ -114,10 +115,10 @@ class OffsetMap:
         return found
 
     def _find(self, low: int, high: int) -> int:
-        """Where the digest's entry begins, or the free one where it belongs."""
+        """Where the digest's entry begins, or the free entry for it."""
         words, slots = self._words, self.slots
         slot = low % slots
-        step = 1 + high % (slots - 1)  # slots are a prime number, so any step comes to all of them
+        step = 1 + high % (slots - 1)  # the number of slots is prime, so any step reaches all of them
         while True:
             entry = slot * 3
             if not words[entry + 2] or (words[entry] == low and words[entry + 1] == high):
@@ -125,21 +126,21 @@ class OffsetMap:
             slot = (slot + step) % slots
 
     def forget_replaced(self) -> None:
-        """There are no bits any more."""
+        """Drop the bits."""
         self.replaced = NOTHING_REPLACED
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         self._words.release()
         self.table.close()
 
 
 def _load_md5() -> Callable[[bytes], Any]:
-    """Python's own implementation, which takes a quarter of OpenSSL's time for a key; where it is left out, that."""
+    """Python's own MD5, which takes a quarter of OpenSSL's time for a key; OpenSSL's if that is missing."""
     try:
         found: Callable[[bytes], Any] = import_module("_md5").md5
     except ImportError:
-        from hashlib import md5  # brings OpenSSL along, which a broker does without: its helpers clean
+        from hashlib import md5  # loads OpenSSL, which brokers avoid; only cleaner processes get here
 
         return partial(md5, usedforsecurity=False)
     return found

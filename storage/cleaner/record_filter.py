@@ -1,15 +1,15 @@
-"""What compaction leaves of a batch: the last record of each key, tombstones for a while, and who wrote last.
+"""Filters a batch for compaction: keeps the last record of each key, recent tombstones, and each producer's last state.
 
-A batch that keeps all its records stays byte for byte. Otherwise it is built anew with the records that are kept, as
-they were: offsets, timestamps, headers, the batch's first and last offset, its producer and its codec.
+A batch that keeps all its records is copied unchanged. Otherwise it is rebuilt with the kept records. Their offsets,
+timestamps and headers, and the batch's first and last offset, producer and codec stay the same.
 
-A tombstone goes in two steps (KIP-534). The first cleaning that meets it as its key's last record gives its batch a
-delete horizon, the time of that cleaning and ``delete.retention.ms``; a cleaning after that time removes it. So a
-consumer has that long to see it, however old it was when it was first met. The horizon takes the place of the base
-timestamp, told by an attribute. Batches of magic 0 and 1 have no place for it; there the segment's age counts.
+A tombstone is removed in two steps (KIP-534). The first cleaning that finds it as its key's last record sets the
+batch's delete horizon: the time of the cleaning plus ``delete.retention.ms``. A cleaning after the horizon removes it.
+Consumers thus have that long to see it, however old it was. The horizon replaces the base timestamp, as an attribute
+bit says. Batches of magic 0 and 1 have no horizon; there the segment's age counts.
 
-Records of aborted transactions go, as if nobody had written them; markers go in two steps, too, once nothing is left
-of their transactions (``cleaned_transactions``).
+Records of aborted transactions are removed immediately. Markers are removed in two steps, too, once nothing of their
+transactions is left (``cleaned_transactions``).
 
 Source: Cleaner.cleanInto in LogCleaner.scala, MemoryRecords.filterTo@3.9.
 Tests: tests/storage/cleaner/test_record_filter.py.
@@ -44,40 +44,39 @@ from kafka_zk.storage.segments.segment_scan import BatchSpan
 NO_DATA_OFFSET = -1
 
 RecordPlace = tuple[int, int, int, int, bytes | None, bool]
-"""(start, end, timestamp delta, offset delta, key, whether there is a value) of a record in uncompressed bytes."""
+"""(Start, end, timestamp delta, offset delta, key, whether there is a value) of a record in uncompressed bytes."""
 
 
 class LastRecord(NamedTuple):
-    """Where a producer wrote last: the last offset of its last data batch, NO_DATA_OFFSET without one."""
+    """A producer's last data batch: its last offset (NO_DATA_OFFSET without one) and epoch."""
 
     data_offset: int
     epoch: int
 
 
 LastOffsetOf = Callable[[bytes], int]
-"""The last offset of a key in the dirty part of the log, -1 for one that is not there."""
+"""The last offset of a key in the dirty part of the log; -1 for other keys."""
 
 
 class Chosen(NamedTuple):
-    """The records of a batch that stay, as they lie in ``records``, and what the batch's header must say of them."""
+    """The records of a batch to keep, encoded in ``records``, and the values for the batch's header."""
 
     kept_count: int
-    keyless_count: int  # of those that go
+    keyless_count: int  # among the removed ones
     has_tombstone: bool
     max_timestamp_delta: int
     records: bytes
 
 
 Choose = Callable[[bytes, int, BatchHeader, int, bool], Chosen]
-"""``choose`` for one offset map."""
+"""The signature of ``choose`` for one offset map."""
 
 
 class Retention(NamedTuple):
     """What one cleaning keeps.
 
-    Records beyond ``latest_offset`` are kept: the offset map (``last_offset_of``) does not know what follows them. The
-    batch that ends right before ``round_end_offset`` is kept, if need be without records, so that the log still says
-    where it ended.
+    Records after ``latest_offset`` are kept, because the offset map (``last_offset_of``) does not cover them. The batch
+    that ends at ``round_end_offset`` is kept, even without records, so that the log still shows where it ended.
     """
 
     last_offset_of: LastOffsetOf
@@ -92,11 +91,11 @@ class Retention(NamedTuple):
 
     @property
     def horizon_ms(self) -> int:
-        """Until then what is to go is kept for readers that have not come to it."""
+        """Delete horizon for tombstones and markers found now, so that readers can still see them."""
         return self.now_ms + self.delete_retention_ms
 
     def keeps_producer(self, header: BatchHeader) -> bool:
-        """Whether the batch holds the sequence, or the epoch, that its producer goes on from."""
+        """True if the batch has its producer's last sequence or epoch."""
         last = self.last_records.get(header.producer_id) if header.producer_id >= 0 else None
         if last is None:
             return False
@@ -106,20 +105,20 @@ class Retention(NamedTuple):
 
 
 class Filtered(NamedTuple):
-    """What is left of a batch: ``data`` to be written, None for nothing."""
+    """The remainder of a batch. ``data``: None if nothing is written."""
 
     data: Buffer | None
     last_offset: int
     max_timestamp_ms: int
     read_count: int
     kept_count: int
-    keyless_count: int  # records without a key, which a compacted topic does not have by right
+    keyless_count: int  # records without a key, which a compacted topic should not have
 
 
 def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
-    """What is left of a batch of magic 2.
+    """The remainder of a batch of magic 2.
 
-    Raises: CorruptRecord, InvalidRecord; nothing that is damaged is given a new checksum.
+    Raises: CorruptRecord, InvalidRecord; damaged data never get a new checksum.
     """
     header = read_header(batch)
     check_crc(batch, 0, header)
@@ -145,13 +144,13 @@ def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
 
 
 def _hides_its_timestamps(header: BatchHeader) -> bool:
-    """Whether the largest timestamp is below the first one: older brokers kept what the producer had written."""
+    """True if the largest timestamp is below the first: older brokers stored what the producer had written."""
     base_is_timestamp = not (header.has_delete_horizon or header.attributes & TIMESTAMP_TYPE_FLAG)
     return base_is_timestamp and header.max_timestamp < header.base_timestamp
 
 
 def _filter_marker(batch: Buffer, header: BatchHeader, retention: Retention) -> Filtered:
-    """What is left of a control batch. One that is not needed goes in two steps, as a tombstone does."""
+    """The remainder of a control batch. An unneeded one is removed in two steps, like a tombstone."""
     count = header.record_count
     whole = Filtered(batch, header.last_offset, header.max_timestamp, count, count, 0)
     is_needed = retention.transactions.is_needed(batch, header)
@@ -167,14 +166,14 @@ def _filter_marker(batch: Buffer, header: BatchHeader, retention: Retention) -> 
 
 
 def _emptied(header: BatchHeader, retention: Retention, keyless_count: int) -> Filtered:
-    """What is left of a batch that keeps no record: its header, if that must stay, or nothing."""
+    """The remainder of a batch without kept records: its header if that must stay, or nothing."""
     must_stay = retention.keeps_producer(header) or header.next_offset == retention.round_end_offset
     data = _without_records(header) if must_stay else None
     return Filtered(data, header.last_offset, header.max_timestamp, header.record_count, 0, keyless_count)
 
 
 def uncompressed_records(batch: Buffer, header: BatchHeader) -> tuple[bytes, int]:
-    """(bytes, from where on they are the records of a whole batch). Raises: CorruptRecord."""
+    """(Bytes, position of the records in them) of a whole batch. Raises: CorruptRecord."""
     codec = header.attributes & CODEC_MASK
     if codec:
         return decompress(header.compression, memoryview(batch)[HEADER_SIZE:], MAX_UNCOMPRESSED_BYTES), 0
@@ -182,11 +181,11 @@ def uncompressed_records(batch: Buffer, header: BatchHeader) -> tuple[bytes, int
 
 
 def places(records: bytes, position: int, record_count: int) -> Iterator[RecordPlace]:
-    """Where each record lies from ``position`` to the end, and what decides about it.
+    """The position of each record from ``position`` to the end, and what decides whether it is kept.
 
-    Most varints are read inline: every record passes here.
+    Most varints are decoded inline, because this runs for every record.
 
-    Raises: CorruptRecord unless there are exactly so many records.
+    Raises: CorruptRecord unless there are exactly ``record_count`` records.
     """
     size = len(records)
     try:
@@ -249,7 +248,7 @@ def choose(
     keeps_tombstones: bool,
     replaced: Replaced = NOTHING_REPLACED,
 ) -> Chosen:
-    """Which records of a batch stay; they lie in ``records`` from ``position`` on. Raises: CorruptRecord."""
+    """The records of a batch to keep; they begin at ``position`` in ``records``. Raises: CorruptRecord."""
     base_offset = header.base_offset
     first_offset, bits = replaced
     bits_end = len(bits) * 8 if base_offset >= first_offset else 0
@@ -275,7 +274,7 @@ def choose(
 
 
 def _rebuild(header: BatchHeader, chosen: Chosen, horizon_ms: int | None) -> tuple[bytearray, int]:
-    """The batch with the chosen records only, and its largest timestamp; ``horizon_ms`` is a delete horizon to set."""
+    """The batch with only the chosen records, and its largest timestamp. ``horizon_ms``: a delete horizon to set."""
     max_timestamp_ms = header.max_timestamp
     attributes = header.attributes
     if not attributes & TIMESTAMP_TYPE_FLAG:
@@ -312,7 +311,7 @@ def _moved(records: bytes, place: RecordPlace, by_ms: int) -> bytes:
 
 
 def _without_records(header: BatchHeader) -> bytearray:
-    """The batch's header alone: its offsets, its largest timestamp, its producer's sequence."""
+    """The batch's header alone, with its offsets, largest timestamp and the producer's sequence."""
     return assemble_batch(
         b"",
         attributes=header.attributes & (TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG),
@@ -330,9 +329,9 @@ def _without_records(header: BatchHeader) -> bytearray:
 
 
 def filter_entry(entry: Buffer, span: BatchSpan, retention: Retention, keeps_tombstones: bool) -> Filtered:
-    """What is left of an entry of magic 0 or 1, which may hold a compressed set; nothing rather than an empty one.
+    """The remainder of an entry of magic 0 or 1, which may contain a compressed set; None instead of an empty set.
 
-    ``keeps_tombstones``: the segment is not older than ``delete.retention.ms``. Raises: as ``read_message_set``.
+    ``keeps_tombstones``: the segment is not older than ``delete.retention.ms``. Raises like ``read_message_set``.
     """
     messages = list(read_message_set(entry))
     kept = []

@@ -1,9 +1,10 @@
-"""Kafka's checkpoint files: a version line ``0``, a line with the count, then one entry a line, fields by blanks.
+"""Kafka's checkpoint files: the version ``0``, the number of entries, then one entry per line, separated by spaces.
 
-Used by ``recovery-point-offset-checkpoint``, ``replication-offset-checkpoint``, ``log-start-offset-checkpoint`` and
-``cleaner-offset-checkpoint`` (topic, partition, offset) and by ``leader-epoch-checkpoint`` (epoch, start offset).
-Nothing in them is believed that no broker writes: they have no checksum, and a wrong number costs records.
-Source: CheckpointFile.java, OffsetCheckpointFile.scala@3.9. Tests: tests/storage/test_partition_files.py.
+The entries are (topic, partition, offset) in ``recovery-point-offset-checkpoint``, ``replication-offset-checkpoint``,
+``log-start-offset-checkpoint`` and ``cleaner-offset-checkpoint``, and (epoch, start offset) in
+``leader-epoch-checkpoint``. The files have no checksum and a wrong number costs records, so content that no broker
+writes is rejected. Source: CheckpointFile.java, OffsetCheckpointFile.scala@3.9.
+Tests: tests/storage/test_partition_files.py.
 """
 
 import re
@@ -15,13 +16,13 @@ from kafka_zk.storage.files.errors import CorruptCheckpoint
 from kafka_zk.storage.files.files import read_file, write_atomically
 
 MAX_OFFSET = (1 << 63) - 1 - (1 << 31)
-"""No log begins or ends beyond it: a segment must fit behind it."""
+"""The largest offset at which a log may begin or end, so that one more segment fits after it."""
 MAX_INT = (1 << 31) - 1
 
 CONTIGUOUS = TopicPartition("__kafka_zk_contiguous", 0)
-"""A row of ``recovery-point-offset-checkpoint`` that belongs to no partition. It says that the broker that wrote the
-file leaves no gap between segments beyond the recovery points in it. A Kafka broker ignores the row and drops it when
-it replaces the file (docs/decisions/0018)."""
+"""A row of ``recovery-point-offset-checkpoint`` without a real partition. It says that the broker that wrote the file
+leaves no gap between segments after the recovery points in it. A Kafka broker ignores the row and drops it when it
+replaces the file (docs/decisions/0018)."""
 
 _VERSION = "0"
 _TOPIC = re.compile("[a-zA-Z0-9._-]{1,249}")
@@ -34,7 +35,7 @@ def format_checkpoint(rows: Iterable[tuple[object, ...]]) -> bytes:
 
 
 def parse_checkpoint(data: bytes, field_count: int, path: str) -> list[list[str]]:
-    """The rows of a checkpoint file; raises CorruptCheckpoint if it is not one."""
+    """The rows of a checkpoint file. Raises CorruptCheckpoint if the format is wrong."""
     try:
         lines = data.decode("ascii").splitlines()
     except UnicodeDecodeError:
@@ -53,7 +54,7 @@ def parse_checkpoint(data: bytes, field_count: int, path: str) -> list[list[str]
 
 
 def parse_number(text: str, maximum: int, path: str) -> int:
-    """A number from 0 to ``maximum``, as a checkpoint writes it; raises CorruptCheckpoint for anything else."""
+    """A number from 0 to ``maximum``. Raises CorruptCheckpoint for anything else."""
     number = decimal_integer(text, range(maximum + 1))
     if number is None:
         raise CorruptCheckpoint(f"{path}: {text[:30]!r} is not a number from 0 to {maximum}")
@@ -61,9 +62,9 @@ def parse_number(text: str, maximum: int, path: str) -> int:
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
-    """The offsets of a checkpoint file, empty if there is no such file.
+    """The offsets in a checkpoint file; empty if the file does not exist.
 
-    Raises: CorruptCheckpoint if the file cannot be read as one; OSError.
+    Raises: CorruptCheckpoint, OSError.
     """
     data = read_file(path)
     if data is None:
@@ -80,6 +81,6 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
 
 
 def write_offsets(path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace a checkpoint file, durably and at once."""
+    """Replace a checkpoint file atomically and durably."""
     rows = ((tp.topic, tp.partition, offset) for tp, offset in sorted(offsets.items()))
     write_atomically(path, format_checkpoint(rows))

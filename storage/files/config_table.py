@@ -1,4 +1,4 @@
-"""The table of topic-level configuration keys: type, default, what is allowed.
+"""The table of topic-level configuration keys: type, default, allowed values.
 
 Names, types, defaults and bounds are Kafka 3.9's (LogConfig.java, ServerTopicConfigSynonyms.java); the texts are ours.
 """
@@ -49,7 +49,7 @@ class TopicConfig(NamedTuple):
 
 def _parse_bounded(low: int, high: int) -> Callable[[str], Value]:
     def parse(text: str) -> Value:
-        if "_" in text:  # Python's, nobody else's
+        if "_" in text:  # int() accepts underscores, Java does not
             raise ValueError(text)
         value = int(text)
         if not low <= value <= high:

@@ -1,4 +1,4 @@
-"""What can be wrong with a batch or with a log; ``kafka_zk/broker/handlers/error_map.py`` gives each its Kafka code.
+"""Errors of batches and logs; ``kafka_zk/broker/handlers/error_map.py`` maps them to Kafka's error codes.
 
 An ``OSError`` is never wrapped: it means that the log directory is gone, not that the batch is bad.
 """
@@ -7,21 +7,21 @@ import errno
 
 
 class StorageError(Exception):
-    """Base of everything that storage refuses."""
+    """Base of all storage errors."""
 
 
 class CorruptRecord(StorageError):
-    """CRC, size or magic of a batch is wrong."""
+    """A batch has a wrong CRC, size or magic."""
 
 
 class UnpacksTooBig(CorruptRecord):
-    """Compressed data that grow beyond the bound of whoever takes them apart."""
+    """Compressed data that exceed the caller's limit when decompressed."""
 
 
 class InvalidRecord(StorageError):
-    """A well-formed batch that breaks a rule (control batch from a client, offsets that do not count up …).
+    """A well-formed batch that breaks a rule, such as a control batch from a client or offsets with gaps.
 
-    ``record_errors``: (index in the batch, what is wrong) of single records, if it is their fault.
+    ``record_errors``: (index in the batch, problem) of the records that are at fault, if any.
     """
 
     record_errors: tuple[tuple[int, str], ...] = ()
@@ -36,17 +36,17 @@ class RecordBatchTooLarge(StorageError):
 
 
 class InvalidTimestamp(StorageError):
-    """A record's timestamp lies outside the topic's bounds. ``record_errors``: as of ``InvalidRecord``."""
+    """A record's timestamp is outside the topic's bounds. ``record_errors``: as in ``InvalidRecord``."""
 
     record_errors: tuple[tuple[int, str], ...] = ()
 
 
 class UnsupportedCompression(StorageError):
-    """A codec that the request's version does not know, or that nobody knows."""
+    """A codec that is unknown, not supported by the request's version, or not installed."""
 
 
 class OffsetOutOfRange(StorageError):
-    """The offset lies before the log start offset or after the upper bound."""
+    """The offset is before the log start offset or after the upper bound."""
 
 
 class OutOfOrderSequence(StorageError):
@@ -54,15 +54,15 @@ class OutOfOrderSequence(StorageError):
 
 
 class TooManyProducers(StorageError):
-    """The broker can remember no other producer; the client is to try again."""
+    """The broker cannot store another producer; the client should try again."""
 
 
 class InvalidProducerEpoch(StorageError):
-    """A producer with an old epoch."""
+    """A producer used an old epoch."""
 
 
 class TransactionCoordinatorFenced(StorageError):
-    """A marker of a coordinator that another one has replaced."""
+    """A marker from a coordinator that has been replaced."""
 
 
 class LogDirLocked(StorageError):
@@ -86,14 +86,14 @@ class InvalidTransactionState(StorageError):
 
 
 class TooManyOpenFiles(OSError):
-    """Readers keep as many files open as they may: one of them has to wait, or to go. The disk is well."""
+    """Too many files are open for readers; one must wait or be disconnected. The disk is fine."""
 
 
 _SHORTAGES = frozenset((errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOBUFS))
 
 
 def is_shortage(error: OSError) -> bool:
-    """Whether the machine is short of memory, files or processes, which may pass; the disk is well."""
+    """True if the machine is temporarily short of memory, files or processes. The disk is fine."""
     return isinstance(error, TooManyOpenFiles) or error.errno in _SHORTAGES
 
 
@@ -102,4 +102,4 @@ class CorruptCheckpoint(StorageError):
 
 
 class CorruptSnapshot(StorageError):
-    """A producer snapshot that cannot be read; an older one, or the log itself, replaces it."""
+    """A producer snapshot that cannot be read; an older one or the log itself replaces it."""

@@ -1,7 +1,7 @@
-"""How many segment files may be open at once in a process, and which is closed when there are too many.
+"""Limits the number of open segment files in a process, and chooses which one to close.
 
-Second chance: a segment used since the pool last looked at it is passed over once. Pinned ones (a slice of theirs is
-being sent) stay open. Tests: tests/storage/manager/test_log_manager.py.
+Second chance: a segment that was used since the pool last examined it is skipped once. Pinned segments, of which a
+slice is being sent, stay open. Tests: tests/storage/manager/test_log_manager.py.
 """
 
 import resource
@@ -12,7 +12,7 @@ MOST_OPEN_FILES = 4096
 
 
 class PooledFile(Protocol):
-    """What the pool needs of a segment."""
+    """The pool's view of a segment."""
 
     recently_used: bool
 
@@ -23,10 +23,10 @@ class PooledFile(Protocol):
 
 
 class FilePool:
-    """Bounds the open files of all logs of a process; single-threaded like everything that owns a log.
+    """Limits the open files of all logs of a process. Not thread-safe.
 
-    ``max_open_files``: None for MOST_OPEN_FILES, but at most half of what the process may open. Files that are pinned
-    stay open; ``pinned_count`` is kept by their owners, who let readers pin no more than that.
+    ``max_open_files``: default MOST_OPEN_FILES, but at most half of the process's limit. ``pinned_count``: number of
+    pinned files, maintained by their owners, which refuse readers above ``max_open_files``.
     """
 
     __slots__ = ("_open", "max_open_files", "pinned_count")
@@ -41,9 +41,9 @@ class FilePool:
         return len(self._open)
 
     def opened(self, file: PooledFile) -> None:
-        """A file was opened; closes others while there are too many."""
+        """Register an opened file, and close others while there are too many."""
         self._open[file] = None
-        candidates = 2 * len(self._open)  # each is looked at twice at most: its second chance, then the decision
+        candidates = 2 * len(self._open)  # each is examined at most twice because of its second chance
         while len(self._open) > self.max_open_files and candidates:
             candidates -= 1
             oldest = next(iter(self._open))
@@ -55,7 +55,7 @@ class FilePool:
                 oldest.close_file()
 
     def closed(self, file: PooledFile) -> None:
-        """A file was closed by its owner."""
+        """Unregister a file that its owner closed."""
         del self._open[file]
 
 

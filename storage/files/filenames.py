@@ -1,8 +1,8 @@
-"""Names of everything in a log directory: built and parsed here and nowhere else.
+"""Names of files and directories in a log directory. No other module builds or parses them.
 
-A segment's files are named by its base offset in 20 digits. A partition's directory is ``<topic>-<partition>``; on
-deletion it becomes ``<topic>-<partition>.<32 hex digits>-delete``, cut to 255 bytes at the topic's end; while its copy
-in another log directory is not complete, that one ends in ``-future`` instead, and is never cut.
+A segment's files are named by its base offset in 20 digits. A partition's directory is ``<topic>-<partition>``. For
+deletion it is renamed to ``<topic>-<partition>.<32 hex digits>-delete``, with the topic cut to a name of at most 255
+bytes. An incomplete copy in another log directory ends in ``-future`` instead and is never cut.
 Source: LogFileUtils.java, UnifiedLog.logDeleteDirName, logFutureDirName@3.9.
 """
 
@@ -51,7 +51,7 @@ def offset_file(base_offset: int, suffix: str) -> str:
 
 
 def parse_offset_file(name: str) -> tuple[int, str] | None:
-    """(offset, suffix with its dot) of a file named by an offset, else None."""
+    """(offset, suffix with its dot) of a file name with an offset, else None."""
     match = _OFFSET_NAME.fullmatch(name)
     return (int(match[1]), match[2]) if match and int(match[1]) <= _MAX_OFFSET else None
 
@@ -61,7 +61,7 @@ def partition_dir(tp: TopicPartition) -> str:
 
 
 def parse_partition_dir(name: str) -> TopicPartition | None:
-    """The partition whose log lies in a directory of this name; None for any other directory."""
+    """The partition whose log directory has this name; None for any other name."""
     if name.endswith(DELETE_DIR_SUFFIX) and _DELETED_DIR.fullmatch(name):
         return None
     match = _PARTITION_DIR.fullmatch(name)
@@ -71,14 +71,14 @@ def parse_partition_dir(name: str) -> TopicPartition | None:
 
 
 def deleted_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
-    """A fresh name for the directory of a partition that is being deleted."""
+    """A new name for the directory of a partition that is being deleted."""
     suffix = f"-{tp.partition}.{random_uuid(random).hex}{DELETE_DIR_SUFFIX}"
     return tp.topic[: _MAX_NAME_LENGTH - len(suffix)] + suffix
 
 
 def future_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
-    """A fresh name for the directory of a copy that is to take the partition's place. Raises: ValueError if the topic's
-    name is too long for that."""
+    """A new name for the directory of a copy that will replace the partition's. Raises: ValueError if the topic's name
+    is too long for that."""
     name = f"{partition_dir(tp)}.{random_uuid(random).hex}{FUTURE_DIR_SUFFIX}"
     if len(name) > _MAX_NAME_LENGTH:
         raise ValueError(f"{tp.topic}: a directory name of {len(name)} bytes, at most {_MAX_NAME_LENGTH} are allowed")
@@ -86,7 +86,7 @@ def future_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
 
 
 def parse_future_dir(name: str) -> TopicPartition | None:
-    """The partition whose incomplete copy lies in a directory of this name; None for any other directory."""
+    """The partition whose incomplete copy has this directory name; None for any other name."""
     match = _FUTURE_DIR.fullmatch(name)
     return parse_partition_dir(match[1]) if match else None
 

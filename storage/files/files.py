@@ -1,10 +1,9 @@
-"""The only way of storage to files and directories: opened, synced, renamed, truncated, removed and listed here.
+"""All access of storage to files and directories: open, sync, rename, truncate, remove and list.
 
-A test or a simulator puts a ``FileSystem`` of its own in place of the operating system's (``use``; the model is
-LevelDB's Env): one that fails, forgets what was not synced, or takes its time. There is one for the whole process;
-whoever runs several brokers in it tells them apart by their directories. Bytes go through descriptors: ``write`` and
-``pread`` are the operating system's own functions unless somebody replaced them, so that an append or a read pays
-nothing for it.
+``use`` replaces the operating system's ``FileSystem``, for example with one that fails, loses unsynced data or takes
+time (the model is LevelDB's Env). It applies to the whole process; several brokers in one process differ by their
+directories. ``write`` and ``pread`` are the operating system's own functions unless replaced, so that appends and reads
+have no overhead.
 
 Files are written so that a crash leaves either the old or the new content. Tests: tests/storage/files/test_files.py.
 """
@@ -38,7 +37,7 @@ class Entry(NamedTuple):
 
 
 class Status(NamedTuple):
-    """What there is at a path; a link counts as what it leads to."""
+    """The file or directory at a path, after following links."""
 
     size_bytes: int
     modified_ms: int
@@ -49,18 +48,18 @@ _locked_here: set[str] = set()
 
 
 class FileSystem:
-    """The operating system's. Paths are strings; everything raises OSError."""
+    """The operating system's file system. Paths are strings; every method raises OSError."""
 
     write = staticmethod(os.write)
     pread = staticmethod(os.pread)
 
     @property
     def locked_here(self) -> set[str]:
-        """The directories that this process has locked."""
+        """The directories locked by this process."""
         return _locked_here
 
     def open(self, path: str, flags: int) -> int:
-        """A descriptor, as ``os.open`` gives it; new files are readable by everybody."""
+        """Open a descriptor like ``os.open``; new files are world-readable."""
         return os.open(path, flags, 0o644)
 
     def close(self, descriptor: int) -> None:
@@ -71,16 +70,16 @@ class FileSystem:
         os.fsync(descriptor)
 
     def sync_data(self, descriptor: int) -> None:
-        """Make a file's content durable, and of its metadata what is needed to read that."""
+        """Make a file's content durable, with the metadata needed to read it."""
         os.fdatasync(descriptor)
 
     def is_cached(self, descriptor: int, positions: Iterable[int]) -> bool:
-        """Whether the pages at these positions can be read without waiting for the disk; False if nobody can tell."""
+        """True if the pages at these positions can be read without disk access; False if unknown."""
         page = bytearray(1)
         try:
             for position in positions:
                 os.preadv(descriptor, [page], position, os.RWF_NOWAIT)
-        except OSError:  # EAGAIN: not there; EOPNOTSUPP: a file system that cannot tell
+        except OSError:  # EAGAIN: not cached; EOPNOTSUPP: unsupported by the file system
             return False
         return True
 
@@ -89,27 +88,27 @@ class FileSystem:
 
     @contextmanager
     def map(self, descriptor: int) -> Iterator[memoryview]:
-        """The content of a file that is not empty, without a copy."""
+        """The content of a non-empty file, without a copy."""
         with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
             yield view
 
     def lock(self, descriptor: int) -> None:
-        """Lock a file's first byte for this process until it is closed; an OSError if another process has done so.
+        """Lock a file's first byte until it is closed. Raises OSError if another process holds the lock.
 
-        Java locks all of a file, so the two exclude each other.
+        Java locks the whole file, so the two exclude each other.
         """
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
 
     def lock_inheritably(self, descriptor: int) -> None:
-        """Lock the second byte until this descriptor is closed in every process that has inherited it.
+        """Lock the second byte until the descriptor is closed in every process that inherited it.
 
-        An OSError if others have locked it. Where the system has no such locks, nothing is done.
+        Raises OSError if others hold the lock. Does nothing on systems without such locks.
         """
         if hasattr(fcntl, "F_OFD_SETLK"):
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 1, 1, 0))
 
     def rename(self, path: str, target: str) -> None:
-        """Give a file or a directory another name; a file that has it is replaced."""
+        """Rename a file or directory; an existing file at ``target`` is replaced."""
         os.rename(path, target)
 
     def set_modified(self, path: str, modified_ms: int) -> None:
@@ -128,12 +127,12 @@ class FileSystem:
         os.mkdir(path)
 
     def entries(self, path: str) -> list[Entry]:
-        """What is in a directory, in no order."""
+        """The entries of a directory, in arbitrary order."""
         with os.scandir(path) as entries:
             return [Entry(entry.name, entry.is_dir()) for entry in entries]
 
     def status(self, path: str) -> Status | None:
-        """None if nothing is there."""
+        """None if the path does not exist."""
         try:
             found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -141,24 +140,24 @@ class FileSystem:
         return Status(found.st_size, found.st_mtime_ns // 1_000_000, stat.S_ISDIR(found.st_mode))
 
     def is_taken(self, path: str) -> bool:
-        """Whether the name is given, be it to a link that leads nowhere."""
+        """True if the name exists, even as a dangling link."""
         return os.path.lexists(path)
 
     def real_path(self, path: str) -> str:
-        """The one path that a directory has whatever links lead to it."""
+        """The path with all links resolved."""
         return os.path.realpath(path)
 
 
 _system = FileSystem()
 write: Callable[[int, Data], int] = os.write
-"""(descriptor, data) -> how many bytes were written."""
+"""(descriptor, data) -> number of bytes written."""
 pread: Callable[[int, int, int], bytes] = os.pread
-"""(descriptor, size, position) -> the bytes, fewer at the end of the file."""
+"""(descriptor, size, position) -> the bytes; fewer at the end of the file."""
 
 
 @contextmanager
 def use(system: FileSystem) -> Iterator[None]:
-    """Have everything of storage in this process go through ``system`` meanwhile."""
+    """Use ``system`` for all file access of storage in this process, within the context."""
     global _system, write, pread
     before = _system, write, pread
     _system, write, pread = system, system.write, system.pread
@@ -172,17 +171,17 @@ def use(system: FileSystem) -> Iterator[None]:
 
 
 def open_to_append(path: str, *, is_new: bool = False) -> int:
-    """A descriptor of an existing file, or of one that is made or emptied, to read anywhere and to write at the end."""
+    """Open a file for reading anywhere and writing at the end. ``is_new``: create or truncate it."""
     return _system.open(path, _READ_AND_APPEND | os.O_CREAT | os.O_TRUNC if is_new else _READ_AND_APPEND)
 
 
 def open_new(path: str) -> int:
-    """A descriptor of a file that is made, or emptied, to be written from its beginning on."""
+    """Create or truncate a file for writing from its beginning."""
     return _system.open(path, _REPLACE)
 
 
 def open_locked(path: str) -> int | None:
-    """A descriptor of a file, made if need be, that this process has locked; None if another process has."""
+    """Open, create if needed, and lock a file; None if another process holds the lock."""
     descriptor = _system.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     try:
         _system.lock(descriptor)
@@ -193,13 +192,13 @@ def open_locked(path: str) -> int | None:
 
 
 def locked_here() -> set[str]:
-    """The directories that this process has locked: POSIX locks do not keep two holders in one process apart."""
+    """The directories locked by this process. POSIX locks do not exclude a second holder in the same process."""
     return _system.locked_here
 
 
 def lock_inheritably(descriptor: int) -> bool:
-    """Lock a file for this process and for those that inherit the descriptor, until all have closed it; False if
-    others hold that lock."""
+    """Lock a file for this process and those that inherit the descriptor, until all have closed it. False if others
+    hold the lock."""
     try:
         _system.lock_inheritably(descriptor)
     except OSError:
@@ -213,7 +212,7 @@ def close(descriptor: int) -> None:
 
 @contextmanager
 def opened(path: str) -> Iterator[int]:
-    """A descriptor to read from."""
+    """A descriptor for reading, closed at the end of the context."""
     descriptor = _system.open(path, _READ)
     try:
         yield descriptor
@@ -223,7 +222,7 @@ def opened(path: str) -> Iterator[int]:
 
 @contextmanager
 def mapped(path: str) -> Iterator[memoryview]:
-    """The content of a file that is not empty, without a copy."""
+    """The content of a non-empty file, without a copy."""
     with opened(path) as descriptor, _system.map(descriptor) as view:
         yield view
 
@@ -238,18 +237,18 @@ def truncate(descriptor: int, size_bytes: int) -> None:
 
 
 def sync_file(descriptor: int) -> None:
-    """Make a file's content durable (data and the metadata needed to read them)."""
+    """Make a file's content durable, with the metadata needed to read it."""
     _system.sync_data(descriptor)
 
 
 def sync_path(path: str) -> None:
-    """Make the file, or the entries of the directory, at ``path`` durable."""
+    """Make a file, or the entries of a directory, durable."""
     with opened(path) as descriptor:
         _system.sync(descriptor)
 
 
 def write_all(descriptor: int, data: Data) -> None:
-    """Write everything, however many calls it takes."""
+    """Write all data, also after short writes."""
     written = write(descriptor, data)
     while written < len(data):
         data = memoryview(data)[written:]
@@ -260,7 +259,7 @@ def write_all(descriptor: int, data: Data) -> None:
 
 
 def read_file(path: str) -> bytes | None:
-    """The whole content, None if there is no such file. Raises: OSError that names it."""
+    """The whole content; None if the file does not exist. Raises: OSError with the path."""
     try:
         with opened(path) as descriptor:
             parts = []
@@ -276,7 +275,7 @@ def read_file(path: str) -> bytes | None:
 
 
 def write_file(path: str, data: Data = b"") -> None:
-    """Write a file anew, in place: a crash may leave any part of it."""
+    """Write a file in place; a crash may leave any part of it."""
     descriptor = _system.open(path, _REPLACE)
     try:
         if data:
@@ -286,7 +285,7 @@ def write_file(path: str, data: Data = b"") -> None:
 
 
 def write_end(path: str, position: int, data: Data) -> None:
-    """Replace what lies behind ``position`` in a file, which is made if need be."""
+    """Replace everything after ``position`` in a file, which is created if needed."""
     descriptor = _system.open(path, _WRITE_END)
     try:
         _system.truncate(descriptor, position)
@@ -296,9 +295,9 @@ def write_end(path: str, position: int, data: Data) -> None:
 
 
 def write_atomically(path: str, data: Data, *, durable: bool = True) -> None:
-    """Replace ``path`` with ``data`` by way of ``<path>.tmp``.
+    """Replace ``path`` with ``data`` through ``<path>.tmp``.
 
-    Without ``durable`` no fsync is done: for content that can be rebuilt when a power loss left it empty.
+    ``durable=False`` skips the fsync, for content that can be rebuilt if a power loss leaves it empty.
     """
     temporary = path + ".tmp"
     descriptor = _system.open(temporary, _REPLACE)
@@ -317,31 +316,31 @@ def write_atomically(path: str, data: Data, *, durable: bool = True) -> None:
 
 
 def rename(path: str, target: str) -> None:
-    """Give a file or a directory another name; a file that has it is replaced."""
+    """Rename a file or directory; an existing file at ``target`` is replaced."""
     _system.rename(path, target)
 
 
 def set_modified(path: str, modified_ms: int) -> None:
-    """Have a file say that it was written to at that time."""
+    """Set a file's modification time."""
     _system.set_modified(path, modified_ms)
 
 
 def remove_file(path: str) -> None:
-    """Remove a file that may be gone already."""
+    """Remove a file, if it exists."""
     with suppress(FileNotFoundError):
         _system.remove(path)
 
 
 def remove_tree(path: str) -> None:
-    """Remove a directory with everything in it; it may be gone already."""
+    """Remove a directory and its content, if it exists."""
     with suppress(FileNotFoundError):
         _system.remove_tree(path)
 
 
 def make_directory(path: str, *, durable: bool = False) -> None:
-    """Make a directory and those it lies in, unless they are there.
+    """Create a directory and its parents, if they do not exist.
 
-    ``durable``: what was made outlives a power loss.
+    ``durable``: the new directories survive a power loss.
     """
     parent = os.path.dirname(path)
     try:
@@ -360,12 +359,12 @@ def make_directory(path: str, *, durable: bool = False) -> None:
 
 
 def list_directory(path: str) -> list[Entry]:
-    """What is in a directory, in no order."""
+    """The entries of a directory, in arbitrary order."""
     return _system.entries(path)
 
 
 def status(path: str) -> Status | None:
-    """None if nothing is there."""
+    """None if the path does not exist."""
     return _system.status(path)
 
 
@@ -379,7 +378,7 @@ def is_directory(path: str) -> bool:
 
 
 def is_taken(path: str) -> bool:
-    """Whether the name is given, be it to a link that leads nowhere."""
+    """True if the name exists, even as a dangling link."""
     return _system.is_taken(path)
 
 
@@ -392,5 +391,5 @@ def size_bytes(path: str) -> int:
 
 
 def real_path(path: str) -> str:
-    """The one path that a directory has whatever links lead to it."""
+    """The path with all links resolved."""
     return _system.real_path(path)

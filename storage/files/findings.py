@@ -1,6 +1,7 @@
-"""What storage tells about files that it could not take as they were. It observes; whoever owns the logs logs it.
+"""Findings: reports about files that storage could not use as they were. The owner of the logs logs them.
 
-No file is discarded, moved or removed against its word without a finding. Tests: tests/storage/files/test_findings.py.
+No file is discarded, moved or removed contrary to its content without a finding.
+Tests: tests/storage/files/test_findings.py.
 """
 
 from collections.abc import Callable
@@ -12,23 +13,23 @@ DAMAGED_SUFFIX = ".damaged"
 
 
 class Finding(NamedTuple):
-    """One sentence reads ``path problem: meaning``."""
+    """A report that reads as the sentence ``path problem: meaning``."""
 
     path: str
     problem: str
     meaning: str  # what was done, and what that means for the records
-    kept_as: str | None = None  # where it lies now, for whoever wants to look at it
+    kept_as: str | None = None  # where the file is now; None if it was not moved
 
 
 Observe = Callable[[Finding], None]
 
 
 def ignore(finding: Finding) -> None:
-    """Nobody wants to know."""
+    """The observer that ignores every finding."""
 
 
 def discard(path: str, error: Exception | str, meaning: str) -> Finding:
-    """Put a file that cannot be read, or a directory in its place, out of the way. Nothing of it is lost.
+    """Rename an unreadable file, or a directory in its place. Its content is kept.
 
     Raises: OSError.
     """
@@ -39,7 +40,7 @@ def discard(path: str, error: Exception | str, meaning: str) -> Finding:
 
 
 def free_path(path: str, suffix: str) -> str:
-    """``<path><suffix>``, or with a number if that exists. Never a name that a partition's directory could have."""
+    """``<path><suffix>``, with a number if that exists. Never the name of a partition's directory."""
     found, number = path + suffix, 1
     while is_taken(found):
         number += 1

@@ -1,8 +1,8 @@
-"""A helper process for work that must not keep the broker's interpreter: ``Helper`` in the broker, ``main`` in it.
+"""A helper process for CPU-bound work outside the broker: ``Helper`` runs in the broker, ``main`` in the helper.
 
-It does one work after the other and ends when the broker closes the socket or dies, also in the middle. A work is any
-object that can be pickled with ``run(report)``, or ``run_on(descriptor)`` if it needs an open file; big buffers in it
-are wrapped into ``pickle.PickleBuffer`` and go as they are. Tests: tests/storage/files/test_helper_process.py.
+It runs one work at a time and ends, even in the middle, when the broker closes the socket or dies. A work is a
+picklable object with ``run(report)``, or ``run_on(descriptor)`` if it needs an open file. Large buffers are wrapped in
+``pickle.PickleBuffer`` and sent without a copy. Tests: tests/storage/files/test_helper_process.py.
 """
 
 import os
@@ -26,20 +26,20 @@ PROGRESS, DONE, FAILED = range(3)
 
 
 class Report(Protocol):
-    """Told how many more bytes are done; of a cleaning, of the segments that are."""
+    """Called with the number of bytes done since the last call; a cleaning reports finished segments instead."""
 
     def __call__(self, size_bytes: Any, /) -> None: ...
 
 
 class Helper:
-    """One process. Calls block; ``receive`` as long as the work takes.
+    """One helper process. Calls block; ``receive`` blocks until there is progress or a result.
 
-    ``memory_limit_bytes``: of address space; a work that needs more is refused. ``niceness``: of the process.
+    ``memory_limit_bytes``: limit of address space; work that needs more fails. ``niceness``: of the process.
     ``locks``: descriptors that it inherits, so that their locks are held while it lives.
     """
 
     def __init__(self, memory_limit_bytes: int = 0, niceness: int = 0, locks: Sequence[int] = ()) -> None:
-        """Raises: OSError if no process is to be had."""
+        """Raises: OSError if the process cannot be started."""
         self.connection, theirs = Pipe()
         path = os.pathsep.join(filter(None, (_IMPORT_ROOT, os.environ.get("PYTHONPATH"))))
         numbers = (theirs.fileno(), memory_limit_bytes, niceness)
@@ -61,28 +61,28 @@ class Helper:
         return self.process.poll() is None
 
     def begin(self, work: object, descriptor: int = -1) -> None:
-        """Give it a work, and an open file if that needs one. Raises: ConnectionError if the process is gone."""
+        """Send a work, with an open file if needed. Raises: ConnectionError if the process has ended."""
         _send(self.connection, (work, descriptor >= 0))
         if descriptor >= 0:
             send_handle(self.connection, descriptor, self.process.pid)
 
     def receive(self) -> tuple[int, Any]:
-        """(PROGRESS, what was reported), (DONE, result) or (FAILED, what ``run`` raised).
+        """(PROGRESS, reported value), (DONE, result) or (FAILED, the exception of ``run``).
 
-        Raises: EOFError, ConnectionError if the process is gone.
+        Raises: EOFError, ConnectionError if the process has ended.
         """
         kind, content = _receive(self.connection)
         return kind, content
 
     def end(self) -> int:
-        """Kill it, which loses nothing; returns its exit code."""
+        """Kill the process, which loses nothing, and return its exit code."""
         self.connection.close()
         self.process.kill()
         return self.process.wait()
 
 
 def _send(connection: "Connection", content: object) -> None:
-    """``Connection.send`` would do, but pickles into ``BytesIO.getbuffer()``. If it fails, the traceback refers to that
+    """Like ``Connection.send``, which pickles into ``BytesIO.getbuffer()``: if that fails, the traceback refers to the
     view, and CPython 3.12.0 and 3.12.1 crash when they collect such a cycle (gh-111049)."""
     buffers: list[pickle.PickleBuffer] = []
     data = pickle.dumps(content, 5, buffer_callback=buffers.append)
@@ -97,8 +97,8 @@ def _receive(connection: "Connection") -> Any:
 
 
 def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
-    """The helper's life: work, answer, until the broker closes the socket."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's to answer
+    """Run works and send results until the broker closes the socket."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the broker handles Ctrl-C
     if memory_limit_bytes:
         resource.setrlimit(resource.RLIMIT_AS, (memory_limit_bytes, memory_limit_bytes))
     os.nice(niceness)
@@ -118,15 +118,15 @@ def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
 
 
 def _end_with_broker(socket: int) -> None:
-    """Wait for the other end of the socket to be closed, which the broker's death does."""
+    """Wait until the other end of the socket is closed, which also happens when the broker dies."""
     waiting = select.poll()
-    waiting.register(socket, 0)  # hang-ups are always told
+    waiting.register(socket, 0)  # hang-ups are always reported
     waiting.poll()
     os._exit(0)
 
 
 def answer(work: Any, descriptor: int, report: Report) -> tuple[int, object]:
-    """Do a work: (DONE, result) or (FAILED, why)."""
+    """Run a work: (DONE, result) or (FAILED, exception)."""
     try:
         return DONE, work.run(report) if descriptor < 0 else work.run_on(descriptor)
     except MemoryError:

@@ -1,6 +1,6 @@
 """The configuration of one log: every topic-level key as a typed field (``.`` and ``-`` become ``_``).
 
-``LogConfig`` is frozen and shared by all logs of a topic. The table of keys lies in ``config_table``.
+``LogConfig`` is frozen and shared by all logs of a topic. ``config_table`` has the keys.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ __all__ = ["DEFAULT", "TOPIC_CONFIGS", "LogConfig", "TopicConfig"]
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Topic-level configuration, Kafka's defaults. ``_ms`` are milliseconds, ``_bytes`` bytes, -1 mostly no limit."""
+    """Topic-level configuration, Kafka's defaults. ``_ms``: milliseconds, ``_bytes``: bytes; -1 mostly: no limit."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_gzip_level: int = -1
@@ -58,7 +58,7 @@ class LogConfig:
     def from_properties(cls, properties: Mapping[str, str], defaults: "LogConfig | None" = None) -> "LogConfig":
         """The configuration of a topic: ``properties`` over ``defaults`` (Kafka's own if None).
 
-        Raises: InvalidConfig for an unknown key or a value that is not allowed.
+        Raises: InvalidConfig for an unknown key or an invalid value.
         """
         values: dict[str, Any] = {}
         for key, text in properties.items():
@@ -75,7 +75,7 @@ class LogConfig:
         return config
 
     def property_text(self, key: str) -> str:
-        """The value of a key as DescribeConfigs prints it."""
+        """A key's value as DescribeConfigs returns it."""
         return TOPIC_CONFIGS[key].format(getattr(self, field_name(key)))
 
     @property
@@ -84,25 +84,25 @@ class LogConfig:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether old segments are removed by age and size."""
+        """True if old segments are removed by age and size."""
         return "delete" in self.cleanup_policy
 
     @property
     def max_segment_ms(self) -> int:
-        """The age at which a segment is closed: only closed ones are compacted. Source: LogConfig.maxSegmentMs@3.9."""
+        """The age at which a segment is closed and may be compacted. Source: LogConfig.maxSegmentMs@3.9."""
         if self.is_compacted and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
 
     @property
     def timestamp_before_max_ms(self) -> int:
-        """The bound in force: the old combined key counts as long as the newer one keeps its default."""
+        """The effective bound: the old combined key applies while the newer one has its default."""
         bound = self.message_timestamp_before_max_ms
         return self.message_timestamp_difference_max_ms if bound == LONG_MAX else bound
 
     @property
     def timestamp_after_max_ms(self) -> int:
-        """As ``timestamp_before_max_ms``, for timestamps ahead of the broker's clock."""
+        """Like ``timestamp_before_max_ms``, for timestamps ahead of the broker's clock."""
         bound = self.message_timestamp_after_max_ms
         return self.message_timestamp_difference_max_ms if bound == LONG_MAX else bound
 

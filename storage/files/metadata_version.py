@@ -9,10 +9,10 @@ _STEP_COUNTS = {
     "2.4": 2, "2.5": 1, "2.6": 1, "2.7": 3, "2.8": 2, "3.0": 2, "3.1": 1, "3.2": 1, "3.3": 4, "3.4": 1, "3.5": 3,
     "3.6": 3, "3.7": 5, "3.8": 1, "3.9": 1, "4.0": 2,
 }  # fmt: skip
-"""How many steps (``-IV0``, ``-IV1``, …) each release has."""
+"""Number of steps (``-IV0``, ``-IV1``, …) of each release."""
 
 _UNRELEASED = "4.0"
-"""Its steps can be named, but it cannot."""
+"""Only its steps are valid names."""
 
 _VERSIONS = frozenset(
     {
@@ -24,7 +24,7 @@ _VERSIONS = frozenset(
 
 
 def is_metadata_version(text: str) -> bool:
-    """Whether ``text`` names a version, with a bug fix release or without: ``3.9-IV0``, ``3.9``, ``3.9.1``,
+    """True if ``text`` names a version, with or without a bug fix release: ``3.9-IV0``, ``3.9``, ``3.9.1``,
     ``0.11.0.3``."""
     segments = text.rstrip(".").split(".")
     count = 3 if text.startswith("0.") else 2

@@ -1,7 +1,7 @@
-"""Taking a batch apart, as work for a helper process: what takes long there keeps nobody in the broker.
+"""Work on single batches for a helper process, so that it does not block the broker.
 
-Works that read a segment do so by its descriptor, so that a segment that retention removes meanwhile is read to the
-end. Tests: tests/storage/files/test_helper_process.py.
+Work that reads a segment uses its descriptor, so a segment deleted by retention is still read to the end.
+Tests: tests/storage/files/test_helper_process.py.
 """
 
 from pickle import PickleBuffer
@@ -19,11 +19,11 @@ from kafka_zk.storage.segments.timestamp_search import SearchWork
 
 AT_ONCE_BYTES = 64 * 1024
 AT_ONCE_RECORDS = 1_000
-"""What a turn of the reactor can bear: a few milliseconds."""
+"""Limit of records handled in one reactor turn: a few milliseconds."""
 
 
 class ConformWork(NamedTuple):
-    """``log_validator.conform`` of a produced batch; the result is the batch to append, None for that one itself."""
+    """``log_validator.conform`` for a produced batch. The result is the batch to append; None if unchanged."""
 
     batch: Buffer | PickleBuffer
     config: LogConfig
@@ -36,7 +36,7 @@ class ConformWork(NamedTuple):
 
 
 class UpConvertWork(NamedTuple):
-    """``conversion.up_convert`` of the whole messages of a producer's set; the result is empty if there are none."""
+    """``conversion.up_convert`` of the complete messages of a producer's set; empty without any."""
 
     message_set: Buffer | PickleBuffer
     max_size_bytes: int | None

@@ -1,9 +1,8 @@
-"""Snapshots of many producers, written while the broker serves others.
+"""Writes snapshots of many producers while the broker serves requests.
 
-The owner's thread encodes them in steps, another thread writes the file under a temporary name, and the owner gives it
-its name, unless the snapshot is void by then. The file is opened by the owner, so that it never comes into the
-directory of a later log of the same name.
-Tests: tests/storage/log/test_producer_snapshot.py.
+The owner's thread encodes them in steps, another thread writes a temporary file, and the owner renames it unless the
+snapshot has become void. The owner opens the file, so that it cannot end up in the directory of a later log of the same
+name. Tests: tests/storage/log/test_producer_snapshot.py.
 """
 
 from collections import deque
@@ -18,7 +17,7 @@ from kafka_zk.storage.log.producer_state import ProducerState
 from kafka_zk.storage.segments.log_segments import LogSegments
 
 WRITTEN_AT_ONCE = 2000
-"""A snapshot of at most this many producers is written by the roll itself, in about 3 ms."""
+"""A roll itself writes snapshots of up to this many producers, in about 3 ms."""
 
 
 class _Waiting(NamedTuple):
@@ -29,7 +28,7 @@ class _Waiting(NamedTuple):
 
 
 class LargeSnapshots:
-    """Those of a broker's logs, in the order in which the logs rolled."""
+    """Pending snapshots of a broker's logs, in the order of their rolls."""
 
     def __init__(self, run_blocking: RunBlocking) -> None:
         self._run_blocking = run_blocking
@@ -39,13 +38,13 @@ class LargeSnapshots:
     def begin(
         self, producers: ProducerState, segments: LogSegments, offset: int, failed: Callable[[OSError], None]
     ) -> None:
-        """The log rolls at ``offset``. ``failed`` is called if the file cannot be written."""
+        """Schedule a snapshot when the log rolls at ``offset``. ``failed`` is called if it cannot be written."""
         snapshot = producers.begin_snapshot(offset)
         if snapshot is not None:
             self._waiting.append(_Waiting(producers, segments, snapshot, failed))
 
     def steps(self) -> Iterator[None]:
-        """Encode what waits, about 0.5 ms a step, and begin to write it."""
+        """Encode pending snapshots, about 0.5 ms per step, and start to write them."""
         while self._waiting:
             waiting = self._waiting.popleft()
             content = yield from waiting.snapshot.encode_steps()
@@ -57,7 +56,7 @@ class LargeSnapshots:
 
     def _write(self, waiting: _Waiting, content: Callable[[], bytes]) -> None:
         producers, segments, snapshot, failed = waiting
-        temporary = f"{next(self._numbers)}.snapshot.tmp"  # a void one of the same offset may still be written
+        temporary = f"{next(self._numbers)}.snapshot.tmp"  # unique: a void one of this offset may still be written
         descriptor = open_new(f"{segments.directory}/{temporary}")
 
         def work() -> None:
@@ -65,7 +64,7 @@ class LargeSnapshots:
             sync_file(descriptor)
 
         def name() -> None:
-            """The directory's next flush makes the name durable."""
+            """Give the file its name, which the directory's next flush makes durable."""
             path = f"{segments.directory}/{temporary}"
             if snapshot.is_void:
                 remove_file(path)

@@ -1,9 +1,9 @@
-"""Which leader epoch wrote from which offset on; followers find with it where their log parts from the leader's.
+"""The start offset of each leader epoch. Followers use it to find where their log diverges from the leader's.
 
-Kept in memory and in ``leader-epoch-checkpoint``. Epochs without a record need not be in the file, since a load drops
-them anyway; so with thousands of idle partitions no file is written when leaders are elected, but with the first append
-after that. Kafka makes it durable then. Here that waits for the flush of the records (``prepare_sync``): the epochs of
-what lies before the recovery point are in the file, those of the rest a recovery takes from the batches that it scans.
+Kept in memory and in ``leader-epoch-checkpoint``. Epochs without a record need not be in the file, because loading
+drops them. An election therefore writes no file; the first append does. Kafka then makes the file durable, while here
+it waits for the flush of the records (``prepare_sync``): epochs before the recovery point are in the file, and recovery
+takes later ones from the batches that it scans.
 Source: KIP-101, LeaderEpochFileCache.java@3.9. Tests: tests/storage/log/test_leader_epoch_cache.py.
 """
 
@@ -17,14 +17,14 @@ from kafka_zk.storage.files.files import read_file, write_atomically
 
 NO_EPOCH = -1
 NO_OFFSET = -1
-_STALE = -2  # as the written epoch: the file has to be written before the next record is
+_STALE = -2  # written_epoch: the file must be written before the next record
 
 
 class LeaderEpochCache:
     """Epochs and their start offsets, both strictly ascending.
 
-    ``written_epoch`` is the newest epoch if the file says the same as the memory. Whoever appends a record of another
-    epoch calls ``assign`` first.
+    ``written_epoch``: the newest epoch if the file is up to date. Call ``assign`` before appending a record of another
+    epoch.
     """
 
     __slots__ = ("_epochs", "_path", "_starts", "_synced_count", "_write_count", "written_epoch")
@@ -37,9 +37,9 @@ class LeaderEpochCache:
         self._starts: list[int] = []
 
     def load(self) -> None:
-        """Read the file, if there is one.
+        """Read the file, if it exists.
 
-        Raises: CorruptCheckpoint; then the cache is empty, and the batches of the log have to fill it.
+        Raises: CorruptCheckpoint; the cache is then empty and must be rebuilt from the log's batches.
         """
         path = self._path
         data = read_file(path)
@@ -58,21 +58,21 @@ class LeaderEpochCache:
 
     @property
     def entries(self) -> list[tuple[int, int]]:
-        """(epoch, start offset), oldest first."""
+        """(Epoch, start offset), oldest first."""
         return list(zip(self._epochs, self._starts, strict=True))
 
     @property
     def latest_epoch(self) -> int:
-        """The newest epoch, -1 if there is none."""
+        """The newest epoch; -1 without one."""
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """Note that ``epoch`` begins at ``start_offset``, the log's end. Older news and repetitions change nothing."""
+        """Note that ``epoch`` begins at ``start_offset``, the log's end. Older and known epochs are ignored."""
         if epoch >= 0 and self._add(epoch, start_offset):
             self.written_epoch = _STALE
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """As ``begin``, and bring the file up to date: a record follows."""
+        """Like ``begin``, and write the file if needed, because a record follows."""
         self.begin(epoch, start_offset)
         if self.written_epoch == _STALE:
             self._write()
@@ -80,7 +80,7 @@ class LeaderEpochCache:
     def _add(self, epoch: int, start_offset: int) -> bool:
         if self._epochs and epoch <= self._epochs[-1]:
             return False
-        while self._starts and self._starts[-1] >= start_offset:  # epochs that wrote nothing
+        while self._starts and self._starts[-1] >= start_offset:  # epochs without records
             self._starts.pop()
             self._epochs.pop()
         self._epochs.append(epoch)
@@ -88,7 +88,7 @@ class LeaderEpochCache:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(largest known epoch that is at most ``epoch``, offset after its last record); (-1, -1) if unknown."""
+        """(Largest known epoch up to ``epoch``, offset after its last record); (-1, -1) if unknown."""
         if epoch < 0 or not self._epochs:
             return NO_EPOCH, NO_OFFSET
         if epoch == self._epochs[-1]:
@@ -99,19 +99,19 @@ class LeaderEpochCache:
         return self._epochs[slot - 1] if slot else epoch, self._starts[slot]
 
     def epoch_for_offset(self, offset: int) -> int:
-        """The epoch that wrote ``offset``, -1 if unknown."""
+        """The epoch that wrote ``offset``; -1 if unknown."""
         slot = bisect_right(self._starts, offset)
         return self._epochs[slot - 1] if slot else NO_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget epochs that begin at ``end_offset``, the log's end, or after it."""
+        """Drop epochs that begin at ``end_offset`` (the log's end) or later."""
         while self._starts and self._starts[-1] >= end_offset:
             self._starts.pop()
             self._epochs.pop()
             self.written_epoch = _STALE
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget epochs that end before ``start_offset``; the one that holds it begins there from now on."""
+        """Drop epochs that end before ``start_offset``; the epoch that contains it now begins there."""
         slot = bisect_right(self._starts, start_offset)
         if slot and (slot > 1 or self._starts[0] != start_offset):
             del self._starts[: slot - 1], self._epochs[: slot - 1]
@@ -128,8 +128,8 @@ class LeaderEpochCache:
         self._path = path
 
     def prepare_sync(self) -> tuple[str | None, Callable[[], None]]:
-        """What has to be fsynced, with its directory, before records count as durable; None if nothing. The function is
-        to be called when that was done."""
+        """The file to fsync, with its directory, before records count as durable (None: no file), and a function to
+        call when that is done."""
         count = self._write_count
         path = self._path if self._synced_count < count else None
 

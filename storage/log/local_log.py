@@ -1,6 +1,6 @@
-"""What one partition has on disk: its segments, what of them is durable, and the files beside them.
+"""One partition's data on disk: segments, what is durable, and the files beside them.
 
-``LocalLog`` writes, rolls and flushes; it does not ask what may be appended, nor who may read it: see ``log``.
+``LocalLog`` writes, rolls and flushes. ``log`` decides what may be appended and read.
 Source: LocalLog.scala@3.9. Tests: tests/storage/log/test_log_files.py.
 """
 
@@ -23,7 +23,8 @@ from kafka_zk.storage.segments.segment import MAX_RELATIVE_OFFSET, Segment
 class LocalLog:
     """Segments, leader epochs and producers of one partition, in one directory.
 
-    ``recovery_point`` and ``log_end_offset`` are the first offsets that are not fsynced and not written.
+    ``recovery_point``: everything below it is durable. ``log_end_offset``: offset of the next append.
+    Invariant: ``recovery_point <= log_end_offset``.
     """
 
     __slots__ = (
@@ -51,7 +52,7 @@ class LocalLog:
         self.topic_id = topic_id
         self.has_unwritten_id = self._has_unsynced_id = False
         self.truncation_count = 0
-        self._last_append_ms = segments.active.created_ms  # of what was here before, at the latest
+        self._last_append_ms = segments.active.created_ms  # upper bound for existing records
         self._oldest_unflushed_ms = self._last_append_ms if self.log_end_offset != self.recovery_point else -1
         self.owner: LogOwner | None = None
 
@@ -60,7 +61,7 @@ class LocalLog:
 
     @property
     def directory(self) -> Path:
-        """The partition's directory; its name changes on deletion."""
+        """The partition's directory, which is renamed for deletion."""
         return Path(self.segments.directory)
 
     @property
@@ -69,16 +70,16 @@ class LocalLog:
         return self.segments.size_bytes
 
     def update_config(self, config: LogConfig) -> None:
-        """Follow a change of the topic's configuration; it holds from the next append on."""
+        """Apply a change of the topic's configuration from the next append on."""
         self.config = config
         self.segments.active.update_config(config)
 
     def set_topic_id(self, topic_id: str) -> None:
-        """Give a log its id; ``partition.metadata`` is written before the next record (``write_topic_id``)."""
+        """Set the topic id; ``partition.metadata`` is written before the next record (``write_topic_id``)."""
         self.topic_id, self.has_unwritten_id = topic_id, True
 
     def write_topic_id(self) -> None:
-        """Write the topic id that was set, unless it stands there. Raises: OSError."""
+        """Write the topic id if it has changed. Raises: OSError."""
         if self.has_unwritten_id and self.topic_id is not None:
             write_topic_id(self.segments.directory, self.topic_id)
             self.has_unwritten_id, self._has_unsynced_id = False, True
@@ -96,9 +97,9 @@ class LocalLog:
         max_timestamp_ms: int,
         now_ms: int,
     ) -> None:
-        """The one way into the log, for batches that were checked and carry their offsets and ``leader_epoch``: roll
-        if need be, write, move the log end offset. ``indexed_offset``: the last offset of the first batch; where there
-        are several, all have the same timestamp."""
+        """Append checked batches that contain their offsets and ``leader_epoch``: roll if needed, write, and move the
+        log end offset. All appends use this method. ``indexed_offset``: the last offset of the first batch; several
+        batches must have the same timestamp."""
         if leader_epoch != self.leader_epochs.written_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
         if self.has_unwritten_id:
@@ -122,7 +123,7 @@ class LocalLog:
                 self.owner.log_became_dirty(self.tp)
 
     def roll(self, now_ms: int) -> None:
-        """Close the active segment and begin one at the log end offset; an empty one is reused."""
+        """Close the active segment and begin one at the log end offset, unless the active one is empty."""
         active = self.segments.active
         if active.size_bytes or active.base_offset != self.log_end_offset:
             if self.owner is None or len(self.producers.producers) <= WRITTEN_AT_ONCE:
@@ -132,16 +133,16 @@ class LocalLog:
             self.segments.roll(self.log_end_offset, self.config, now_ms)
 
     def _roll_for(self, base_offset: int, last_offset: int, now_ms: int) -> None:
-        """Begin a segment for a batch. It begins where the log ends, even if compaction on the leader removed the
-        offsets up to the batch: after a crash a gap between segments would count as lost data."""
+        """Begin a segment for a batch at the log end, even if compaction on the leader removed the offsets before the
+        batch: after a crash, a gap between segments would count as lost data."""
         if last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET:
             self.extend_to(base_offset, now_ms)
         else:
             self.roll(now_ms)
 
     def extend_to(self, offset: int, now_ms: int) -> None:
-        """Move the log end offset forward without records: compaction removed those before ``offset``. Everything
-        before it is durable then, and the recovery point says so on disk, since a new segment leaves a gap."""
+        """Move the log end offset forward without records, because compaction removed them. The recovery point on disk
+        moves as well, because it must explain the gap before the new segment."""
         self.flush()
         self.log_end_offset = offset
         self.roll(now_ms)
@@ -151,7 +152,7 @@ class LocalLog:
             self.owner.recovery_point_is_needed(self.tp, offset)
 
     def _is_roll_due(self, segment: Segment, timestamp_ms: int, now_ms: int) -> bool:
-        """Whether the segment is older than it may get, by the records' clock or, without one, by ours."""
+        """True if the segment has reached its maximum age, by the records' timestamps or else by the clock."""
         if not segment.size_bytes:
             return False
         first_ms = segment.first_timestamp_ms
@@ -164,9 +165,9 @@ class LocalLog:
     # -- flush --------------------------------------------------------------------------------------------------
 
     def flush_target(self, now_ms: int) -> int | None:
-        """Up to which offset a flush is due, None if none is.
+        """The offset up to which a flush is due; None if none is.
 
-        All of the log if ``flush.messages`` or ``flush.ms`` asks for it, the closed segments after a roll.
+        The log's end if ``flush.messages`` or ``flush.ms`` requires it, or the end of closed segments after a roll.
         """
         if self._oldest_unflushed_ms < 0:
             return None
@@ -179,15 +180,15 @@ class LocalLog:
 
     @property
     def is_dirty(self) -> bool:
-        """Whether there are records that were not flushed."""
+        """True if there are unflushed records."""
         return self._oldest_unflushed_ms >= 0
 
     def flush_due(self, now_ms: int) -> bool:
-        """Whether a flush is due: ask after an append to a topic with ``flush.messages``, else now and then."""
+        """True if a flush is due. Call it after appends to a topic with ``flush.messages``, and periodically."""
         return self.flush_target(now_ms) is not None
 
     def flush(self, up_to: int | None = None) -> None:
-        """Make everything before ``up_to`` (None: all) durable and move the recovery point."""
+        """Make all records before ``up_to`` (None: all) durable and move the recovery point."""
         work, done = self.prepare_flush(up_to)
         try:
             work()
@@ -195,9 +196,9 @@ class LocalLog:
             done()
 
     def prepare_flush(self, up_to: int | None = None) -> tuple[Callable[[], None], Callable[[], None]]:
-        """A flush in two halves, for an owner that must not block: (work, done). ``work`` only fsyncs pinned
-        descriptors and may run in any thread; it raises OSError. ``done`` must be called by the owner afterwards,
-        whether ``work`` failed or not: it unpins, and it moves the recovery point if ``work`` succeeded."""
+        """A flush in two parts, for an owner that must not block: (work, done). ``work`` only runs fsyncs on pinned
+        descriptors, on any thread, and raises OSError. The owner must call ``done`` afterwards, even if ``work``
+        failed: it unpins, and it moves the recovery point if ``work`` succeeded."""
         offset = self.log_end_offset if up_to is None else up_to
         epochs_path, epochs_synced = self.leader_epochs.prepare_sync()
         id_path = f"{self.segments.directory}/{PARTITION_METADATA}" if self._has_unsynced_id else None
@@ -215,7 +216,7 @@ class LocalLog:
         return flush.run, done
 
     def _mark_flushed(self, offset: int, appended_ms: int) -> None:
-        """Everything before ``offset`` is durable; what follows it was appended at ``appended_ms`` or later."""
+        """Mark records before ``offset`` as durable; later ones were appended at ``appended_ms`` or later."""
         self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
         if self.recovery_point == self.log_end_offset:
             self._oldest_unflushed_ms = -1
@@ -225,9 +226,9 @@ class LocalLog:
     # -- the directory ------------------------------------------------------------------------------------------
 
     def close(self, sync: Callable[[str], None] = sync_path) -> None:
-        """Write a producer snapshot and the indexes, durably, and close the files. Call ``flush`` before. ``sync``
-        makes the file at a path durable, now or later. For a log that never had a record ``partition.metadata`` is not
-        written: the controller sends the topic id again, and thousands of such files would delay a stop."""
+        """Write a producer snapshot and the indexes, durably, and close the files. Call ``flush`` first. ``sync`` makes
+        a path durable, now or later. A log without records writes no ``partition.metadata``: the controller sends the
+        topic id again, and thousands of such files would delay the shutdown."""
         if self.log_end_offset:
             self.write_topic_id()
         if self.log_end_offset > self.log_start_offset or self.producers.producers:
@@ -235,11 +236,11 @@ class LocalLog:
         self.segments.close(sync)
 
     def rename_to_delete(self, directory: str) -> None:
-        """Give the partition's directory its name for deletion; slices in use read on."""
+        """Rename the partition's directory for deletion. Slices stay readable."""
         self.segments.rename_to_delete(directory)
         self.leader_epochs.move_to(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
 
     def move_to(self, directory: str) -> None:
-        """Give the partition's directory another name."""
+        """Rename the partition's directory."""
         self.segments.move_to(directory)
         self.leader_epochs.move_to(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")

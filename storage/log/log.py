@@ -1,10 +1,8 @@
-"""The log of one partition: what may be appended to it, reading it back, and the offsets that bound it.
+"""The log of one partition: appends, reads, and the offsets that limit them. ``local_log`` writes and flushes.
 
-``local_log`` has what it writes and makes durable.
-
-Everything is synchronous and single-threaded: one owner (the reactor thread) calls every method. What may block in C –
-fsync, unlink – can be split off: ``prepare_flush`` gives work for another thread, deletions are collected in
-``segments.pending_removals``. An ``OSError`` from any method means that the log directory is lost, not that the call
+Everything is synchronous and single-threaded: one owner (the reactor thread) calls every method. Calls that block in C
+(fsync, unlink) can be split off: ``prepare_flush`` returns work for another thread, and deletions are collected in
+``segments.pending_removals``. An ``OSError`` from any method means that the log directory has failed, not that the call
 was wrong.
 Source: UnifiedLog.scala@3.9. Tests: tests/storage/log/test_log.py, tests/storage/log/test_log_files.py.
 """
@@ -54,25 +52,26 @@ _LOG_END, _TXN_COMMITTED = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
 
 
 MOST_TOGETHER = 50
-"""Markers: together no larger than a batch that gets an entry of the index by default."""
+"""Markers per write: together at most as large as the default interval between index entries."""
 
 
 class MarkersAppended(NamedTuple):
-    """``info``: where those that were accepted are, one behind the other; None if none was. ``refused``: why others
-    were not, by their places among those that were to be appended."""
+    """``info``: the offsets of the accepted markers, which are consecutive; None without one. ``refused``: index in the
+    request -> reason."""
 
     info: LogAppendInfo | None
     refused: Mapping[int, MarkerRefusal]
 
 
 class Log(LocalLog):
-    """One partition's log: what may be appended to it, what may be read of it, where it begins and ends.
+    """One partition's log. Built by ``log_loader``.
 
-    Built by ``log_loader``. ``log_start_offset`` is the first offset that is not deleted; ``high_watermark`` and
-    ``last_stable_offset`` are the first ones that consumers may not read. While ``commits_appends`` the high watermark
-    is the log's end; so it begins, until its replica tells it otherwise. ``cleaned_offset`` is where the last
-    compaction ended, None before the first; while one runs, ``is_being_cleaned`` keeps retention away; a move to
-    another log directory holds it, too.
+    Offsets: ``log_start_offset`` (first readable offset) <= ``last_stable_offset`` <= ``high_watermark`` (first offset
+    that is not committed) <= ``log_end_offset`` (offset of the next append).
+    ``commits_appends``: appends are committed immediately, so the high watermark equals the log end. True until a
+    replica calls ``update_high_watermark``.
+    ``cleaned_offset``: where the last compaction ended; None before the first.
+    ``is_being_cleaned``: a compaction or a move to another log directory is in progress, so retention must wait.
     """
 
     __slots__ = (
@@ -98,7 +97,7 @@ class Log(LocalLog):
         self.is_being_cleaned = False
 
     def update_config(self, config: LogConfig) -> None:
-        """Follow a change of the topic's configuration; it holds from the next append on."""
+        """Apply a change of the topic's configuration from the next append on."""
         super().update_config(config)
         self._follow_config(config)
 
@@ -110,13 +109,13 @@ class Log(LocalLog):
 
     @property
     def high_watermark(self) -> int:
-        """The first offset that is not committed: consumers read up to it, and nothing from it on is deleted."""
+        """The first offset that is not committed. Consumers read up to it, and only records below it are deleted."""
         mark = self._high_watermark
         return self.log_end_offset if mark is None else mark
 
     @property
     def last_stable_offset(self) -> int:
-        """The high watermark, or where the first transaction begins that had not ended before it (KIP-98)."""
+        """The high watermark, or the start of the oldest transaction that had not ended below it (KIP-98)."""
         mark = self._high_watermark
         if mark is None:
             mark = self.log_end_offset
@@ -127,20 +126,20 @@ class Log(LocalLog):
         return mark if unstable is None else max(self.log_start_offset, min(mark, unstable))
 
     def readable_end(self, isolation: FetchIsolation) -> int:
-        """The first offset that a reader may not see."""
+        """The first offset that a reader must not see."""
         if isolation is _TXN_COMMITTED:
             return self.last_stable_offset
         mark = self._high_watermark
         return self.log_end_offset if mark is None or isolation is _LOG_END else mark
 
     def follow_log_end(self) -> None:
-        """This replica alone is in sync: what it has appended, and what it appends from now on, is committed."""
+        """Commit all records and each later append immediately: this replica is the only one in sync."""
         self._high_watermark = None
         self.commits_appends = True
 
     def update_high_watermark(self, offset: int) -> int:
-        """Set the high watermark as a follower is told it by its leader, or as a leader's in-sync replicas have it.
-        Appends do not move it from now on. Returns what it is: never beyond the log's end or before its start."""
+        """Set the high watermark, as a leader announces it or as its in-sync replicas determine it. Appends no longer
+        move it. Returns the new value, limited to the range from log start to log end."""
         mark = self._high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
         self.commits_appends = False
         return mark
@@ -159,17 +158,17 @@ class Log(LocalLog):
         guard: VerificationStateEntry | None = None,
         check: RecordCheck = check_at_once,
     ) -> LogAppendInfo:
-        """Assign offsets to one batch and make it readable up to the log end offset.
+        """Assign offsets to one batch and append it.
 
         Args:
             batch: exactly one magic-2 batch, writable: offset, epoch, timestamp and CRC are patched in place.
-            header: what ``validate_batch`` returned for it (that is where the CRC is checked).
-            from_client: False lets the broker itself write control batches, and a producer's without sequences.
-            conforms_to: the configuration for which ``log_validator.conform`` gave the batch.
-            guard: of a transactional batch, as in ``ProducerState.check_transactional``.
+            header: the result of ``validate_batch``, which checked the CRC.
+            from_client: False allows the broker's own control batches, and a producer's batches without sequences.
+            conforms_to: the configuration for which ``log_validator.conform`` returned the batch.
+            guard: for a transactional batch, see ``ProducerState.check_transactional``.
             check: checks the records of a client's batch, unless ``conform`` does.
-        Returns: the offsets given; for a duplicate of an idempotent producer those of the first time, with the largest
-            timestamp that the batch has in the log as log append time, as in Kafka.
+        Returns: the assigned offsets. For a duplicate of an idempotent producer: the offsets of the first append, with
+            the batch's largest timestamp in the log as the log append time, as in Kafka.
         Raises: RecordTooLarge, RecordBatchTooLarge, InvalidRecord, InvalidTimestamp, OutOfOrderSequence,
             InvalidProducerEpoch, InvalidTransactionState, TransactionCoordinatorFenced; NotConformed if the caller must
             conform the batch first, which may take long. Nothing was written then.
@@ -217,8 +216,8 @@ class Log(LocalLog):
         return new_tuple(LogAppendInfo, (first, last, append_time_ms, self.log_start_offset, size_bytes, False))
 
     def append_own_record(self, batch: bytearray, *, leader_epoch: int, now_ms: int) -> LogAppendInfo:
-        """As ``append_as_leader``, for a batch that the broker itself has just built: of one record, without a
-        producer, not compressed, with the timestamp ``now_ms``. Nothing but its size is checked.
+        """Append a batch that the broker itself built: one uncompressed record without a producer, with the timestamp
+        ``now_ms``. Only its size is checked.
 
         Raises: RecordTooLarge, RecordBatchTooLarge; OSError.
         """
@@ -237,14 +236,14 @@ class Log(LocalLog):
         return new_tuple(LogAppendInfo, (at, at, append_time_ms, self.log_start_offset, size_bytes, False))
 
     def append_as_follower(self, batches: memoryview | bytes, *, now_ms: int) -> LogAppendInfo:
-        """Append batches as the leader sent them, offsets and epochs included; a partial one at the end is left out.
+        """Append batches from the leader with their offsets and epochs; an incomplete batch at the end is ignored.
 
         Raises: InvalidRecord if offsets do not ascend from the log end offset, CorruptRecord for a bad CRC or magic.
         """
         view = memoryview(batches)
         spans = list(iter_batches(view))
         expected = self.log_end_offset
-        for position, header in spans:  # all are checked before the first is written
+        for position, header in spans:  # check all batches before the first write
             check_crc(view, position, header)
             if header.base_offset < expected or header.last_offset_delta < 0:
                 raise InvalidRecord(f"{self.tp}: the leader sent offset {header.base_offset}, {expected} was expected")
@@ -258,7 +257,7 @@ class Log(LocalLog):
         return LogAppendInfo(spans[0][1].base_offset, last_header.last_offset, -1, self.log_start_offset, size_bytes)
 
     def _write_given(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
-        """Append one checked batch that carries its offsets and epoch."""
+        """Append one checked batch that contains its offsets and epoch."""
         offset, last_offset, timestamp_ms = header.base_offset, header.last_offset, header.max_timestamp
         epoch = header.partition_leader_epoch
         self._write(batch, len(batch), epoch, offset, last_offset, last_offset, timestamp_ms, now_ms)
@@ -268,11 +267,11 @@ class Log(LocalLog):
             self.producers.update(header, offset, timestamp_ms)
 
     def append_markers(self, batches: Sequence[MarkerBatch], *, leader_epoch: int, now_ms: int) -> MarkersAppended:
-        """As ``append_as_leader`` does with each of the broker's own, with one write: coordinators send them together.
+        """Append the broker's transaction markers with one write; otherwise like ``append_as_leader`` for each.
 
         Args:
-            batches: each of another producer, with one timestamp; at most MOST_TOGETHER.
-        Raises: RecordBatchTooLarge, if ``segment.bytes`` is less than all of them have; OSError.
+            batches: of different producers, with one timestamp; at most MOST_TOGETHER.
+        Raises: RecordBatchTooLarge if their total size exceeds ``segment.bytes``; OSError.
         """
         refused = self.producers.refused_markers(batches)
         if refused:
@@ -296,7 +295,7 @@ class Log(LocalLog):
         last = first + len(batches) - 1
         self._write(whole, size_bytes, leader_epoch, first, last, first, timestamp_ms, now_ms)
         producers = self.producers
-        producers.transactions.first_offset(min(first, self.high_watermark))  # forgets what ended
+        producers.transactions.first_offset(min(first, self.high_watermark))  # drops ended transactions
         for offset, (_, header, marker) in enumerate(batches, first):
             aborted = producers.end_transaction(header, marker, offset, timestamp_ms)
             if aborted is not None:
@@ -306,7 +305,7 @@ class Log(LocalLog):
 
     def _end_transaction(self, marker: Buffer, header: BatchHeader, offset: int, timestamp_ms: int) -> None:
         producers = self.producers
-        producers.transactions.first_offset(min(offset, self.high_watermark))  # forgets what ended
+        producers.transactions.first_offset(min(offset, self.high_watermark))  # drops ended transactions
         aborted = producers.apply_marker(marker, header, offset, timestamp_ms)
         if aborted is not None:
             self.segments.add_aborted(aborted)
@@ -321,13 +320,13 @@ class Log(LocalLog):
         isolation: FetchIsolation = FetchIsolation.LOG_END,
         min_one_batch: bool = True,
     ) -> LogRead:
-        """Find the bytes from the batch that holds ``fetch_offset`` on; nothing is read but headers.
+        """Locate the bytes from the batch that contains ``fetch_offset`` on. Only headers are read.
 
         Args:
-            max_bytes: the slice is at most this big, whole batches only.
-            isolation: no batch that reaches ``readable_end(isolation)`` is included.
-            min_one_batch: if even the first batch is bigger than ``max_bytes``, return it alone.
-        Returns: one slice of one segment, or None for the slice if there is nothing (yet) to read.
+            max_bytes: limit of the slice, which contains whole batches only.
+            isolation: batches that reach ``readable_end(isolation)`` are excluded.
+            min_one_batch: return the first batch alone even if it exceeds ``max_bytes``.
+        Returns: one slice of one segment; the slice is None if there is nothing to read (yet).
         Raises: OffsetOutOfRange before the log start offset or after the log end offset; CorruptRecord.
         """
         end_offset = self.log_end_offset
@@ -341,16 +340,16 @@ class Log(LocalLog):
         return self.segments.read(fetch_offset, max_bytes, upper, end_offset, min_one_batch)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Those that have records in ``[start_offset, end_offset)``, which lies below the last stable offset."""
+        """Aborted transactions with records in ``[start_offset, end_offset)``, below the last stable offset."""
         return self.segments.aborted_transactions(start_offset, end_offset)
 
     def timestamp_search(self, timestamp_ms: int) -> Search:
-        """Find the first record, from the log start offset on, whose timestamp is at least ``timestamp_ms``. The search
-        is resumable, so that it never blocks the caller."""
+        """Find the first record, from the log start offset on, with a timestamp of at least ``timestamp_ms``. The
+        search is resumable, so it never blocks the caller."""
         return self.segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
 
     def max_timestamp_search(self) -> Search:
-        """Find the first record that has the largest timestamp (KIP-734). Resumable as well."""
+        """Find the first record with the largest timestamp (KIP-734). Resumable, too."""
         return self.segments.max_timestamp_offset()
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
@@ -360,20 +359,20 @@ class Log(LocalLog):
     # -- truncation ---------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> Truncation | None:
-        """Drop every batch that reaches ``offset`` or beyond, and leader epochs without a record in any case. Batches
-        below the high watermark are moved aside, not deleted. A log compacted beyond ``offset`` goes as a whole.
+        """Drop all batches that contain ``offset`` or follow it, and leader epochs without records. Batches below the
+        high watermark are moved aside instead of deleted. A log compacted beyond ``offset`` is dropped as a whole.
 
-        Returns: None if no batch went.
+        Returns: None if no batch was dropped.
         Raises: OffsetOutOfRange for a negative offset.
         """
         self._refuse_negative(offset)
         if offset >= self.log_end_offset:
-            # A leader that wrote nothing has its epoch begin at the log's end, where the next leader's may begin.
+            # An epoch without records begins at the log's end, where the next leader's epoch may begin, too.
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             return None
         first = self.segments[0].base_offset
         if self.cleaned_offset is not None and offset < self.cleaned_offset:
-            offset = first  # compaction dropped records for later ones, which go now: only the leader has both
+            offset = first  # compaction removed records in favour of later, now dropped ones: only the leader has both
         last_end = self.segments.end_before(max(offset, first))
         self._rewind(offset, min(offset, last_end))
         due_ms, keeps = now_ms + self.config.file_delete_delay_ms, offset < self.high_watermark
@@ -387,7 +386,7 @@ class Log(LocalLog):
         return Truncation(end_offset, kept_as)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
-        """Drop everything; the log is empty and begins at ``offset``.
+        """Drop all records; the empty log then begins at ``offset``.
 
         Raises: OffsetOutOfRange for a negative offset.
         """
@@ -399,8 +398,8 @@ class Log(LocalLog):
         self._complete_truncation(offset)
 
     def _rewind(self, offset: int, last_end: int) -> None:
-        """Nothing from ``offset`` on counts as clean any more, and nothing behind the last record before it, which ends
-        at ``last_end``, as durable: a crash must not find other records there that do."""
+        """Move the cleaned offset back to ``offset``, and the recovery point to ``last_end``, the end of the last
+        record before it. After a crash, other records at these offsets must not count as durable."""
         before = self.recovery_point, self.cleaned_offset
         self.recovery_point = min(self.recovery_point, last_end)
         if self.cleaned_offset is not None:
@@ -413,10 +412,10 @@ class Log(LocalLog):
             raise OffsetOutOfRange(f"{self.tp} cannot be truncated to offset {offset}")
 
     def _complete_truncation(self, end_offset: int) -> None:
-        """Bring everything that hangs on the log end offset back to ``end_offset``."""
+        """Move everything that depends on the log end offset back to ``end_offset``."""
         self.truncation_count += 1
         self.log_end_offset = end_offset
-        self._rewind(end_offset, end_offset)  # a batch that held the offset went as a whole
+        self._rewind(end_offset, end_offset)  # a batch that contained the offset was dropped as a whole
         self.log_start_offset = min(self.log_start_offset, end_offset)
         if self._high_watermark is not None:
             self.update_high_watermark(self._high_watermark)
@@ -424,15 +423,15 @@ class Log(LocalLog):
         run_here(self.reload_producers_steps())
 
     def reload_producers_steps(self, rebuild_from: int | None = None) -> Steps[None]:
-        """See ``producer_reload``."""
+        """See ``producer_reload.reload_producers``."""
         return reload_producers(self.producers, self.segments, self.log_start_offset, self.log_end_offset, rebuild_from)
 
     # -- retention ----------------------------------------------------------------------------------------------
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Move the log start offset forward (DeleteRecords, or the leader's); returns whether it moved.
+        """Move the log start offset forward (DeleteRecords, or the leader's offset); returns whether it moved.
 
-        Raises: OffsetOutOfRange beyond the high watermark, and for a negative offset.
+        Raises: OffsetOutOfRange above the high watermark, and for a negative offset.
         """
         if not 0 <= offset <= self.high_watermark:
             raise OffsetOutOfRange(f"{self.tp}: offset {offset} is not within [0, {self.high_watermark}]")
@@ -443,11 +442,11 @@ class Log(LocalLog):
         return True
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Remove segments by age, size and log start offset; returns how many.
+        """Delete segments by age, size and log start offset; returns how many.
 
-        Only segments wholly below the high watermark go, and none whose producers await a snapshot. The files are
-        renamed at once and unlinked after ``file.delete.delay.ms`` (``LogSegments.remove_due``). If the active segment
-        goes too, a new one begins at the log end offset, so that no offset is ever given twice.
+        Segments that reach the high watermark, or whose producers still need a snapshot, are kept. Files are renamed
+        immediately and removed after ``file.delete.delay.ms`` (``LogSegments.remove_due``). If the active segment is
+        deleted, a new one begins at the log end offset, so that no offset is assigned twice.
         """
         segments = self.segments
         segments.settle()
@@ -464,10 +463,10 @@ class Log(LocalLog):
         if self.recovery_point < first_kept:
             self.flush(first_kept)
         if self.owner is not None:
-            # A power loss may bring back some of the dropped segments and not those behind them.
+            # After a power loss, some dropped segments may reappear without those after them.
             self.owner.recovery_point_is_needed(self.tp, first_kept)
         if self.recovery_point <= first_kept:
-            sync_path(segments.directory)  # once the others are gone, its name is all that tells the next offset
+                sync_path(segments.directory)  # now only the new segment's name records the next offset
         segments.drop(segments[:count], now_ms + self.config.file_delete_delay_ms)
         self.increment_log_start_offset(min(segments[0].base_offset, self.log_end_offset))
         return count

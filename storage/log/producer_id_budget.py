@@ -1,7 +1,7 @@
-"""How many producers the logs of a broker remember: each takes memory for every partition it writes to.
+"""Limits how many producers a broker's logs remember, since each takes memory in every partition it writes to.
 
-Clients choose producer ids, and Kafka has no bound but its heap. A producer that has written is remembered for
-``producer.id.expiration.ms``. When the bound is reached, the first batch of a new producer is refused.
+Clients choose producer ids, and Kafka's only limit is its heap. A producer is remembered for
+``producer.id.expiration.ms`` after its last batch. At the limit, the first batch of a new producer is rejected.
 """
 
 from collections.abc import Callable
@@ -9,19 +9,18 @@ from collections.abc import Callable
 from kafka_zk.storage.files.errors import TooManyProducers
 
 MAX_PRODUCERS = 250_000
-"""Of all partitions together: 5,000 clients that write to 50 partitions each. With five remembered batches
-a producer takes 810 bytes of resident memory: 200 MB in all, which keeps a broker under 300 MB."""
+"""Limit for all partitions together: 5,000 clients that write to 50 partitions each. With five remembered batches, a
+producer takes 810 bytes of resident memory: 200 MB in all, which keeps a broker under 300 MB."""
 
 
 class ProducerIdBudget:
-    """Shared by all logs. ``count``: the producers of all partitions; logs that are deleted count until the next
-    recount."""
+    """Shared by all logs. ``count``: producers in all partitions, including deleted logs until the next recount."""
 
     def __init__(self, limit: int = MAX_PRODUCERS) -> None:
         self.limit = limit
         self.count = 0
         self.on_full: Callable[[int], None] = lambda limit: None
-        """Called with the limit when the first batch is refused, and again after there was room."""
+        """Called with the limit when the first batch is rejected, and again after there was room."""
         self._was_full = False
 
     def check_room(self, producer_id: int) -> None:
@@ -36,10 +35,10 @@ class ProducerIdBudget:
             )
 
     def recounted(self, count: int) -> None:
-        """There are ``count`` now."""
+        """Set the current number of producers."""
         self.count = count
         self._was_full = self._was_full and count >= self.limit // 2
 
 
 UNBOUNDED = ProducerIdBudget(2**62)
-"""For logs outside of a broker."""
+"""No limit, for logs outside a broker."""

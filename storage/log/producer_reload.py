@@ -1,7 +1,7 @@
-"""What a log knows of its producers and of aborted transactions, read anew: after a start and after a truncation.
+"""Rebuilds a log's producers and aborted transactions after a start and after a truncation.
 
-The newest snapshot that still holds is loaded, and what follows it is replayed. A replay meets the markers, so the
-transaction indexes of that part of the log are brought into line with it, too.
+The newest valid snapshot is loaded, and the log after it is replayed. The replay reads the markers, so it also corrects
+the transaction indexes of that part of the log.
 Source: UnifiedLog.rebuildProducerState, LogSegment.updateProducerState@3.9.
 Tests: tests/storage/log/test_log_transactions.py.
 """
@@ -17,10 +17,10 @@ from kafka_zk.storage.segments.log_segments import LogSegments
 from kafka_zk.storage.segments.segment import Segment
 
 RECALLED_BYTES = 1024 * 1024
-"""So much of the log is looked through for batches that a snapshot does not have: a client has few under way."""
+"""How much of the log is searched for batches missing from a snapshot; clients have few batches in flight."""
 RECALLED_HEADERS = 1_000_000
-"""So many batches are looked at for all producers together, some 1.5 µs each: a client may have thousands of producer
-ids, each with a sequence that does not fit."""
+"""How many headers are read for all producers together, at 1.5 µs each. A client may have thousands of producer ids,
+each with an unexpected sequence."""
 
 
 def reload_producers(
@@ -30,7 +30,7 @@ def reload_producers(
     log_end_offset: int,
     rebuild_from: int | None = None,
 ) -> Steps[None]:
-    """The replay may be done elsewhere. ``rebuild_from``: the transaction indexes cannot be relied on from there on."""
+    """The caller may run the replay elsewhere. Transaction indexes are unreliable from ``rebuild_from`` on."""
     producers.recall = EarlierBatches(segments)
     start_offset = producers.load_snapshot(segments.directory, log_start_offset, log_end_offset, rebuild_from)
     if start_offset >= log_end_offset:
@@ -54,15 +54,14 @@ def reload_producers(
 
 
 class EarlierBatches:
-    """Reads what the snapshot does not have, for RECALLED_HEADERS; from then on nothing, as in Kafka."""
+    """Reads batches that are missing from a snapshot, up to RECALLED_HEADERS; after that none, as in Kafka."""
 
     def __init__(self, segments: LogSegments) -> None:
         self._segments = segments
         self._headers_left = RECALLED_HEADERS
 
     def __call__(self, entry: ProducerEntry, offset: int) -> list[ProducedBatch]:
-        """The producer's batches of its epoch within ``RECALLED_BYTES`` before ``offset``, oldest first, but for what
-        cannot be read."""
+        """The readable batches of the producer's epoch within ``RECALLED_BYTES`` before ``offset``, oldest first."""
         found: list[ProducedBatch] = []
         for header in _headers_before(self._segments, offset) if self._headers_left else ():
             if not self._headers_left:
@@ -95,5 +94,5 @@ def _headers(segment: Segment, start: int, offset: int) -> Iterator[BatchHeader]
                 return
             if span.magic == 2:
                 yield segment.header_at(span.position)
-    except CorruptRecord:  # its readers find out
+    except CorruptRecord:  # reported to readers
         return

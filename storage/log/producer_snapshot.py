@@ -1,13 +1,13 @@
-"""Snapshots of what a log knows about its producers: the file, and the writing of large ones in turns.
+"""Snapshots of a log's producers: the file format, and incremental encoding of large snapshots.
 
-``<offset>.snapshot`` holds what the log up to that offset says about producers. Layout (big-endian): ``version int16
+``<offset>.snapshot`` has the producers according to the log up to that offset. Layout (big-endian): ``version int16
 = 1, crc uint32, count int32``, then per producer ``producer_id int64, epoch int16, last_sequence int32, last_offset
 int64, offset_delta int32, timestamp int64, coordinator_epoch int32, current_txn_first_offset int64``. The CRC-32C
 covers everything after itself. Source: ProducerStateManager.java@3.9.
 
-A snapshot of many producers takes seconds to encode. A roll only lists the producers (``SnapshotUnderWay``); their
-entries are encoded a few at a time, and an entry that is about to change before its turn is encoded first. Until the
-file has its name, a start loads an older snapshot and replays more of the log.
+Encoding many producers takes seconds. A roll therefore only lists them (``SnapshotUnderWay``). Their entries are
+encoded a few at a time; an entry that changes before its turn is encoded first. Until the file has its name, a restart
+loads an older snapshot and replays more of the log.
 Tests: tests/storage/log/test_producer_state.py, tests/storage/log/test_producer_snapshot.py.
 """
 
@@ -25,7 +25,7 @@ from kafka_zk.storage.records.record_batch import NO_PRODUCER_EPOCH, NO_SEQUENCE
 MAX_SEQUENCE = 0x7FFFFFFF
 NO_OFFSET = -1
 ENTRIES_A_STEP = 256
-"""They take about 0.5 ms to encode."""
+"""Encoding these takes about 0.5 ms."""
 REMEMBERED_BATCHES = 5
 _PRODUCED_BATCH = Struct("=iiqqq")
 _EARLIER_BYTES = (REMEMBERED_BATCHES - 2) * _PRODUCED_BATCH.size
@@ -40,8 +40,14 @@ ProducedBatch = tuple[int, int, int, int, int]
 
 
 class ProducerEntry:
-    """One producer id: its epoch, its last batches and its open transaction. Batches before the last one are packed:
-    as tuples they would take 300 bytes each.
+    """One producer id in one partition.
+
+    Attributes:
+        last_batch: None if no batch of the current epoch is known. Earlier batches are packed; tuples would take 300
+            bytes each.
+        last_timestamp_ms: of the last batch or marker; expiration counts from it.
+        coordinator_epoch: of the last marker; -1 without one.
+        current_txn_first_offset: start of the open transaction; NO_OFFSET without one.
     """
 
     __slots__ = (
@@ -75,12 +81,12 @@ class ProducerEntry:
 
     @property
     def batches(self) -> list[ProducedBatch]:
-        """The last REMEMBERED_BATCHES of its epoch, oldest first."""
+        """The last REMEMBERED_BATCHES of the current epoch, oldest first."""
         earlier: list[Any] = list(_PRODUCED_BATCH.iter_unpack(self._earlier))
         return earlier if self.last_batch is None else [*earlier, self.last_batch]
 
     def add(self, batch: ProducedBatch) -> None:
-        """It has written another one."""
+        """Add the producer's next batch."""
         last = self.last_batch
         if last is not None:
             self._earlier = self._earlier[-_EARLIER_BYTES:] + _PRODUCED_BATCH.pack(*last)
@@ -91,9 +97,9 @@ class ProducerEntry:
 
 
 class SnapshotUnderWay:
-    """The producers of a log as they are at ``offset``, encoded a few at a time while they go on to change.
+    """The producers of a log at ``offset``, encoded a few at a time while the log continues.
 
-    ``is_void``: the log was cut, closed or deleted meanwhile, or other producers took the place of these.
+    ``is_void``: the log was truncated, closed or deleted meanwhile, or its producers were replaced.
     """
 
     __slots__ = ("_changed", "_entries", "is_void", "offset")
@@ -102,15 +108,15 @@ class SnapshotUnderWay:
         self.offset = offset
         self.is_void = False
         self._entries = list(entries)
-        self._changed: dict[int, bytes] = {}  # by producer id: entries as they were before they changed
+        self._changed: dict[int, bytes] = {}  # producer id -> encoded entry before its change
 
     def keep(self, entry: ProducerEntry) -> None:
-        """An entry is about to change."""
+        """Encode an entry that is about to change."""
         if entry.producer_id not in self._changed:
             self._changed[entry.producer_id] = _encode_entry(entry)
 
     def encode_steps(self) -> Generator[None, None, Callable[[], bytes]]:
-        """Encode ENTRIES_A_STEP entries at a step. Returns what gives the content of the file, in any thread."""
+        """Encode ENTRIES_A_STEP entries per step. Returns a function for the file's content, for any thread."""
         parts, count = [], len(self._entries)
         for start in range(0, count, ENTRIES_A_STEP):
             if self.is_void:
@@ -146,7 +152,7 @@ def _with_header(count: int, entries: bytes) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
-    """The producers of a snapshot; raises CorruptSnapshot."""
+    """The producers in a snapshot. Raises CorruptSnapshot."""
     if len(data) < _SNAPSHOT_HEADER.size:
         raise CorruptSnapshot(f"{len(data)} bytes are too few")
     version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)

@@ -1,17 +1,17 @@
-"""What a log knows about idempotent and transactional producers: last sequences, epochs, open transactions.
+"""A log's idempotent and transactional producers: sequences, epochs and open transactions.
 
-Rules (KIP-98, ProducerAppendInfo.java@3.9): a batch equal to one of the producer's last five is a duplicate and is
-answered with its first offsets; a lower epoch is fenced; within an epoch sequences follow each other without a
-gap (after 2^31-1 comes 0); a new epoch starts at 0; a producer that the log does not know may start anywhere, since
-retention may have removed its past. Entries expire ``producer.id.expiration.ms`` after their last batch.
+Rules (KIP-98, ProducerAppendInfo.java@3.9): A batch equal to one of the producer's last five is a duplicate and returns
+the first offsets. A lower epoch is fenced. Within an epoch, sequences have no gap (0 follows 2^31-1). A new epoch
+starts at 0. An unknown producer may start anywhere, because retention may have removed its batches. Entries expire
+``producer.id.expiration.ms`` after their last batch.
 
-A transaction begins with its producer's first transactional batch and ends with the marker. What the broker itself
-appends (markers, a group's offsets) has no sequences; a marker of an older producer or coordinator epoch is fenced. The
-first batch of a client's transaction needs a verification (``verification_state``).
+A transaction begins with its producer's first transactional batch and ends with the marker. The broker's own batches
+(markers, a group's offsets) have no sequences. A marker of an older producer or coordinator epoch is fenced. The first
+batch of a client's transaction needs a verification (``verification_state``).
 
-A snapshot has only the last one of each
-producer. Kafka's broker takes a repetition of one before it for a gap, its client then numbers its batches anew, and
-they are in the log twice; here they are read in the log again, once for each producer, when a sequence does not fit.
+A snapshot has only the last batch of each producer. Kafka's broker treats a repetition of an earlier one as a gap; its
+client then renumbers its batches, which end up in the log twice. Here such batches are read from the log again, once
+for each producer, when a sequence does not match.
 
 Source: ProducerStateManager.java@3.9.
 Tests: tests/storage/log/test_producer_state.py.
@@ -67,9 +67,10 @@ Recall = Callable[[ProducerEntry, int], list[ProducedBatch]]
 
 
 class ProducerState:
-    """The producers of one log. ``snapshot_offset`` is the offset of the newest snapshot file on disk.
+    """The producers of one log.
 
-    ``observe`` is told of snapshots that cannot be read. ``recall`` reads a producer's batches before an offset.
+    ``snapshot_offset``: offset of the newest snapshot file. ``observe``: called with findings about unreadable
+    snapshots. ``recall``: reads a producer's batches before an offset.
     """
 
     __slots__ = (
@@ -82,19 +83,19 @@ class ProducerState:
         self.producers: dict[int, ProducerEntry] = {}
         self.transactions = UnstableTransactions()
         self._verifications: dict[int, VerificationStateEntry] | None = None  # by producer id
-        self._abridged: set[int] = set()  # producers of which the snapshot had the last batch only
+        self._abridged: set[int] = set()  # producers loaded from a snapshot, which has only their last batch
         self.recall: Recall = _nothing_to_recall
         self.budget = UNBOUNDED
         self.snapshot_offset = -1
         self.under_way: SnapshotUnderWay | None = None
-        self._owed_offset = -1  # of the newest snapshot that was not written in one go
+        self._owed_offset = -1  # of the newest incremental snapshot requested
 
     # -- what may be appended -----------------------------------------------------------------------------------
 
     def check(self, header: BatchHeader) -> ProducedBatch | None:
-        """Judge a client's batch before it is appended; returns the earlier batch that it repeats, else None.
+        """Check a client's batch before the append; returns the earlier batch that it repeats, else None.
 
-        A transactional one is for ``check_transactional``.
+        For transactional batches use ``check_transactional``.
         Raises: InvalidProducerEpoch, OutOfOrderSequence, InvalidTransactionState, TooManyProducers.
         """
         entry = self.producers.get(header.producer_id)
@@ -123,13 +124,13 @@ class ProducerState:
         return None
 
     def check_transactional(self, header: BatchHeader, guard: VerificationStateEntry | None) -> ProducedBatch | None:
-        """As ``check``, for a batch inside a transaction. ``guard`` is what ``begin_verification`` gave before the
-        coordinator confirmed the transaction, UNVERIFIED if it was not asked, None if it need not be.
+        """Like ``check``, for a batch in a transaction. ``guard``: the result of ``begin_verification`` before the
+        coordinator confirmed the transaction; UNVERIFIED without a confirmation; None if none is needed.
         """
         entry = self.producers.get(header.producer_id)
         follows = False
         if entry is not None and header.producer_epoch == entry.producer_epoch:
-            follows = header.base_sequence == entry.last_sequence + 1  # as nearly every batch does
+            follows = header.base_sequence == entry.last_sequence + 1  # the usual case
             known = None if follows else _repeated(entry, header)
             if known is not None:
                 return known
@@ -144,7 +145,7 @@ class ProducerState:
         return None if follows else self.check(header)
 
     def check_of_broker(self, batch: Buffer, header: BatchHeader, guard: VerificationStateEntry | None) -> None:
-        """As ``check``, for a batch of the broker's own: of a producer, or one that ends a transaction."""
+        """Check a batch of the broker itself for a producer: records, or a marker."""
         marker = marker_of(batch, header) if header.attributes & CONTROL_FLAG else None
         if marker is None:
             self.check_own(header, guard)
@@ -152,7 +153,7 @@ class ProducerState:
             self.check_marker(header, marker)
 
     def check_own(self, header: BatchHeader, guard: VerificationStateEntry | None) -> None:
-        """Judge a batch of the broker itself for a producer, which has no sequences; ``guard`` as above.
+        """Check the broker's own batch for a producer, which has no sequences. ``guard``: see ``check_transactional``.
 
         Raises: InvalidProducerEpoch, InvalidTransactionState.
         """
@@ -167,7 +168,7 @@ class ProducerState:
             raise InvalidTransactionState(f"producer {header.producer_id}: a batch outside its open transaction")
 
     def check_marker(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
-        """Judge the marker of a coordinator. Raises: InvalidProducerEpoch, TransactionCoordinatorFenced."""
+        """Check a coordinator's marker. Raises: InvalidProducerEpoch, TransactionCoordinatorFenced."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return
@@ -180,7 +181,7 @@ class ProducerState:
             )
 
     def refused_markers(self, batches: Sequence[MarkerBatch]) -> dict[int, MarkerRefusal]:
-        """As ``check_marker``, of several: what it raises, by places. Nearly always empty."""
+        """The errors of ``check_marker``, by index; usually empty."""
         refused: dict[int, MarkerRefusal] = {}
         for place, (_, header, marker) in enumerate(batches):
             try:
@@ -190,7 +191,7 @@ class ProducerState:
         return refused
 
     def _repeated_before(self, entry: ProducerEntry, header: BatchHeader) -> ProducedBatch | None:
-        """As ``_repeated``, of the batches before the one in the snapshot."""
+        """Like ``_repeated``, for batches before the one in the snapshot."""
         if entry.producer_id not in self._abridged:
             return None
         self._abridged.remove(entry.producer_id)
@@ -205,8 +206,8 @@ class ProducerState:
     def begin_verification(
         self, producer_id: int, sequence: int, producer_epoch: int, now_ms: int
     ) -> VerificationStateEntry | None:
-        """What is to be shown with a batch once the coordinator has confirmed its transaction; None if that is open
-        already, and nobody needs to be asked."""
+        """The guard for the first batch of a transaction, to be passed with it after the coordinator's confirmation.
+        None if the transaction is already open, so that no confirmation is needed."""
         producer = self.producers.get(producer_id)
         if producer is not None and producer.current_txn_first_offset != NO_OFFSET:
             return None
@@ -233,7 +234,7 @@ class ProducerState:
     # -- what has been appended ---------------------------------------------------------------------------------
 
     def update(self, header: BatchHeader, base_offset: int, max_timestamp_ms: int) -> None:
-        """Remember a data batch that has been appended at ``base_offset``."""
+        """Remember a data batch that was appended at ``base_offset``."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             entry = self.producers[header.producer_id] = ProducerEntry(header.producer_id)
@@ -257,7 +258,7 @@ class ProducerState:
     def end_transaction(
         self, header: BatchHeader, marker: EndTransactionMarker, marker_offset: int, timestamp_ms: int
     ) -> AbortedTransaction | None:
-        """Remember a marker that has been appended; returns what the transaction index must say of it."""
+        """Remember an appended marker; returns the entry for the transaction index, if any."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             entry = self.producers[header.producer_id] = ProducerEntry(header.producer_id)
@@ -291,13 +292,13 @@ class ProducerState:
         self.snapshot_offset = snapshot_offset
 
     def take(self, replayed: "Replayed") -> None:
-        """Go on with what a replay of the same log came to elsewhere."""
+        """Replace the state with the result of a replay in another process."""
         self.give_up_snapshot()
         self.producers = {entry.producer_id: entry for entry in replayed.producers}
         self.transactions = UnstableTransactions(replayed.unstable)
 
     def take_over(self, other: "ProducerState") -> None:
-        """This log takes the place of one with the same records: go on with all that is known there."""
+        """Take over the state of a log with the same records, which this log replaces."""
         other.give_up_snapshot()
         self.give_up_snapshot()
         self.producers = other.producers
@@ -316,7 +317,7 @@ class ProducerState:
     def remove_expired(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> int:
         """Forget producers without an open transaction whose last batch is too old; returns how many.
 
-        Verifications that have come to nothing go likewise.
+        Unused verifications expire as well.
         """
         expired = [
             producer_id
@@ -340,21 +341,21 @@ class ProducerState:
     def apply_marker(
         self, batch: Buffer, header: BatchHeader, base_offset: int, max_timestamp_ms: int
     ) -> AbortedTransaction | None:
-        """``end_transaction`` with the marker in a control batch; an empty one (compacted away) changes nothing, nor
-        does one that says something else."""
+        """Call ``end_transaction`` with the marker in a control batch. Batches without a transaction marker (for
+        example emptied by compaction) change nothing."""
         marker = marker_of(batch, header)
         if marker is None or not marker.ends_transaction:
             return None
         return self.end_transaction(header, marker, base_offset, max_timestamp_ms)
 
     def replay(self, segments: Iterable[Segment], start_offset: int, end_offset: int) -> "Replayed":
-        """Take the headers of all batches in ``[start_offset, end_offset)``; only markers are read whole."""
+        """Read the headers of all batches in ``[start_offset, end_offset)``; only markers are read completely."""
         aborted = []
         for header, batch in _produced_batches(segments, start_offset, end_offset):
             if batch is None:
                 self.update(header, header.base_offset, header.max_timestamp)
                 continue
-            with suppress(CorruptRecord):  # durable and damaged since: its readers find out, the log opens
+            with suppress(CorruptRecord):  # durable, but damaged later: readers get the error
                 check_crc(batch, 0, header)
                 found = self.apply_marker(batch, header, header.base_offset, header.max_timestamp)
                 if found is not None:
@@ -362,7 +363,7 @@ class ProducerState:
         return Replayed(list(self.producers.values()), dict(self.transactions.unstable), aborted)
 
     def write_snapshot(self, directory: str, offset: int) -> None:
-        """Write the snapshot for ``offset`` unless the newest one is of that offset already."""
+        """Write the snapshot for ``offset``, unless it exists."""
         if offset <= self.snapshot_offset:
             return
         self.give_up_snapshot()
@@ -371,9 +372,9 @@ class ProducerState:
         self.snapshot_offset = offset
 
     def begin_snapshot(self, offset: int) -> SnapshotUnderWay | None:
-        """Begin the snapshot for ``offset``, to be ended by ``end_snapshot``; None while another one is under way.
+        """Begin the snapshot for ``offset``, which ``end_snapshot`` ends; None while another one is in progress.
 
-        That one is completed first, so that a log that rolls all the time gets one now and then.
+        That one is completed first, so that a log that rolls constantly gets a snapshot at all.
         """
         self._owed_offset = offset
         if self.under_way is not None:
@@ -382,27 +383,26 @@ class ProducerState:
         return self.under_way
 
     def end_snapshot(self, snapshot: SnapshotUnderWay) -> None:
-        """The file of a snapshot that is not void has its name."""
+        """The file of a valid snapshot now has its name."""
         self.under_way = None
         self.snapshot_offset = snapshot.offset
 
     def give_up_snapshot(self) -> None:
-        """What is under way says nothing of this log any more, or is not wanted."""
+        """Abandon the snapshot in progress."""
         if self.under_way is not None:
             self.under_way.is_void = True
             self.under_way = None
         self._owed_offset = -1
 
     def lacks_snapshot(self, offset: int) -> bool:
-        """Whether the log before ``offset`` must stay: a snapshot of it is under way, or was left out for another."""
+        """True if the log before ``offset`` must stay, because its snapshot is in progress or was skipped."""
         return self.snapshot_offset < min(offset, self._owed_offset)
 
     def load_snapshot(self, directory: str, low: int, high: int, newest: int | None = None) -> int:
-        """Begin anew with the newest readable snapshot with ``low < offset <= high``, and not beyond ``newest``.
+        """Load the newest readable snapshot with ``low < offset <= high``, not after ``newest``.
 
-        Damaged ones are discarded on the way, and those beyond ``high`` removed, durably: other records follow, and a
-        power loss must not bring back what a snapshot says of the old ones. Returns its offset, from which on
-        ``replay`` has to follow; ``low`` without one.
+        Unreadable ones are discarded. Those after ``high`` are removed durably, because a power loss must not restore
+        them once other records follow. Returns its offset, where ``replay`` must begin; ``low`` without a snapshot.
         """
         self.clear()
         offsets = snapshot_offsets(directory)
@@ -424,7 +424,7 @@ class ProducerState:
 
 
 class Replayed(NamedTuple):
-    """What a replay came to: the producers, ``UnstableTransactions.unstable``, and which transactions were aborted."""
+    """Result of a replay: the producers, ``UnstableTransactions.unstable``, and the aborted transactions."""
 
     producers: list[ProducerEntry]
     unstable: dict[int, int]
@@ -434,7 +434,7 @@ class Replayed(NamedTuple):
 def _produced_batches(
     segments: Iterable[Segment], start_offset: int, end_offset: int
 ) -> Iterator[tuple[BatchHeader, bytes | None]]:
-    """The headers of all batches that have a producer, and the whole batch of markers."""
+    """The headers of all batches with a producer; markers with the whole batch."""
     for segment in segments:
         if segment.base_offset >= end_offset:
             return
@@ -454,7 +454,7 @@ def _nothing_to_recall(entry: ProducerEntry, offset: int) -> list[ProducedBatch]
 
 
 def _repeated(entry: ProducerEntry, header: BatchHeader) -> ProducedBatch | None:
-    """The batch of the same epoch that has the same sequences."""
+    """The batch of the same epoch with the same sequences."""
     end = last_sequence(header.base_sequence, header.last_offset_delta)
     for batch in entry.batches:
         if batch[0] == header.base_sequence and batch[1] == end:

@@ -1,8 +1,8 @@
-"""The long parts of opening a log after a crash, as work that anybody may do: here, or a helper process on big files.
+"""The long parts of opening a log after a crash, as work that runs here or in a helper process.
 
-Opening a log is a generator (``Steps``) that offers its long parts one by one. It is resumed with the result, or with
-None, and then does that part itself. Work only reads files, so a helper that is killed or outlives its broker harms
-nobody; whoever owns the log applies the result. Tests: tests/storage/manager/test_recovery_helper.py.
+Opening a log is a generator (``Steps``) that yields its long parts one by one. It is resumed with the result, or with
+None, and then does that part itself. Work only reads files, so a helper that is killed or outlives its broker does no
+harm; the log's owner applies the result. Tests: tests/storage/manager/test_recovery_helper.py.
 """
 
 from collections.abc import Callable, Generator
@@ -16,13 +16,13 @@ from kafka_zk.storage.segments.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.segments.segment import open_segment
 
 Report = Callable[[int], None]
-"""Told how many more bytes of a scan are done."""
+"""Called with the number of bytes scanned since the last call."""
 
 T = TypeVar("T")
 
 
 class ScanWork(NamedTuple):
-    """``recovery.scan_segment`` of one segment; the result is a SegmentScan."""
+    """``recovery.scan_segment`` for one segment; the result is a SegmentScan."""
 
     log_path: str
     index_path: str
@@ -31,11 +31,11 @@ class ScanWork(NamedTuple):
     recovery_point: int
     interval_bytes: int
     size_bytes: int
-    following_bytes: int  # of the log's later segments, which will have to be scanned as well
+    following_bytes: int  # of the log's later segments, which will be scanned as well
 
     @property
     def left_bytes(self) -> int:
-        """How much is to be done before the log's owner gets another turn, should it do everything itself."""
+        """How many bytes the owner would scan before its next turn if it did everything itself."""
         return self.size_bytes + self.following_bytes
 
     def run(self, report: Report) -> SegmentScan:
@@ -43,7 +43,7 @@ class ScanWork(NamedTuple):
 
 
 class ReplayWork(NamedTuple):
-    """``ProducerState.replay`` of a log; the result is a Replayed. Scans are counted, replays are not."""
+    """``ProducerState.replay`` of a log; the result is a Replayed. Only scans report progress."""
 
     directory: str
     segments: tuple[tuple[int, int], ...]  # (base offset, size in bytes)
@@ -72,7 +72,7 @@ Steps = Generator[Work, Any, T]
 
 
 def run_here(steps: Steps[T]) -> T:
-    """Let the generator do all its work itself."""
+    """Run all work of the generator in this process."""
     try:
         while True:
             next(steps)

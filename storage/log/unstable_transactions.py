@@ -1,4 +1,4 @@
-"""The transactions that keep a log's last stable offset back: they are open, or their end is not committed.
+"""The transactions that limit a log's last stable offset: open ones, and those whose marker is not committed.
 
 Source: ProducerStateManager.firstUnstableOffset@3.9. Tests: tests/storage/log/test_producer_state.py.
 """
@@ -9,9 +9,9 @@ from kafka_zk.storage.log.producer_snapshot import NO_OFFSET
 
 
 class UnstableTransactions:
-    """``unstable`` has the first offset of each and its marker's, NO_OFFSET while it is open; in order of the first.
+    """``unstable``: first offset of each transaction -> offset of its marker (NO_OFFSET while open), ascending.
 
-    It is empty in nearly all logs: look there before you call a method.
+    It is empty in nearly all logs; check it before calling a method.
     """
 
     __slots__ = ("_ended", "_open", "unstable")
@@ -19,13 +19,13 @@ class UnstableTransactions:
     def __init__(self, unstable: Mapping[int, int] | None = None) -> None:
         self.unstable = dict(unstable or {})
         self._open = {first: None for first, end in self.unstable.items() if end == NO_OFFSET}
-        # The others, the other way round, in the markers' order.
+        # The ended ones in reverse: marker offset -> first offset, ascending.
         self._ended = dict(sorted((end, first) for first, end in self.unstable.items() if end != NO_OFFSET))
 
     def first_offset(self, high_watermark: int) -> int | None:
-        """Where the oldest one begins; None without one.
+        """The start of the oldest unstable transaction; None without one.
 
-        Transactions that ended before ``high_watermark`` are forgotten, since it does not go back.
+        Drops transactions that ended below ``high_watermark``, which never decreases.
         """
         ended = self._ended
         while ended:
@@ -45,6 +45,6 @@ class UnstableTransactions:
         del self._open[first_offset]
 
     def oldest_open(self, log_end_offset: int) -> int:
-        """Where the oldest open one begins, ``log_end_offset`` without one: the last stable offset once all is
+        """The start of the oldest open transaction, else ``log_end_offset``: the last stable offset once everything is
         committed."""
         return next(iter(self._open), log_end_offset)

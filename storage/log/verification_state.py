@@ -1,10 +1,10 @@
-"""A transaction's coordinator is asked whether it knows of a partition before the first batch is appended (KIP-890).
+"""Verification of transactions with their coordinator before the first batch is appended (KIP-890).
 
-From when it is asked until the first batch, or a marker, is appended there is a VerificationStateEntry. The entry
-itself shows with the append that it was asked for this transaction: a marker that comes in between removes it, so that
-an answer which is late by then does not let a batch in.
+A VerificationStateEntry exists from the request to the coordinator until the first batch or a marker is appended. The
+append passes the entry to prove which transaction was verified. A marker in between removes the entry, so that a late
+confirmation has no effect.
 
-The lowest sequence that was refused meanwhile is remembered, so that no later batch overtakes it. Source:
+The lowest rejected sequence is remembered, so that no later batch overtakes it. Source:
 VerificationStateEntry.java, VerificationGuard.java@3.9. Tests: tests/storage/log/test_producer_state.py.
 """
 
@@ -15,7 +15,7 @@ from kafka_zk.base.types import TopicPartition
 
 
 class VerificationStateEntry:
-    """One producer's; ``timestamp_ms`` is when it was first asked for."""
+    """The verification of one producer. ``timestamp_ms``: when it began."""
 
     __slots__ = ("lowest_sequence", "producer_epoch", "timestamp_ms")
 
@@ -25,7 +25,7 @@ class VerificationStateEntry:
         self.producer_epoch = producer_epoch
 
     def meet(self, sequence: int, producer_epoch: int) -> None:
-        """Another batch needs to be verified."""
+        """Add another batch that needs verification."""
         if producer_epoch > self.producer_epoch or (
             producer_epoch == self.producer_epoch and sequence < self.lowest_sequence
         ):
@@ -34,10 +34,10 @@ class VerificationStateEntry:
 
 
 UNVERIFIED = VerificationStateEntry(-1, -1, -1)
-"""Comes with an append that nobody has verified: good only for a transaction that is open already."""
+"""For an append without verification, which is valid only if the transaction is already open."""
 
 NOT_ALLOWED = VerificationStateEntry(-1, -1, -1)
-"""Comes with an append of somebody who has no transaction."""
+"""For an append of a client without a transaction."""
 
 Guards: TypeAlias = Mapping[TopicPartition, VerificationStateEntry | None]
-"""What comes with the appends of a transaction, by partition; None where it need not be verified."""
+"""The guards for the appends of a transaction, by partition; None if no verification is needed."""

@@ -1,7 +1,7 @@
-"""What is in a file of a log directory, as rows for printing, checked on the way (Kafka's DumpLogSegments).
+"""The contents of a log directory's files as rows for printing, with checks (Kafka's DumpLogSegments).
 
-Every row is a flat dict with Kafka's field names. Problems do not stop the walk where it can go on; they are rows of
-their own with the key ``problem``. Tests: tests/storage/manager/test_dump.py.
+Rows are flat dicts with Kafka's field names. A problem becomes a row with the key ``problem``, and the dump continues
+if possible. Tests: tests/storage/manager/test_dump.py.
 """
 
 import os
@@ -39,9 +39,9 @@ def dump_file(path: str | os.PathLike[str], *, records: bool = False, verify: bo
     """Yield the rows of a log, index, snapshot or checkpoint file.
 
     Args:
-        records: also the records of each batch (log files).
-        verify: compare index files with their log file, every entry.
-    Raises: ValueError for a file whose name says nothing; OSError if it cannot be read.
+        records: include the records of each batch (log files).
+        verify: compare every entry of an index file with its log file.
+    Raises: ValueError if the file's name has an unknown form; OSError if the file cannot be read.
     """
     text_path = os.fspath(path)
     directory, name = os.path.split(text_path)
@@ -69,9 +69,9 @@ def dump_file(path: str | os.PathLike[str], *, records: bool = False, verify: bo
 
 
 def dump_log(path: str, *, records: bool = False) -> Iterator[Row]:
-    """One row per batch, with every header field, its position and size and whether its CRC is valid.
+    """One row per batch, with every header field, position, size, and whether the CRC is valid.
 
-    A damaged header ends the walk with a ``problem`` row that says at which position and how many bytes are behind it.
+    A damaged header ends the dump with a ``problem`` row that contains its position and the number of remaining bytes.
     """
     size_bytes = files.size_bytes(path)
     position = 0
@@ -116,7 +116,7 @@ def _dump_batch(data: bytes, span: BatchSpan, records: bool) -> Iterator[Row]:
 
 
 def batch_row(header: BatchHeader, position: int, crc_valid: bool) -> Row:
-    """A magic-2 batch under the names that DumpLogSegments gives its fields."""
+    """A magic-2 batch with DumpLogSegments' field names."""
     codec = header.attributes & CODEC_MASK
     return {
         "baseOffset": header.base_offset,
@@ -186,7 +186,7 @@ def _dump_legacy(data: bytes, span: BatchSpan) -> Iterator[Row]:
 
 
 def dump_offset_index(path: str, base_offset: int, log_path: str | None = None) -> Iterator[Row]:
-    """One row per entry; with ``log_path`` each is compared with the batch at its position."""
+    """One row per entry, compared with the batch at its position if ``log_path`` is given."""
     data = read_file(path) or b""
     if len(data) % 8:
         yield _problem(len(data), "the size is no multiple of 8")
@@ -217,7 +217,7 @@ def _index_mismatch(log_path: str, offset: int, position: int) -> str | None:
 
 
 def dump_time_index(path: str, base_offset: int, log_path: str | None = None) -> Iterator[Row]:
-    """One row per entry; with ``log_path`` the largest timestamp up to each entry's offset is compared with it."""
+    """One row per entry, compared with the largest timestamp up to its offset if ``log_path`` is given."""
     data = read_file(path) or b""
     if len(data) % 12:
         yield _problem(len(data), "the size is no multiple of 12")
@@ -242,7 +242,7 @@ def dump_time_index(path: str, base_offset: int, log_path: str | None = None) ->
 def _newest_by_offset(log_path: str) -> Iterator[tuple[int, int]]:
     """(last offset, max timestamp) of every magic-2 batch of a log file."""
     size_bytes = files.size_bytes(log_path)
-    with files.opened(log_path) as descriptor, suppress(CorruptRecord):  # the dump of the log itself says where and why
+    with files.opened(log_path) as descriptor, suppress(CorruptRecord):  # the log's own dump reports the damage
         for span in iter_spans(descriptor, 0, size_bytes):
             if span.magic == 2:
                 header = read_header(files.pread(descriptor, HEADER_SIZE, span.position))

@@ -1,4 +1,4 @@
-"""Which logs lie in which log directory, and what follows when a directory fails.
+"""The logs of each log directory, and the consequences of a directory's failure.
 
 Tests: tests/storage/manager/test_log_manager.py, tests/storage/test_failing_disk.py.
 """
@@ -25,10 +25,10 @@ from kafka_zk.storage.segments.recovery import scan_segment
 
 
 class Surroundings(NamedTuple):
-    """What the logs use of their process.
+    """The environment of the logs.
 
-    ``run_blocking`` runs what blocks in C. ``observe`` receives every file that could not be used as it was;
-    ``on_directory_failure``, after the start, a directory that failed and the logs in it. ``scan`` checks a segment
+    ``run_blocking``: runs calls that block in C. ``observe``: receives findings about unusable files.
+    ``on_directory_failure``: called after the start with a failed directory and its logs. ``scan``: checks a segment
     after a crash, unless a helper process does.
     """
 
@@ -46,11 +46,11 @@ def _nothing(log_dir: LogDir, lost: Iterable[TopicPartition]) -> None: ...
 
 
 class HostedLogs:
-    """The logs of all directories that work, by partition; the owner of each (``LogOwner``).
+    """The logs of all working directories, by partition. It is the owner of each log (``LogOwner``).
 
-    ``live_dirs`` are those of ``log.dirs`` that can be used. ``futures``: where a copy of a log lies that is to take
-    its place. ``dirty``: what is to be flushed; the first ones have been so for longest. ``directory_lost`` hears of a
-    directory that failed, before ``on_directory_failure``.
+    ``live_dirs``: usable entries of ``log.dirs``. ``futures``: the directories of copies that will replace logs.
+    ``dirty``: logs to flush, longest waiting first. ``directory_lost``: called with a failed directory, before
+    ``on_directory_failure``.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class HostedLogs:
     def new_log(
         self, tp: TopicPartition, log_dir: LogDir, name: str, config: LogConfig, topic_id: str | None
     ) -> Log:
-        """An empty log in a new folder of that name, which is not added. Raises: OSError; the directory is offline."""
+        """Create an empty log in a new folder without adding it. Raises: OSError; the directory is then offline."""
         try:
             log_dir.forget_deleted(tp)
             return create_log(tp, f"{log_dir.path}/{name}", config, self.means, self.clock_ms(), topic_id)
@@ -101,39 +101,39 @@ class HostedLogs:
             self.take_offline(log_dir, error)
             raise
 
-    # -- what a log asks of its owner --------------------------------------------------------------------------
+    # -- LogOwner ----------------------------------------------------------------------------------------------
 
     def log_became_dirty(self, tp: TopicPartition) -> None:
-        """Flush it some time; the logs that have waited longest come first."""
+        """Schedule a flush; the logs that have waited longest come first."""
         self.dirty.setdefault(tp)
 
     def snapshot_is_large(self, tp: TopicPartition) -> None:
-        """Write it by and by: the owner goes through ``large_snapshots.steps`` every now and then."""
+        """Schedule the snapshot; the owner runs ``large_snapshots.steps`` periodically."""
         log = self.logs[tp]
         self.large_snapshots.begin(log.producers, log.segments, log.log_end_offset, partial(self.fail_directory, log))
 
     def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
-        """Have the recovery point on disk reach ``offset``, here and now. Raises: OSError."""
+        """Write recovery points until the one on disk reaches ``offset``. Raises: OSError."""
         work = self.prepare_recovery_point(self.logs[tp], offset)
         if work is not None:
             work()
 
     def recovery_point_went_back(self, tp: TopicPartition) -> None:
-        """Write the recovery points and the cleaner's offsets here and now. Raises: OSError."""
+        """Write the recovery points and the cleaner's offsets. Raises: OSError."""
         log_dir = self.dir_of[tp]
         log_dir.prepare_recovery_points()()
         log_dir.write_cleaner_offsets()
 
     def prepare_recovery_point(self, log: Log, offset: int) -> Callable[[], None] | None:
-        """What makes the recovery point on disk reach ``offset``, which it has reached in memory; None if it has. The
-        work may run in any thread. Raises: OSError."""
+        """Work, for any thread, after which the recovery point on disk reaches ``offset``, like the one in memory; None
+        if it does already. Raises: OSError."""
         log_dir = self.dir_of[log.tp]
         return log_dir.prepare_recovery_points() if log_dir.recovery_point_on_disk(log.tp) < offset else None
 
     # -- work, and directories that fail -----------------------------------------------------------------------
 
     def run_for(self, log_dir: LogDir, work: Callable[[], None]) -> None:
-        """Have work done that blocks in C; what it raises takes the directory offline."""
+        """Run work that blocks in C. Its OSError takes the directory offline."""
         self.run(work, partial(self.take_offline, log_dir))
 
     def run(self, work: Callable[[], None], failed: Callable[[OSError], None]) -> None:
@@ -144,7 +144,7 @@ class HostedLogs:
         self.surroundings.run_blocking(work, done)
 
     def fail_directory(self, log: Log, error: OSError) -> None:
-        """Take the directory of ``log``, or of a ``future``, offline, unless that was deleted."""
+        """Take the directory of ``log``, or of a ``future``, offline, unless the log was deleted."""
         if isinstance(error, TooManyOpenFiles):
             return
         if self.has(log):
@@ -160,7 +160,7 @@ class HostedLogs:
         return self.logs.get(log.tp) is log
 
     def take_offline(self, log_dir: LogDir, error: OSError) -> None:
-        """Its logs are gone until a restart."""
+        """Take a directory offline with its logs until a restart."""
         if log_dir not in self.live_dirs:
             return
         self.live_dirs.remove(log_dir)

@@ -1,6 +1,6 @@
-"""Which log is cleaned next, which are being cleaned, and which cannot be.
+"""Chooses which log to clean next, and tracks cleanings and uncleanable logs.
 
-Decides and keeps; who cleans, and when, is its driver's part. One owner calls everything, as with the log manager.
+Its driver decides when to clean and runs the cleanings. Single-threaded, like the log manager.
 Source: LogCleanerManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_log_cleaner.py.
 """
 
@@ -19,9 +19,9 @@ Uncleanable = Callable[[TopicPartition, str], None]
 class LogCleanerManager:
     """The compacted logs of a log manager.
 
-    ``on_uncleanable`` is told once of a log that cannot be cleaned, and why; it is left alone until a restart.
-    ``dirtiest_ratio`` and ``looked_ms`` are of the last look at all logs, ``compaction_delay_ms`` is the longest by
-    which one was late then.
+    ``on_uncleanable``: called once with a log that cannot be cleaned and the reason; it is ignored until a restart.
+    From the last look at all logs: ``dirtiest_ratio``, its time ``looked_ms``, and ``compaction_delay_ms``, the longest
+    delay of any log.
     """
 
     def __init__(self, logs: LogManager, on_uncleanable: Uncleanable) -> None:
@@ -37,15 +37,15 @@ class LogCleanerManager:
 
     @property
     def uncleanable(self) -> dict[TopicPartition, Log]:
-        """The logs that could not be cleaned and are still there."""
+        """Existing logs that could not be cleaned."""
         for tp in [tp for tp, log in self._uncleanable.items() if self._logs.get(tp) is not log]:
             del self._uncleanable[tp]
         return self._uncleanable
 
     def want_now(self, tp: TopicPartition) -> bool:
-        """Clean a log next, however little of it is dirty; False if it cannot be or is not to be compacted.
+        """Clean this log next, even if little of it is dirty. False if it cannot be cleaned or is not compacted.
 
-        What of its closed segments may not be cleaned yet is cleaned when it may.
+        Segments that may not be cleaned yet are cleaned later.
         """
         log = self._logs.get(tp)
         if log is None or not self._is_to_be_cleaned(log):
@@ -56,7 +56,7 @@ class LogCleanerManager:
     # -- choice -------------------------------------------------------------------------------------------------
 
     def look_steps(self, now_ms: int) -> Iterator[None]:
-        """Look at every compacted log, one at a step; ``grab`` chooses among them then."""
+        """Examine every compacted log, one per step, so that ``grab`` can choose."""
         found = []
         delays_ms = [0]
         for log in self._logs.all_logs():
@@ -93,7 +93,7 @@ class LogCleanerManager:
         return None
 
     def grab(self, config: CleanerConfig, now_ms: int) -> Cleaning | None:
-        """Begin to clean the dirtiest log of the last look; None if none is due. ``finish`` has to follow."""
+        """Begin to clean the dirtiest log; None if none is due. The caller must call ``finish`` afterwards."""
         while self._candidates:
             log = self._candidates.pop().log
             is_wanted = log.tp in self._wanted_now
@@ -108,19 +108,19 @@ class LogCleanerManager:
     # -- a cleaning ---------------------------------------------------------------------------------------------
 
     def wants(self, cleaning: Cleaning) -> bool:
-        """Whether its results are still of use: its log is there and has not been truncated."""
+        """True if the result is still useful: the log exists and was not truncated."""
         return self._logs.get(cleaning.log.tp) is cleaning.log and cleaning.is_wanted
 
     def abort(self, tp: TopicPartition) -> None:
-        """Nothing that is cleaned of this log right now counts any more."""
+        """Discard the result of the log's current cleaning."""
         if tp in self._cleanings:
             self._cleanings[tp].is_aborted = True
 
     def swap_steps(self, cleaning: Cleaning, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
-        """Put a cleaned segment in its place (``Cleaning.swap_steps``); no step if it is not wanted any more.
+        """Swap in a cleaned segment (``Cleaning.swap_steps``); no steps if it is no longer wanted.
 
-        The first step makes the recovery point on disk reach the end of what is cleaned: the gaps that compaction
-        leaves must lie before it (docs/decisions/0018). Raises: OSError.
+        The first step moves the recovery point on disk to the end of the cleaned part, because gaps left by compaction
+        must be below it (docs/decisions/0018). Raises: OSError.
         """
         if self.wants(cleaning):
             proof = self._logs.hosted.prepare_recovery_point(cleaning.log, cleaning.to_clean.uncleanable_offset)
@@ -130,7 +130,7 @@ class LogCleanerManager:
             yield from cleaning.swap_steps(cleaned, now_ms)
 
     def finish(self, cleaning: Cleaning, end_offset: int | None) -> bool:
-        """A cleaning has ended; None for one that was given up. Returns whether the log is cleaner than before."""
+        """End a cleaning; ``end_offset`` None: it was abandoned. Returns True if the log is cleaner than before."""
         log = cleaning.log
         self._cleanings.pop(log.tp, None)
         is_cleaned = cleaning.finish(end_offset if self.wants(cleaning) else None)
@@ -139,17 +139,17 @@ class LogCleanerManager:
         elif self._logs.get(log.tp) is log:
             try:
                 cleaning.remove_leftovers()
-            except OSError as error:  # of a shortage: the next cleaning removes them first
+            except OSError as error:  # for a shortage: the next cleaning removes them first
                 self.disk_failed(log, error)
         return is_cleaned
 
     def disk_failed(self, log: Log, error: OSError) -> None:
-        """Take the directory of a log offline, unless it was the machine that was short of something."""
+        """Take the log's directory offline, unless the machine was short of resources."""
         if not is_shortage(error):
             self._logs.fail_directory(log, error)
 
     def mark_uncleanable(self, log: Log, reason: str) -> None:
-        """A log cannot be cleaned: leave it alone from now on, and tell."""
+        """Ignore a log that cannot be cleaned from now on, and report it."""
         if log.tp not in self.uncleanable:
             self._uncleanable[log.tp] = log
             self._on_uncleanable(log.tp, reason)

@@ -1,9 +1,9 @@
-"""One entry of ``log.dirs``: its logs and what is left of deleted ones, its lock, ``meta.properties``, checkpoints, and
-the marker of a clean shutdown.
+"""One entry of ``log.dirs``: its logs, deletions in progress, lock, ``meta.properties``, checkpoints, and
+clean-shutdown marker.
 
-When logs are closed, many fsyncs are given to the owner at once, since a journaling file system takes those of many
-threads in one commit. Measured with 6,000 small new files on ext4: 6.0 s one after the other, 1.1 s with 4 threads,
-0.4 s with 16 or more. Tests: tests/storage/manager/test_log_manager.py, tests/storage/manager/test_many_logs.py.
+When logs are closed, many fsyncs run at once, because a journaling file system combines those of many threads in one
+commit. Measured with 6,000 small new files on ext4: 6.0 s sequentially, 1.1 s with 4 threads, 0.4 s with 16 or more.
+Tests: tests/storage/manager/test_log_manager.py, tests/storage/manager/test_many_logs.py.
 """
 
 import json
@@ -37,16 +37,16 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.meta_properties import check_meta_properties
 
 LOGS_AT_ONCE = 128
-"""Bounds how many files a flush holds open (so does the pool), and how long one step takes."""
+"""Limits the open files of a flush (as the pool does), and the duration of a step."""
 
 CLEANER_END_POLLS = 1_000
-"""So often a start looks whether the cleaner of a broker that was killed has ended; it does when it notices."""
+"""How often a start checks whether a killed broker's cleaner has ended, which it does when it notices."""
 
 NEVER_REGISTERED = -1
-"""The broker epoch in the marker of a broker that was stopped before it had one."""
+"""The broker epoch in the marker of a broker that stopped before it registered."""
 
 Works = Sequence[Callable[[], None]]
-"""fsyncs: any threads may do them, in any order. They raise nothing; whoever made them sees to failures."""
+"""fsyncs, for any threads and in any order. They raise nothing; their creator handles failures."""
 
 _MEANINGS = {
     RECOVERY_POINT_CHECKPOINT: "unless the last stop was clean, every log here is checked from its first record on",
@@ -60,7 +60,7 @@ _MEANINGS = {
 
 
 class _DeletedLog(NamedTuple):
-    """The directory of a partition that is gone; ``log`` is None if an earlier run deleted it."""
+    """The directory of a deleted partition; ``log`` is None if an earlier run deleted it."""
 
     due_ms: int
     path: str
@@ -68,9 +68,9 @@ class _DeletedLog(NamedTuple):
 
 
 class LogDir:
-    """A log directory that this process holds the lock of, from ``open`` to ``close``, and the ``logs`` in it.
+    """A log directory and its ``logs``, locked by this process from ``open`` to ``close``.
 
-    ``futures`` are incomplete copies of logs in other directories, which are to take their places.
+    ``futures``: incomplete copies of logs in other directories, which they will replace.
     """
 
     __slots__ = (
@@ -93,17 +93,16 @@ class LogDir:
         self._write_lock = threading.Lock()
         self._prepared_count = 0
         self._random = random
-        self._written: dict[str, int] = {}  # checkpoint -> number of the preparation that it holds
+        self._written: dict[str, int] = {}  # checkpoint -> number of the preparation in the file
         self._recovery_points_on_disk: Mapping[TopicPartition, int] = {}
         self.is_contiguous = False
-        """Whether it is proved that no log here has a gap between segments beyond its recovery point."""
-        self._named: set[TopicPartition] = set()  # those that a checkpoint may name
+        """True if no log here can have a gap between segments after its recovery point."""
+        self._named: set[TopicPartition] = set()  # partitions that a checkpoint may contain
 
     def open_steps(self, broker_id: int, cluster_id: str, observe: Observe = ignore) -> Iterator[None]:
-        """Create the directory if need be, lock it, check whose it is. Between two steps the cleaner of a dead broker
-        is given time to end.
+        """Create and lock the directory and check its owner. Between steps, a dead broker's cleaner gets time to end.
 
-        Raises: LogDirLocked, InconsistentLogDir; OSError if the directory cannot be used at all.
+        Raises: LogDirLocked, InconsistentLogDir; OSError if the directory is unusable.
         """
         files.make_directory(self.path, durable=True)
         identity = files.real_path(self.path)
@@ -130,13 +129,13 @@ class LogDir:
 
     @property
     def lock(self) -> int:
-        """The descriptor that a process inherits which writes here; -1 if the directory is not open."""
+        """The descriptor for processes that write here to inherit; -1 if the directory is not open."""
         return self._lock
 
     def close(self) -> None:
-        """Give the lock back. The file stays: removing it would let two processes lock different files.
+        """Release the lock. The file stays, because removing it would let two processes lock different files.
 
-        The logs are left as they are: see ``close_logs_steps`` and ``abandon``.
+        The logs are not closed: see ``close_logs_steps`` and ``abandon``.
         """
         if self._lock >= 0:
             files.close(self._lock)
@@ -144,7 +143,7 @@ class LogDir:
             files.locked_here().discard(files.real_path(self.path))
 
     def abandon(self) -> list[TopicPartition]:
-        """The directory failed: close every file and write nothing; returns the partitions that had a log here."""
+        """Close every file of a failed directory without writing; returns the partitions of its logs."""
         lost = sorted(self.logs)
         deleted = (each.log for each in self._deleted if each.log is not None)
         for log in (*self.logs.values(), *self.futures.values(), *deleted):
@@ -158,7 +157,7 @@ class LogDir:
     # -- contents -----------------------------------------------------------------------------------------------
 
     def partitions(self) -> list[tuple[TopicPartition, str]]:
-        """(partition, directory) of every log that lies here."""
+        """(Partition, path) of every log in the directory."""
         found = []
         for name, is_directory in files.list_directory(self.path):
             tp = parse_partition_dir(name)
@@ -167,7 +166,7 @@ class LogDir:
         return sorted(found)
 
     def futures_left(self) -> list[tuple[TopicPartition, str]]:
-        """(partition, directory) of every copy that an earlier run did not complete."""
+        """(Partition, path) of every copy that an earlier run did not complete."""
         found = []
         for name, is_directory in files.list_directory(self.path):
             tp = parse_future_dir(name)
@@ -176,37 +175,37 @@ class LogDir:
         return sorted(found)
 
     def put_aside(self, tp: TopicPartition, directory: str) -> None:
-        """Rename what is left of a copy: ``resume_deletions`` deletes it. Raises: OSError."""
+        """Rename the remains of a copy, so that ``resume_deletions`` deletes it. Raises: OSError."""
         files.rename(directory, f"{self.path}/{deleted_dir(tp, self._random)}")
 
     def promote(self, tp: TopicPartition, directory: str) -> str:
-        """Give a complete copy the name of its partition; returns its path. Raises: OSError."""
+        """Rename a complete copy to its partition's name; returns its path. Raises: OSError."""
         path = f"{self.path}/{partition_dir(tp)}"
         files.rename(directory, path)
         sync_path(self.path)
         return path
 
     def adopt_future(self, tp: TopicPartition) -> None:
-        """The copy is complete: it takes the partition's place, durably. Raises: OSError."""
+        """Put a complete copy in the partition's place, durably. Raises: OSError."""
         log = self.logs[tp] = self.futures.pop(tp)
         log.move_to(f"{self.path}/{partition_dir(tp)}")
         sync_path(self.path)
 
     def delete_future(self, tp: TopicPartition, now_ms: int) -> None:
-        """As ``delete``, for a copy; without a delay. Raises: OSError."""
+        """Delete a copy without a delay. Raises: OSError."""
         log = self.futures.pop(tp)
         path = f"{self.path}/{deleted_dir(tp, self._random)}"
         log.rename_to_delete(path)
         self._deleted.append(_DeletedLog(now_ms, path, log))
 
     def resume_deletions(self, now_ms: int) -> None:
-        """What an earlier run began to delete is due at once."""
+        """Continue deletions of an earlier run, without a delay."""
         found = files.list_directory(self.path)
         names = [name for name, is_directory in found if is_directory and is_deleted_dir(name)]
         self._deleted += [_DeletedLog(now_ms, f"{self.path}/{name}", None) for name in names]
 
     def delete(self, tp: TopicPartition, now_ms: int) -> None:
-        """Rename the directory of a log and forget the log; ``take_deletions`` tells when its delay is over.
+        """Rename a log's directory and forget the log; ``take_deletions`` returns it after its delay.
 
         Raises: OSError.
         """
@@ -218,14 +217,14 @@ class LogDir:
         self._has_unsynced_deletion = True
 
     def prepare_deletions(self) -> Callable[[], None] | None:
-        """What makes all deletions so far durable; None if they are. Raises: OSError."""
+        """Work that makes all deletions so far durable; None if they are. Raises: OSError."""
         if not self._has_unsynced_deletion:
             return None
         self._has_unsynced_deletion = False
         return partial(sync_path, self.path)
 
     def take_deletions(self, now_ms: int) -> list[str]:
-        """The directories, with their files closed, that are to be removed now (``remove_trees``)."""
+        """Directories whose delay is over, with their files closed, for ``remove_trees``."""
         due = [deleted for deleted in self._deleted if deleted.due_ms <= now_ms]
         self._deleted = [deleted for deleted in self._deleted if deleted.due_ms > now_ms]
         for deleted in due:
@@ -236,7 +235,7 @@ class LogDir:
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def clear_directories(self, observe: Observe = ignore) -> None:
-        """Move directories aside whose names belong to files here: those files could not be written."""
+        """Rename directories that have the names of files, so that the files can be written."""
         for name, meaning in _MEANINGS.items():
             path = f"{self.path}/{name}"
             if files.is_directory(path):
@@ -245,7 +244,7 @@ class LogDir:
                 observe(discard(path + ".tmp", "it is a directory", f"{name} could not be written"))
 
     def read_recovery_points(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
-        """Up to where the logs here are durable. ``is_contiguous`` says what the file proves beyond that."""
+        """The recovery point of each log. Also sets ``is_contiguous``."""
         found = self._read(RECOVERY_POINT_CHECKPOINT, observe)
         self.is_contiguous = found.pop(checkpoints.CONTIGUOUS, None) is not None
         self._recovery_points_on_disk = found
@@ -254,19 +253,19 @@ class LogDir:
     def read_log_start_offsets(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
         path = f"{self.path}/{LOG_START_OFFSET_CHECKPOINT}"
         if self._had_recovery_points and not files.exists(path):
-            observe(Finding(path, "is missing", _MEANINGS[LOG_START_OFFSET_CHECKPOINT]))  # it is written before those
+            observe(Finding(path, "is missing", _MEANINGS[LOG_START_OFFSET_CHECKPOINT]))  # written before those
         return self._read(LOG_START_OFFSET_CHECKPOINT, observe)
 
     def read_high_watermarks(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
         return self._read(REPLICATION_CHECKPOINT, observe)
 
     def read_cleaner_offsets(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
-        """Up to where the logs here have been compacted."""
+        """The offset up to which each log was compacted."""
         self._checkpointed_cleaner_offsets = self._read(CLEANER_OFFSET_CHECKPOINT, observe)
         return self._checkpointed_cleaner_offsets
 
     def _read(self, name: str, observe: Observe) -> dict[TopicPartition, int]:
-        """A checkpoint; a damaged one is discarded as a whole and counts as empty."""
+        """The offsets in a checkpoint; a damaged file is discarded and counts as empty."""
         path = f"{self.path}/{name}"
         try:
             found = checkpoints.read_offsets(path)
@@ -277,8 +276,8 @@ class LogDir:
         return found
 
     def forget_deleted(self, tp: TopicPartition) -> None:
-        """Before a log is made: what checkpoints say of an earlier one of this name must not be taken for what they say
-        of this one if the broker is killed. It is gone durably, here and now. Raises: OSError."""
+        """Remove what checkpoints contain about an earlier log of this name, durably, before a new one is created:
+        after a kill it must not apply to the new log. Raises: OSError."""
         if tp not in self._named:
             return
         self._named.clear()
@@ -287,10 +286,10 @@ class LogDir:
         if write_high_watermarks is not None:
             write_high_watermarks()
 
-    # Each ``prepare`` gives the work of writing what the logs say now, durably; any thread may do it.
+    # Each ``prepare`` method returns work, for any thread, that writes the logs' current values durably.
 
     def prepare_checkpoint(self) -> Callable[[], None]:
-        """Log start offsets, recovery points, and up to where logs have been compacted."""
+        """Log start offsets, recovery points and cleaner offsets."""
         works = [
             self.prepare_log_start_offsets(),
             self.prepare_recovery_points(),
@@ -306,7 +305,7 @@ class LogDir:
         return work
 
     def checkpoint_future(self, tp: TopicPartition) -> None:
-        """Write the checkpoints as if the copy had already taken the partition's place, durably. Raises: OSError."""
+        """Write the checkpoints as if the copy had replaced the log, durably. Raises: OSError."""
         self.logs[tp] = self.futures[tp]
         try:
             self.prepare_checkpoint()()
@@ -314,23 +313,23 @@ class LogDir:
             del self.logs[tp]
 
     def prepare_recovery_points(self) -> Callable[[], None]:
-        """Of all logs."""
+        """The recovery points of all logs."""
         offsets = {tp: log.recovery_point for tp, log in self.logs.items()}
         mark = {checkpoints.CONTIGUOUS: 0} if self.is_contiguous else {}
         return self._prepare(RECOVERY_POINT_CHECKPOINT, offsets | mark)
 
     def recovery_point_on_disk(self, tp: TopicPartition) -> int:
-        """Up to where a log is durable as the checkpoint says; 0 if the checkpoint does not mention it."""
+        """A log's recovery point in the checkpoint; 0 if it is not there."""
         return self._recovery_points_on_disk.get(tp, 0)
 
     def claim(self) -> None:
-        """All logs here are loaded: from now on no log gets a gap between segments beyond its recovery point. Durable
-        when it returns. Raises: OSError."""
+        """Declare, after loading all logs, that no log gets a gap between segments after its recovery point. Durable on
+        return. Raises: OSError."""
         self.is_contiguous = True
         self.prepare_checkpoint()()
 
     def prepare_log_start_offsets(self) -> Callable[[], None]:
-        """Those that say more than the first segment."""
+        """The log start offsets that differ from the first segment's base offset."""
         moved = {
             tp: log.log_start_offset
             for tp, log in self.logs.items()
@@ -339,7 +338,7 @@ class LogDir:
         return self._prepare(LOG_START_OFFSET_CHECKPOINT, moved)
 
     def prepare_high_watermarks(self) -> Callable[[], None] | None:
-        """None if none has moved since the last time."""
+        """None if no high watermark has changed since the last call."""
         offsets = {tp: log.high_watermark for tp, log in self.logs.items()}
         if offsets == self._checkpointed_high_watermarks:
             return None
@@ -347,7 +346,7 @@ class LogDir:
         return self._prepare(REPLICATION_CHECKPOINT, offsets)
 
     def prepare_cleaner_offsets(self) -> Callable[[], None] | None:
-        """None if none has moved since the last time."""
+        """None if no offset has changed since the last call."""
         offsets = {tp: log.cleaned_offset for tp, log in self.logs.items() if log.cleaned_offset is not None}
         if offsets == self._checkpointed_cleaner_offsets:
             return None
@@ -355,16 +354,16 @@ class LogDir:
         return self._prepare(CLEANER_OFFSET_CHECKPOINT, offsets)
 
     def write_cleaner_offsets(self) -> None:
-        """Make what the logs say durable here and now, if it is not. Raises: OSError."""
+        """Write the cleaner's offsets durably, if they have changed. Raises: OSError."""
         work = self.prepare_cleaner_offsets()
         if work is not None:
             work()
 
     def _prepare(self, name: str, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
-        """The work of replacing a checkpoint.
+        """Work that replaces a checkpoint.
 
-        Nothing is written when something newer has been: what was prepared later, or, after ``close``, what the owner
-        wrote at its end. Either way the file then says at least what was to be written. Raises: OSError.
+        It does nothing if newer values were written: those of a later preparation, or after ``close`` those that the
+        owner wrote at its end. The file then contains at least these values. Raises: OSError.
         """
         self._prepared_count += 1
         number = self._prepared_count
@@ -387,8 +386,8 @@ class LogDir:
         return found is not None and not found.is_directory
 
     def was_left_by_a_registered_broker(self) -> bool:
-        """Whether the last shutdown was clean, and of a broker that had registered: one that had not may have found an
-        unclean shutdown that no controller knows of. An empty marker, of a Kafka broker before 3.7, counts as clean.
+        """True if the last shutdown was clean and by a registered broker. An unregistered one may have found an unclean
+        shutdown that no controller knows about. The empty marker of Kafka before 3.7 counts as clean.
         """
         if not self.had_clean_shutdown():
             return False
@@ -399,12 +398,12 @@ class LogDir:
         return isinstance(marker, dict) and marker.get("brokerEpoch") != NEVER_REGISTERED
 
     def shut_down_steps(self, broker_epoch: int) -> Iterator[Works]:
-        """Close every log, write what the next start needs, and give the lock back; some logs in each step.
+        """Close every log, write what the next start needs, and release the lock; some logs per step.
 
-        What a step gives must be done before the next one. Raises: OSError; the next start recovers then.
+        The works of a step must be done before the next step. Raises: OSError; the next start then recovers.
         """
         yield from close_logs_steps(list(self.logs.values()))
-        self.is_contiguous = False  # nothing lies beyond the recovery points, and what runs here next is unknown
+        self.is_contiguous = False  # nothing is after the recovery points, and the next broker is unknown
         self.prepare_checkpoint()()
         write_high_watermarks = self.prepare_high_watermarks()
         if write_high_watermarks is not None:
@@ -417,21 +416,21 @@ class LogDir:
         self.futures.clear()
 
     def write_clean_shutdown(self, broker_epoch: int) -> None:
-        """Leave the marker that spares the next start a recovery (KIP-966 puts the broker epoch into it)."""
+        """Write the marker that saves the next start a recovery (KIP-966: with the broker epoch)."""
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         write_atomically(f"{self.path}/{CLEAN_SHUTDOWN}", content.encode())
 
     def remove_clean_shutdown(self) -> None:
-        """Take the marker away, durably: from now on a crash needs a recovery."""
+        """Remove the marker durably, so that a crash leads to a recovery."""
         if self.had_clean_shutdown():
             remove_file(f"{self.path}/{CLEAN_SHUTDOWN}")
             sync_path(self.path)
 
 
 def close_logs_steps(logs: Sequence[Log]) -> Iterator[Works]:
-    """Flush every log and close it, so that the next start needs no recovery; some of them in each step.
+    """Flush and close every log, so that the next start needs no recovery; some logs per step.
 
-    What a step gives must be done before the next one. Raises: OSError; then nothing may be said of any of the logs.
+    The works of a step must be done before the next step. Raises: OSError; then no log may count as closed cleanly.
     """
     at_once = min([LOGS_AT_ONCE, *(log.segments.pool.max_open_files for log in logs[:1])])
     for first in range(0, len(logs), at_once):
@@ -453,9 +452,9 @@ def _flush(logs: Iterable[Log]) -> Iterator[Works]:
 
 
 def _done_by_owner(works: Works) -> Iterator[Works]:
-    """Have them all done, also when one fails: nobody closes a file that another thread still syncs.
+    """Run all works even if one fails, so that no file is closed while another thread syncs it.
 
-    Raises: OSError, the first of theirs.
+    Raises: OSError, the first one.
     """
     failures: list[OSError] = []
 
@@ -471,6 +470,6 @@ def _done_by_owner(works: Works) -> Iterator[Works]:
 
 
 def remove_trees(paths: Iterable[str]) -> None:
-    """May run in any thread. Raises: OSError."""
+    """For any thread. Raises: OSError."""
     for path in paths:
         files.remove_tree(path)

@@ -1,6 +1,6 @@
-"""Opening the log of a partition's directory: create, load after a clean shutdown, recover after any other.
+"""Opens the log in a partition's directory: creates it, loads it after a clean shutdown, or recovers it.
 
-What a crash left half done among the files is finished first, and strangers go aside.
+File operations interrupted by a crash are completed first, and foreign entries are renamed.
 Source: LogLoader.scala@3.9. Tests: tests/storage/segments/test_recovery.py, tests/storage/files/test_findings.py.
 """
 
@@ -62,18 +62,18 @@ class Dropped(NamedTuple):
     tp: TopicPartition
     path: str  # of the damaged segment
     position: int  # in it, of the first byte dropped
-    log_end_offset: int  # of what is left
+    log_end_offset: int  # after the recovery
     bytes_dropped: int  # in all segments
-    segments_dropped: tuple[str, ...]  # former paths of whole ones, behind the damaged one
+    segments_dropped: tuple[str, ...]  # former paths of the segments after the damaged one
     reason: str
-    kept_as: str | None  # the folder that what was dropped lies in now; None if it held no record
+    kept_as: str | None  # folder with the dropped data; None if it contained no record
 
 
 class Means(NamedTuple):
-    """What a log uses of its process, when it is opened and later.
+    """The environment of a log.
 
-    ``observe`` is called for every file that cannot be used as it is, as long as the log lives; ``random`` is that of
-    ``segment.jitter.ms``; ``scan`` is what scans a segment here, unless a helper process does.
+    ``observe``: called with findings about unusable files during the log's life. ``random``: for ``segment.jitter.ms``.
+    ``scan``: scans a segment in this process, unless a helper process does.
     """
 
     pool: FilePool
@@ -85,7 +85,7 @@ class Means(NamedTuple):
 def create_log(
     tp: TopicPartition, directory: str, config: LogConfig, means: Means, now_ms: int, topic_id: str | None = None
 ) -> Log:
-    """Make a partition's directory, and an empty log, whose files are made with its first record."""
+    """Create a partition's directory and an empty log, whose files are created with its first record."""
     files.make_directory(directory)
     first = _first_segment(directory, 0, config, means, now_ms)
     log = Log(
@@ -103,7 +103,7 @@ def create_log(
 
 
 def _first_segment(directory: str, base_offset: int, config: LogConfig, means: Means, now_ms: int) -> Segment:
-    """Of a log without records. Beyond offset 0 its name alone may tell the next offset one day."""
+    """The first segment of an empty log. Beyond offset 0, its name may be the only record of the next offset."""
     first = open_segment(
         directory, base_offset, config, means.pool, now_ms, size_bytes=None, random=means.random, is_first=True
     )
@@ -125,14 +125,15 @@ def load_log_steps(
     cleaned_offset: int | None = None,
     is_contiguous: bool = True,
 ) -> Steps[tuple[Log, Dropped | None]]:
-    """Open an existing partition's directory; the long parts may be done elsewhere.
+    """Open an existing partition's directory. The yielded works may run elsewhere.
 
     Args:
-        recovery_point, log_start_offset: from the checkpoint files, 0 if they do not mention the partition.
-        clean_shutdown: ``.kafka_cleanshutdown`` was there: nothing is scanned. cleaned_offset: None if never compacted.
-        is_contiguous: beyond the recovery point each segment began where the one before ended, so a gap between two of
-            them is lost data (docs/decisions/0018). If that is uncertain, a gap is kept, as in Kafka, and made durable.
-    Returns: the log and what recovery dropped, None if nothing.
+        recovery_point, log_start_offset: from the checkpoint files; 0 if they do not contain the partition.
+        clean_shutdown: ``.kafka_cleanshutdown`` existed, so nothing is scanned.
+        cleaned_offset: from the checkpoint; None if the log was never compacted.
+        is_contiguous: after the recovery point, each segment began at the end of the previous one, so a gap is lost
+        data (docs/decisions/0018). If False, a gap is kept, as in Kafka, and made durable.
+    Returns: the log, and what recovery dropped (None: nothing).
     """
     pool, observe, random, scan = means
     names = finish_interrupted(directory, _file_names(directory, observe), observe)
@@ -149,8 +150,8 @@ def load_log_steps(
     if segments and segments[-1].keeps_damage:
         segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None, random=random))
         problem = "is damaged at its end, which was durable"
-        observe(Finding(segments[-2].path, problem, f"it stays as it is, and the log goes on at offset {end_offset}"))
-    if segments and end_offset < log_start_offset:  # segment files were taken away, or the checkpoint is wrong
+        observe(Finding(segments[-2].path, problem, f"it stays as it is, and the log continues at offset {end_offset}"))
+    if segments and end_offset < log_start_offset:  # segment files were removed, or the checkpoint is wrong
         observe(_move_aside(directory, segments, log_start_offset, end_offset))
         segments.clear()
         epochs.clear()
@@ -173,14 +174,14 @@ def load_log_steps(
         log.cleaned_offset = _believed(log, cleaned_offset, observe)
     yield from _reload_steps(log, names, clean_shutdown, recovered.has_markers, observe)
     if recovered.has_gap:
-        log.flush()  # from now on the recovery point explains it
+        log.flush()  # the recovery point then explains the gap
     for segment in segments:
         segment.rest()
     return log, recovered.dropped
 
 
 def _possible_recovery_point(segments: Sequence[Segment], recovery_point: int, observe: Observe) -> int:
-    """0 if the last segment cannot reach up to the recovery point."""
+    """The recovery point, or 0 if the last segment cannot reach it."""
     if not segments or recovery_point <= segments[-1].base_offset + MAX_RELATIVE_OFFSET + 1:
         return recovery_point
     problem = f"cannot have been flushed up to offset {recovery_point}, as the recovery point says"
@@ -189,7 +190,7 @@ def _possible_recovery_point(segments: Sequence[Segment], recovery_point: int, o
 
 
 def _believed(log: Log, cleaned_offset: int, observe: Observe) -> int | None:
-    """Up to where the log is clean, by a checkpoint that may be of an earlier log of its name."""
+    """The offset up to which the log is clean, if the checkpoint can be about this log."""
     if cleaned_offset <= log.log_end_offset:
         return max(cleaned_offset, log.log_start_offset)
     problem = f"ends at offset {log.log_end_offset}, so it cannot have been compacted up to {cleaned_offset}"
@@ -200,23 +201,22 @@ def _believed(log: Log, cleaned_offset: int, observe: Observe) -> int | None:
 def _reload_steps(
     log: Log, names: Iterable[str], clean_shutdown: bool, has_markers: bool, observe: Observe
 ) -> Steps[None]:
-    """Find out what the log knows of its producers. ``has_markers``: there were some among what a recovery scanned."""
+    """Load the log's producers. ``has_markers``: the scanned batches include markers."""
     sound_end = log.log_end_offset if clean_shutdown else log.recovery_point
     rebuild_from = _unsound_transactions(log, _bases(names, TRANSACTION_INDEX_SUFFIX), sound_end, observe)
     if has_markers and not clean_shutdown:
         rebuild_from = sound_end if rebuild_from is None else min(sound_end, rebuild_from)
     if not clean_shutdown or rebuild_from is not None or snapshot_offsets(log.segments.directory):
-        yield from log.reload_producers_steps(rebuild_from)  # else there were no idempotent producers
+        yield from log.reload_producers_steps(rebuild_from)  # else the log has no idempotent producers
 
 
 def _unsound_transactions(log: Log, bases: Sequence[int], sound_end: int, observe: Observe) -> int | None:
-    """From where on transaction indexes must be made anew, None from nowhere.
+    """The offset from which transaction indexes must be rebuilt; None if all are valid.
 
-    What they say of the log before ``sound_end`` is durable. What they say of more than that may be of batches that a
-    truncation took away.
+    Entries for the log before ``sound_end`` are durable. Later entries may be about batches that were truncated.
 
     Args:
-        bases: of the segments that have such an index.
+        bases: base offsets of the segments with a transaction index.
     """
     unsound = []
     for segment in log.segments:
@@ -225,7 +225,7 @@ def _unsound_transactions(log: Log, bases: Sequence[int], sound_end: int, observ
         index = segment.transaction_index
         problem = transaction_index_problem(files.read_file(index.path) or b"", segment.base_offset)
         if problem is not None:
-            observe(Finding(index.path, problem, "it is made anew from the records"))
+            observe(Finding(index.path, problem, "it is rebuilt from the records"))
             index.clear()
             unsound.append(segment.base_offset)
         elif index.entries and index.entries[-1].last_offset >= sound_end:
@@ -234,12 +234,12 @@ def _unsound_transactions(log: Log, bases: Sequence[int], sound_end: int, observ
 
 
 def _bases(names: Iterable[str], suffix: str) -> list[int]:
-    """The base offsets of the files of one kind, ascending."""
+    """The base offsets of the files with this suffix, ascending."""
     return sorted(found[0] for name in names if (found := parse_offset_file(name)) and found[1] == suffix)
 
 
 def _segment_offsets(directory: str, names: Sequence[str], observe: Observe) -> list[tuple[int, int]]:
-    """(base offset, size in bytes) of all segments, ascending. Indexes without a segment are removed."""
+    """(Base offset, size in bytes) of all segments, ascending. Indexes without a segment are removed."""
     bases = _bases(names, LOG_SUFFIX)
     known = set(bases)
     for name in names:
@@ -252,7 +252,7 @@ def _segment_offsets(directory: str, names: Sequence[str], observe: Observe) -> 
 
 
 def _file_names(directory: str, observe: Observe) -> list[str]:
-    """All files; a directory that has a name for a file would be in the way of that."""
+    """All file names. Directories with the name of a file are renamed."""
     names = []
     for entry in files.list_directory(directory):
         if not entry.is_directory:
@@ -264,9 +264,9 @@ def _file_names(directory: str, observe: Observe) -> list[str]:
 
 
 def _move_aside(directory: str, segments: Sequence[Segment], log_start_offset: int, end_offset: int) -> Finding:
-    """Put a log's segments and all that belongs to them into a folder beside where they lay, durably.
+    """Move all segments of a log and their files into a folder beside it, durably.
 
-    Kafka deletes them where the log start offset lies beyond the log's end. But it is one number against all records.
+    Kafka deletes them if the log start offset is after the log's end, but one number should not outweigh all records.
     """
     target = set_aside(directory, log_start_offset, segments)
     count = "1 segment" if len(segments) == 1 else f"{len(segments)} segments"
@@ -283,7 +283,7 @@ def _load_topic_id(directory: str, observe: Observe) -> str | None:
     try:
         return read_topic_id(directory)
     except CorruptCheckpoint as error:
-        meaning = "the log takes the topic id that the controller tells next, even if the topic was made anew meanwhile"
+        meaning = "the log takes the topic id that the controller tells next, even if the topic was recreated meanwhile"
         observe(discard(f"{directory}/{PARTITION_METADATA}", error, meaning))
         return None
 
@@ -291,9 +291,9 @@ def _load_topic_id(directory: str, observe: Observe) -> str | None:
 def _load_epochs(
     directory: str, segments: list[Segment], flushed_end: int, observe: Observe
 ) -> tuple[LeaderEpochCache, bool]:
-    """The leader epochs from their file, and whether the batches have to be asked instead: they name each epoch.
+    """The leader epochs from their file, and whether they must be rebuilt from the batches, which contain their epochs.
 
-    Of what was not flushed only the batches tell, which are scanned: the file may tell of records that were truncated.
+    Only the scanned batches count for unflushed records, because the file may be about truncated ones.
     """
     path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
     meaning = "the leader epochs are taken from the batches"
@@ -312,7 +312,7 @@ def _load_epochs(
 
 
 def _names_an_epoch(segments: list[Segment]) -> bool:
-    """Whether the newest batches are from a time when leaders had epochs, so that there was a file."""
+    """True if the newest batches have a leader epoch, so that the file must have existed."""
     newest = next((segment for segment in reversed(segments) if segment.size_bytes >= HEADER_SIZE), None)
     with suppress(CorruptRecord):
         return newest is not None and newest.header_at(0).partition_leader_epoch >= 0
@@ -320,9 +320,9 @@ def _names_an_epoch(segments: list[Segment]) -> bool:
 
 
 class _Recovered(NamedTuple):
-    """What a recovery found out about a log. ``segments`` are those that are left.
+    """The result of a recovery. ``segments``: the remaining ones.
 
-    ``has_markers``: among the batches that were scanned. ``has_gap``: between segments beyond the recovery point, kept.
+    ``has_markers``: among the scanned batches. ``has_gap``: a gap after the recovery point was kept.
     """
 
     segments: Sequence[Segment]
@@ -333,7 +333,7 @@ class _Recovered(NamedTuple):
 
 
 class _Recovery(NamedTuple):
-    """One log's segments, and what is known of them before they are looked at."""
+    """A log's segments before the recovery, and what the checkpoints say about them."""
 
     tp: TopicPartition
     segments: Sequence[Segment]
@@ -345,10 +345,10 @@ class _Recovery(NamedTuple):
     observe: Observe
 
     def steps(self, rebuilds_epochs: bool) -> Steps[_Recovered]:
-        """Scan what must be scanned; cut the log at the first damage and set aside what follows.
+        """Scan what must be scanned; cut the log at the first damage and move the rest aside.
 
-        After a crash every segment that reaches beyond the recovery point is scanned; always those without a usable
-        index, and all of them where the epochs have to be found.
+        After a crash, every segment that reaches beyond the recovery point is scanned. Segments without a usable index
+        are always scanned, and all segments if the epochs must be rebuilt.
         """
         end_offset = 0
         has_markers = has_gap = False
@@ -380,7 +380,7 @@ class _Recovery(NamedTuple):
         return _Recovered(segments, None, end_offset, has_markers, has_gap)
 
     def _judge_gap(self, end_offset: int, next_base: int, *, is_first: bool) -> str | None:
-        """Why the log ends before a gap between two segments; None if it goes on behind it."""
+        """Why the log ends before a gap between two segments; None if it continues after the gap."""
         if self.is_contiguous:
             return f"the records {end_offset} to {next_base - 1} are missing"
         if is_first:
@@ -392,11 +392,11 @@ class _Recovery(NamedTuple):
     def _has_no_index(self, segment: Segment, is_final: bool) -> bool:
         found = index_problem(segment, is_final)
         if found is not None:
-            self.observe(Finding(*found, "it is made anew from the records"))
+            self.observe(Finding(*found, "it is rebuilt from the records"))
         return found is not None or not files.exists(segment.offset_index.path)
 
     def _drop(self, index: int, result: SegmentScan, reason: str) -> Dropped:
-        """Set aside what lies behind the sound part of the segment at ``index``, which the caller truncates."""
+        """Move everything after the valid part of the segment at ``index`` aside; the caller truncates the segment."""
         segment = self.segments[index]
         behind = self.segments[index + 1 :]
         tail = (segment, result.valid_bytes) if result.valid_bytes < segment.size_bytes else None
@@ -415,13 +415,13 @@ class _Recovery(NamedTuple):
     def _sound_end(
         self, segment: Segment, next_base: int | None, afresh: bool
     ) -> Steps[tuple[int, SegmentScan | None]]:
-        """The end of a durable segment, by its index; without a usable one by a scan, which cuts nothing durable.
+        """The end of a durable segment from its index, or from a scan, which cuts nothing durable.
 
-        A clean shutdown leaves the recovery point at the log's end: a segment that seems to end beyond it is scanned,
+        After a clean shutdown the recovery point is the log's end, so a segment that seems to end after it is scanned,
         too.
         """
         if not afresh:
-            with suppress(CorruptRecord):  # the scan below finds out where and why
+            with suppress(CorruptRecord):  # the scan below reports it
                 end_offset = next_offset(segment)
                 if next_base is not None or end_offset <= self.recovery_point or not self.recovery_point:
                     return end_offset, None
@@ -431,7 +431,7 @@ class _Recovery(NamedTuple):
     def _scan(
         self, segment: Segment, recovery_point: int, afresh: bool, following_bytes: int = 0
     ) -> Steps[SegmentScan]:
-        """Scan a segment; ``afresh``: from its first batch on and without a look at the indexes."""
+        """Scan a segment. ``afresh``: from its first batch, ignoring the indexes."""
         work = ScanWork(
             segment.path,
             "" if afresh else segment.offset_index.path,
@@ -446,17 +446,17 @@ class _Recovery(NamedTuple):
 
 
 def adopt(segment: Segment, result: SegmentScan, epochs: LeaderEpochCache) -> None:
-    """Cut a segment after the last good batch that a scan found, and replace its indexes."""
+    """Truncate a segment after the last valid batch that a scan found, and replace its indexes."""
     if result.valid_bytes < segment.size_bytes:
         files.truncate(segment.fileno(), result.valid_bytes)
-        sync_file(segment.fileno())  # once another segment follows, no recovery reads this end again
+        sync_file(segment.fileno())  # once another segment follows, recovery does not read this end again
         segment.size_bytes = result.valid_bytes
     entries = array("Q")
     entries.frombytes(result.offset_entries)
     segment.offset_index.replace(entries)
     segment.time_index.replace(result.time_entries)
     segment.set_max_timestamp(result.max_timestamp_ms, result.max_timestamp_offset)
-    segment.write_out_indexes(final=True)  # later segments may follow, and then no append does it
+    segment.write_out_indexes(final=True)  # no append will do it if later segments follow
     segment.update_index_is_full()
     segment.keeps_damage = result.keeps_damage
     for epoch, start_offset in result.epochs:

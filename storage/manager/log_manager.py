@@ -1,7 +1,7 @@
 """All logs of a broker in all its log directories: start, look up, create, delete, shut down.
 
-Single-threaded like ``Log``. When a directory fails (OSError), its logs leave the manager and ``on_directory_failure``
-of the ``Surroundings`` is called; in a start, the report names it.
+Single-threaded, like ``Log``. When a directory fails (OSError), its logs leave the manager and ``on_directory_failure``
+of the ``Surroundings`` is called; during a start, the report names it.
 Source: LogManager.scala@3.9. Tests: tests/storage/manager/test_log_manager.py.
 """
 
@@ -34,7 +34,7 @@ from kafka_zk.storage.manager.log_upkeep import LogUpkeep
 
 
 class ManagerSettings(NamedTuple):
-    """``max_open_files``: None for what the process may open. ``recovery_helper_count``: processes per directory."""
+    """``max_open_files``: None: from the process's limit. ``recovery_helper_count``: processes per directory."""
 
     max_open_files: int | None = None
     producer_id_expiration_ms: int = DEFAULT_EXPIRATION_MS
@@ -45,7 +45,7 @@ _DEFAULT_SETTINGS = ManagerSettings()
 
 
 class LogManager:
-    """See the module's docstring. ``upkeep`` is what is done now and then, ``moves`` are those between directories."""
+    """See the module docstring. ``upkeep``: periodic work. ``moves``: moves between directories."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class LogManager:
         topic_configs: Mapping[str, Mapping[str, str]],
         on_progress: Callable[[StartProgress], None] | None = None,
     ) -> StartReport:
-        """As ``start_steps``, in one go; ``on_progress`` is told what the steps yield."""
+        """Run ``start_steps`` to the end. ``on_progress`` receives what the steps yield."""
         steps = self.start_steps(topic_configs)
         while True:
             try:
@@ -94,10 +94,10 @@ class LogManager:
     def start_steps(
         self, topic_configs: Mapping[str, Mapping[str, str]]
     ) -> Generator[StartProgress, None, StartReport]:
-        """Lock the directories and open every log in them, a log or so at each step.
+        """Lock the directories and open every log in them, about one log per step.
 
-        Between two steps the owner may do something else, but with this manager nothing but ``shutdown``, which ends
-        the helpers; the generator must not be resumed then.
+        Between two steps, the owner may call nothing of this manager except ``shutdown``, which ends the helpers; the
+        generator must not be resumed then.
 
         Args:
             topic_configs: the topics' own properties; other topics get the default configuration.
@@ -143,7 +143,7 @@ class LogManager:
         )
 
     def _lock_dirs_steps(self) -> Generator[StartProgress, None, tuple[dict[str, str], FoundLogs]]:
-        """Lock what can be used; returns the paths of what cannot, and why, and which logs lie in the others."""
+        """Lock the usable directories; returns path -> reason for the others, and the logs in the usable ones."""
         offline: dict[str, str] = {}
         observe = self.hosted.surroundings.observe
         found = {}
@@ -169,7 +169,7 @@ class LogManager:
         self.hosted.add(opened.tp, opened.log, log_dir)
 
     def _directory_opened(self, log_dir: LogDir) -> None:
-        """All its logs are there: what was being deleted goes on, and from now on a crash needs a recovery."""
+        """After all logs are loaded, continue deletions. From now on a crash leads to a recovery."""
         log_dir.resume_deletions(self.hosted.clock_ms())
         log_dir.claim()
         log_dir.remove_clean_shutdown()
@@ -186,7 +186,7 @@ class LogManager:
 
     @property
     def has_failed_directory(self) -> bool:
-        """Whether a configured log directory is offline: what is not found may lie there."""
+        """True if a configured log directory is offline; unknown logs may be there."""
         return len(self.hosted.live_dirs) < len(self.hosted.dirs)
 
     def get(self, tp: TopicPartition) -> Log | None:
@@ -196,13 +196,13 @@ class LogManager:
         return list(self.hosted.logs.values())
 
     def log_dir_of(self, tp: TopicPartition) -> Path:
-        """The entry of ``log.dirs`` that holds the partition; raises KeyError for an unknown one."""
+        """The entry of ``log.dirs`` with the partition. Raises KeyError for an unknown one."""
         return Path(self.hosted.dir_of[tp].path)
 
     def get_or_create(
         self, tp: TopicPartition, config: LogConfig | None = None, topic_id: str | None = None
     ) -> Log:
-        """The log of a partition; a new one goes to the directory with the fewest partitions.
+        """The log of a partition; a new one is created in the directory with the fewest partitions.
 
         Raises: OSError if the directory fails.
         """
@@ -235,12 +235,12 @@ class LogManager:
             hosted.take_offline(log_dir, error)
             raise
         hosted.forget(log)
-        if log.cleaned_offset is not None:  # it must not be that of a log of this name that is made next
+        if log.cleaned_offset is not None:  # it must not apply to a later log of this name
             self.upkeep.checkpoint_cleaner_offsets()
 
     @property
     def directory_locks(self) -> list[int]:
-        """Descriptors for a process to inherit that writes into log directories: while it lives no broker starts."""
+        """Descriptors for processes that write into log directories to inherit; no broker starts while they live."""
         return [log_dir.lock for log_dir in self.hosted.live_dirs]
 
     def fail_directory(self, log: Log, error: OSError) -> None:
@@ -248,17 +248,17 @@ class LogManager:
         self.hosted.fail_directory(log, error)
 
     def shutdown(self, broker_epoch: int = -1) -> None:
-        """``shutdown_steps``, all of them here and now."""
+        """Run ``shutdown_steps`` to the end."""
         for works in self.shutdown_steps(broker_epoch):
             for work in works:
                 work()
 
     def shutdown_steps(self, broker_epoch: int = -1) -> Iterator[Works]:
-        """Flush and close every log, write the checkpoints and the marker that spares the next start a recovery.
+        """Flush and close every log, and write the checkpoints and the marker that saves the next start a recovery.
 
-        The owner does the fsyncs that a step gives, in threads if it likes, before it asks for the next one. From the
-        first step on nothing else may be asked of this object. A directory that fails is left without the
-        marker. In the middle of a start nothing is written: the next start begins where this one began.
+        The owner runs the fsyncs of a step, possibly in threads, before the next step. After the first step, nothing
+        else may be called. A directory that fails gets no marker. During a start, nothing is written: the next start
+        begins at the same state.
         """
         hosted = self.hosted
         if not hosted.is_started:

@@ -1,4 +1,4 @@
-"""Logs that move to another log directory: a copy, the future, is made there and takes the log's place.
+"""Moves of logs to another log directory: a copy, the future, is made there and then replaces the log.
 
 Source: LogManager.scala (maybeUpdatePreferredLogDir, replaceCurrentWithFutureLog)@3.9.
 Tests: tests/kafka_zk/broker/handlers/data/test_alter_replica_log_dirs.py.
@@ -17,11 +17,11 @@ from kafka_zk.storage.manager.hosted_logs import HostedLogs
 from kafka_zk.storage.manager.log_dir import LogDir
 
 FoundLogs: TypeAlias = Mapping[LogDir, Sequence[tuple[TopicPartition, str]]]
-"""Partitions and the paths of their folders, by log directory."""
+"""Partitions and their paths, by log directory."""
 
 
 class LogMoves:
-    """``interrupted``: logs that were on their way when the last run ended, and where to."""
+    """``interrupted``: the target directory of each move that the last run did not finish."""
 
     def __init__(self, hosted: HostedLogs) -> None:
         self._hosted = hosted
@@ -34,13 +34,13 @@ class LogMoves:
         for tp in [tp for tp, its_dir in futures.items() if its_dir is log_dir]:
             del futures[tp]
         for tp in lost:
-            with suppress(OSError):  # then that directory is offline, too
+            with suppress(OSError):  # that directory is then offline, too
                 self.delete_future(tp)
 
     def settle(self, found: FoundLogs, *, are_all_here: bool) -> FoundLogs:
-        """What an earlier run copied takes the place of a log that had already gone for it; else it begins anew.
+        """Let complete copies of an earlier run replace logs that were already removed; restart the other moves.
 
-        While a directory is missing, this cannot be decided, and everything stays as it is. Returns the logs to open.
+        While a directory is missing this cannot be decided, so nothing changes. Returns the logs to open.
         """
         if not are_all_here:
             return found
@@ -58,11 +58,11 @@ class LogMoves:
         return settled
 
     def prefer(self, tp: TopicPartition, directory: Path) -> None:
-        """Where the log of a partition is to lie that has none yet. Raises: KeyError if ``directory`` is not live."""
+        """Choose the directory of a log that does not exist yet. Raises: KeyError if ``directory`` is not live."""
         self._preferred[tp] = self._live(directory)
 
     def take_preferred(self, tp: TopicPartition) -> LogDir | None:
-        """The directory chosen for a log that is about to be created; None if none was, or if it has failed."""
+        """The chosen directory of a log that is about to be created; None if there is none or it has failed."""
         log_dir = self._preferred.pop(tp, None)
         return log_dir if log_dir in self._hosted.live_dirs else None
 
@@ -70,17 +70,17 @@ class LogMoves:
         return {Path(each.path): each for each in self._hosted.live_dirs}[directory]
 
     def future(self, tp: TopicPartition) -> Log | None:
-        """The copy of a log that is to take its place."""
+        """The copy that will replace the log; None without one."""
         log_dir = self._hosted.futures.get(tp)
         return None if log_dir is None else log_dir.futures[tp]
 
     def future_dir_of(self, tp: TopicPartition) -> Path | None:
-        """The entry of ``log.dirs`` that a log moves to."""
+        """The entry of ``log.dirs`` that a log moves to; None if it does not move."""
         log_dir = self._hosted.futures.get(tp)
         return None if log_dir is None else Path(log_dir.path)
 
     def begin_future(self, tp: TopicPartition, directory: Path) -> Log:
-        """An empty log in another directory, which is to become a copy of the partition's.
+        """Create an empty log in another directory, which will become a copy of the partition's.
 
         Raises: KeyError if ``directory`` is not live; ValueError if the topic's name is too long; OSError.
         """
@@ -93,7 +93,7 @@ class LogMoves:
         return copy
 
     def delete_future(self, tp: TopicPartition) -> None:
-        """Give a copy up, if there is one. Raises: OSError."""
+        """Delete a copy, if there is one. Raises: OSError."""
         log_dir = self._hosted.futures.pop(tp, None)
         if log_dir is not None:
             try:
@@ -103,11 +103,11 @@ class LogMoves:
                 raise
 
     def replace_by_future(self, tp: TopicPartition) -> Log:
-        """The copy is complete and durable: it takes the place of the log, whose files are deleted later.
+        """Replace the log by its complete and durable copy. The old files are deleted later.
 
-        The old one goes first: a copy without it is complete, which a start knows. Its checkpoints are on disk before
-        that: nothing else explains its gaps, or says what DeleteRecords deleted. Raises: OSError, of a directory that
-        is offline now.
+        The old log is renamed first, so a start knows that a copy without it is complete. Before that, the copy's
+        checkpoints are written, because only they explain its gaps and contain what DeleteRecords deleted. Raises:
+        OSError of a directory, which is then offline.
         """
         old, old_dir = self._hosted.logs[tp], self._hosted.dir_of[tp]
         new_dir = self._hosted.futures.pop(tp)
@@ -120,7 +120,7 @@ class LogMoves:
             old_dir.delete(tp, self._hosted.clock_ms())
             sync_path(old_dir.path)
         except OSError as error:
-            old_dir.logs[tp] = old  # it is lost with the others
+            old_dir.logs[tp] = old  # lost with the directory's other logs
             self._hosted.take_offline(old_dir, error)
             raise
         self._hosted.forget(old)

@@ -1,8 +1,7 @@
-"""Opening all logs at a start: the directories side by side, in steps, small recoveries here and big ones in helper
-processes at the same time. ``LogManager.start_steps`` is the way in.
+"""Opens all logs at a start: all directories in parallel, small recoveries in this process, large ones in helpers.
 
-A step does one log of each directory, or one part of one; an owner with other duties sees to them in between.
-Tests: tests/storage/manager/test_log_manager.py, test_recovery_helper.py.
+Entry point: ``LogManager.start_steps``. A step handles one log, or one part of a log, of each directory; the owner may
+do other work in between. Tests: tests/storage/manager/test_log_manager.py, test_recovery_helper.py.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -18,35 +17,35 @@ from kafka_zk.storage.manager.log_loader import Dropped, Means, load_log_steps
 from kafka_zk.storage.manager.recovery_helper import HelperPool
 
 HELPER_MIN_BYTES = 1 << 20
-"""Work on fewer bytes is done here. Measured: a MiB takes 0.3 ms to scan in batches of 16 KB and 4 ms in batches of one
-small record, the producers' replay twice that; a helper starts in 70 ms and answers in 0.2 ms from then on."""
+"""Smaller works run in this process. Measured: scanning a MiB takes 0.3 ms with batches of 16 KB and 4 ms with batches
+of one small record, replaying producers twice that; a helper starts in 70 ms and then responds in 0.2 ms."""
 HELPER_POLL_S = 0.01
-"""How long to leave helpers alone before asking for their results again."""
+"""How long to wait before polling the helpers again."""
 
 
 class StartProgress(NamedTuple):
-    """How far a start is. Bytes are of segments that a recovery scans; what must be scanned shows by and by."""
+    """Progress of a start. Bytes are those that recovery scans; the total grows as logs are opened."""
 
     log_count: int  # opened
     total_log_count: int
     scanned_bytes: int
     bytes_to_scan: int
-    is_waiting: bool  # for helper processes only: come back after HELPER_POLL_S
+    is_waiting: bool  # only for helper processes: resume after HELPER_POLL_S
 
 
 class StartReport(NamedTuple):
-    """What a start found."""
+    """Result of a start."""
 
     log_count: int
     recovered_count: int  # logs that were scanned, because their directory had no clean shutdown
     dropped: tuple[Dropped, ...]
-    offline_directories: Mapping[str, str]  # path -> why
+    offline_directories: Mapping[str, str]  # path -> reason
     scanned_bytes: int
     is_clean: bool = True  # a registered broker shut every usable directory down cleanly
 
 
 class OpenedLog(NamedTuple):
-    """A log that is ready, and what its recovery dropped."""
+    """An opened log, and what its recovery dropped."""
 
     tp: TopicPartition
     log: Log
@@ -60,11 +59,11 @@ class Opening(NamedTuple):
     default_config: LogConfig
     means: Means
     clock_ms: Callable[[], int]
-    helper_count: int  # per directory; 0: everything is done here
+    helper_count: int  # per directory; 0: no helper processes
 
 
 class _Loading:
-    """A log that is being opened, paused at a work that somebody else does."""
+    """A log that is being opened and waits for a helper."""
 
     __slots__ = ("is_counted", "steps", "tp")
 
@@ -78,9 +77,9 @@ class DirectoryOpening:
     """The logs of one directory while they are opened.
 
     Args:
-        partitions: which ones, each with its path.
-        load: begins to open one.
-        helper_count: how many processes may help; 0: everything is done here.
+        partitions: the partitions and their paths.
+        load: begins to open a log.
+        helper_count: number of helper processes; 0: none.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class DirectoryOpening:
         return self._all_begun and not (self._helpers and self._helpers.is_busy)
 
     def step(self) -> list[OpenedLog]:
-        """Go on with what helpers have finished, else begin one log; returns the logs that are ready now.
+        """Resume the logs whose helpers are done, or else begin one log; returns the logs that are ready.
 
         Raises: OSError when the directory fails.
         """
@@ -124,11 +123,11 @@ class DirectoryOpening:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether only helpers have something to do."""
+        """True if only helpers have work."""
         return self._all_begun and not self.is_done
 
     def _go_on(self, loading: _Loading, answer: object) -> OpenedLog | None:
-        """Resume a log with the result of its work; None if it waits for a helper again."""
+        """Resume a log with its helper's result; None if it waits for a helper again."""
         steps = loading.steps
         try:
             work = steps.throw(answer) if isinstance(answer, OSError) else steps.send(answer)
@@ -140,7 +139,7 @@ class DirectoryOpening:
         return None
 
     def _goes_to_helper(self, loading: _Loading, work: Work) -> bool:
-        """Count the work, and submit it if it is big."""
+        """Count the work, and submit it to a helper if it is large."""
         if isinstance(work, ScanWork) and not loading.is_counted:
             loading.is_counted = True
             self.bytes_to_scan += work.left_bytes
@@ -158,7 +157,7 @@ class DirectoryOpening:
 
 
 def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, str]], how: Opening) -> DirectoryOpening:
-    """Begin to open the logs of a directory, from where its checkpoints say."""
+    """Begin to open the logs of a directory according to its checkpoints."""
     observe = how.means.observe
     start_offsets = log_dir.read_log_start_offsets(observe)
     recovery_points = log_dir.read_recovery_points(observe)
@@ -186,7 +185,7 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
 
 
 def refuse_second_homes(found: Mapping[LogDir, Sequence[tuple[TopicPartition, str]]]) -> None:
-    """Raises: InconsistentLogDir if a partition lies in two directories."""
+    """Raises: InconsistentLogDir if a partition is in two directories."""
     home_of: dict[TopicPartition, LogDir] = {}
     for log_dir, partitions in found.items():
         for tp, _ in partitions:
@@ -199,9 +198,9 @@ class LogStart:
     """The directories that are being opened.
 
     Args:
-        opened: takes a log that is ready.
-        finished: takes a directory whose logs are all ready; may raise OSError, too.
-        failed: takes a directory that failed; may raise to end the start.
+        opened: called with each opened log.
+        finished: called with each completed directory; may raise OSError.
+        failed: called with each failed directory; may raise to end the start.
     """
 
     def __init__(
@@ -224,7 +223,7 @@ class LogStart:
         return sum(opening.scanned_bytes for opening in self._openings)
 
     def steps(self) -> Generator[StartProgress, None, None]:
-        """Open a log or so of each directory at each step, until all are open."""
+        """Open about one log of each directory per step."""
         while self._left:
             for log_dir, opening in list(self._left.items()):
                 try:
@@ -255,6 +254,6 @@ class LogStart:
         )
 
     def close(self) -> None:
-        """Give the start up: end the helpers."""
+        """Abandon the start and end the helpers."""
         for opening in self._openings:
             opening.close()

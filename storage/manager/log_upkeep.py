@@ -1,6 +1,6 @@
-"""What is done to all logs every now and then: flushes, retention, checkpoints, the removal of deleted files.
+"""Periodic work on all logs: flushes, retention, checkpoints, the removal of deleted files.
 
-Whatever blocks goes through ``Surroundings.run_blocking``. Logs may come and go between two steps of an iterator.
+Blocking calls go through ``Surroundings.run_blocking``. Logs may be added and deleted between two steps of an iterator.
 Source: LogManager.scala@3.9. Tests: tests/storage/manager/test_log_manager.py.
 """
 
@@ -14,7 +14,7 @@ from kafka_zk.storage.manager.log_dir import remove_trees
 
 
 class LogUpkeep:
-    """``producer_id_expiration_ms`` may change at any time."""
+    """``producer_id_expiration_ms`` may be changed at any time."""
 
     def __init__(self, hosted: HostedLogs, producer_id_expiration_ms: int) -> None:
         self._hosted = hosted
@@ -22,13 +22,13 @@ class LogUpkeep:
         self._flushing: set[Log] = set()
 
     def flush_dirty(self, now_ms: int) -> int:
-        """Begin the flush of logs that are due, with no more under way than the pool's files; returns how many."""
+        """Begin to flush logs that are due, limited by the pool's files; returns how many."""
         logs = [self._hosted.logs[tp] for tp in self._hosted.dirty]
         waiting = [(log, log.flush_target(now_ms)) for log in logs if log not in self._flushing]
         room = self._hosted.pool.max_open_files - len(self._flushing)
         due = [(log, target) for log, target in waiting if target is not None][:room]
         for log, target in due:
-            if self._hosted.has(log):  # its directory may just have failed
+            if self._hosted.has(log):  # its directory may have failed in this loop
                 self._flush(log, target)
         return len(due)
 
@@ -47,17 +47,17 @@ class LogUpkeep:
                 self._hosted.fail_directory(log, error)
             elif self._hosted.has(log):
                 self._hosted.dirty.pop(log.tp, None)
-                if log.is_dirty:  # what came meanwhile has not waited yet: to the end of the queue
+                if log.is_dirty:  # newer records have not waited yet: to the end of the queue
                     self._hosted.log_became_dirty(log.tp)
 
         self._hosted.surroundings.run_blocking(work, done)
 
     def cleanup(self, now_ms: int) -> int:
-        """Apply retention to every log; returns how many segments went."""
+        """Apply retention to every log; returns the number of deleted segments."""
         return sum(self.cleanup_steps(now_ms))
 
     def cleanup_steps(self, now_ms: int) -> Iterator[int]:
-        """As ``cleanup``, one log at a step; logs may come and go in between."""
+        """Like ``cleanup``, one log per step."""
         for log in list(self._hosted.logs.values()):
             if not self._hosted.has(log) or log.is_being_cleaned:
                 continue
@@ -69,8 +69,7 @@ class LogUpkeep:
             yield count
 
     def expire_producers_steps(self, now_ms: int) -> Iterator[int]:
-        """Forget producers whose last batch is too old, one log at a step; gives how many went. Logs may come and go
-        in between."""
+        """Forget expired producers, one log per step; yields how many."""
         left_count = 0
         for log in list(self._hosted.logs.values()):
             yield log.producers.remove_expired(now_ms, self.producer_id_expiration_ms)
@@ -78,7 +77,7 @@ class LogUpkeep:
         self._hosted.producer_ids.recounted(left_count)
 
     def write_topic_ids_steps(self) -> Iterator[None]:
-        """Write ``partition.metadata`` of logs that have none yet, one at a step; logs may come and go in between."""
+        """Write missing ``partition.metadata`` files, one per step."""
         for log in list(self._hosted.logs.values()):
             if log.has_unwritten_id and self._hosted.has(log):
                 try:
@@ -88,27 +87,26 @@ class LogUpkeep:
                 yield
 
     def checkpoint(self) -> None:
-        """Write the recovery points and the log start offsets of all directories, through ``run_blocking``."""
+        """Write the recovery points and log start offsets of all directories, through ``run_blocking``."""
         for log_dir in list(self._hosted.live_dirs):
             self._hosted.run_for(log_dir, log_dir.prepare_checkpoint())
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write ``replication-offset-checkpoint`` of all directories where one has moved, through ``run_blocking``."""
+        """Write changed ``replication-offset-checkpoint`` files, through ``run_blocking``."""
         for log_dir in list(self._hosted.live_dirs):
             work = log_dir.prepare_high_watermarks()
             if work is not None:
                 self._hosted.run_for(log_dir, work)
 
     def checkpoint_cleaner_offsets(self) -> None:
-        """Write ``cleaner-offset-checkpoint`` of all directories where one has moved, through ``run_blocking``."""
+        """Write changed ``cleaner-offset-checkpoint`` files, through ``run_blocking``."""
         for log_dir in list(self._hosted.live_dirs):
             work = log_dir.prepare_cleaner_offsets()
             if work is not None:
                 self._hosted.run_for(log_dir, work)
 
     def delete_due(self, now_ms: int) -> int:
-        """Remove files and directories whose ``file.delete.delay.ms`` is over, through ``run_blocking``; returns how
-        many were due."""
+        """Remove files and directories after ``file.delete.delay.ms``, through ``run_blocking``; returns how many."""
         count = 0
         for log_dir in list(self._hosted.live_dirs):
             if paths := log_dir.take_deletions(now_ms):
@@ -124,15 +122,14 @@ class LogUpkeep:
     def prepare_start_offsets(
         self, tps: Iterable[TopicPartition]
     ) -> list[tuple[Callable[[], None], Callable[[OSError], None]]]:
-        """What makes the log start offsets of some partitions durable, with the values of now: (work, failed) for each
-        directory that has one of them. ``work`` may run in any thread; what it raises belongs to ``failed``, which the
-        owner calls.
+        """(Work, failed) for each directory with one of the partitions: ``work``, for any thread, makes their current
+        log start offsets durable; the owner calls ``failed`` with its OSError.
         """
         hosted = self._hosted
         log_dirs = {hosted.dir_of[tp]: None for tp in tps if tp in hosted.dir_of}
         return [(log_dir.prepare_log_start_offsets(), partial(hosted.take_offline, log_dir)) for log_dir in log_dirs]
 
     def prepare_deletions(self) -> list[tuple[Callable[[], None], Callable[[OSError], None]]]:
-        """What makes the deletions so far durable: (work, failed) as in ``prepare_start_offsets``."""
+        """(Work, failed) pairs that make the deletions so far durable, as in ``prepare_start_offsets``."""
         works = [(log_dir, log_dir.prepare_deletions()) for log_dir in self._hosted.live_dirs]
         return [(work, partial(self._hosted.take_offline, log_dir)) for log_dir, work in works if work is not None]

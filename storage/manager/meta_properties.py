@@ -1,9 +1,8 @@
-"""``meta.properties``: whose log directory this is. Version 0, the form of a broker in ZooKeeper mode.
+"""``meta.properties``: the owner of a log directory. Version 0, the form of a broker in ZooKeeper mode.
 
-Keys: ``version``, ``broker.id``, ``cluster.id``; a ``directory.id`` that a migrating broker wrote is kept. All are
-optional, as in Kafka, so a file that a power loss left empty or full of NUL bytes is completed like a missing one.
-A file with a value that cannot be read makes its directory unusable; one that names another broker or cluster, or comes
-from KRaft mode, stops the broker.
+Keys: ``version``, ``broker.id``, ``cluster.id``; the ``directory.id`` of a migrating broker is kept. All are optional,
+as in Kafka, so a file that a power loss left empty or full of NUL bytes is completed like a missing one. An invalid
+value makes the directory unusable. A file of another broker or cluster, or of KRaft mode, stops the broker.
 Source: MetaProperties.java, MetaPropertiesEnsemble.java, KafkaServer.startup@3.9.
 Tests: tests/storage/manager/test_meta_properties.py.
 """
@@ -17,12 +16,12 @@ from kafka_zk.storage.files.filenames import META_PROPERTIES
 from kafka_zk.storage.files.files import read_file, write_atomically
 from kafka_zk.storage.files.findings import Finding, Observe, ignore
 
-_VERSION = 0  # implied where a file does not give one
+_VERSION = 0  # the default if a file has none
 _KRAFT_VERSION = 1
 
 
 class MetaProperties(NamedTuple):
-    """``broker_id`` or ``cluster_id`` is None where the file does not say."""
+    """``broker_id`` and ``cluster_id`` are None if the file does not contain them."""
 
     broker_id: int | None
     cluster_id: str | None
@@ -30,7 +29,7 @@ class MetaProperties(NamedTuple):
 
 
 def read_meta_properties(directory: str) -> MetaProperties | None:
-    """The file of a log directory, None without one.
+    """The file of a log directory; None without one.
 
     Raises: InconsistentLogDir for a file of KRaft mode, CorruptMetaProperties if a value is invalid, OSError.
     """
@@ -53,7 +52,7 @@ def read_meta_properties(directory: str) -> MetaProperties | None:
 
 
 def _integer(path: str, properties: Mapping[str, str], name: str, meaning: str) -> int | None:
-    """The value of an integer property, None without it. Raises: CorruptMetaProperties."""
+    """An integer property; None without it. Raises: CorruptMetaProperties."""
     text = properties.get(name)
     if text is None:
         return None
@@ -68,7 +67,7 @@ def _corrupt(path: str, problem: str) -> CorruptMetaProperties:
 
 
 def write_meta_properties(directory: str, meta: MetaProperties) -> None:
-    """Write the file, durably and at once."""
+    """Write the file atomically and durably."""
     lines = ["#", "version=0"]
     if meta.cluster_id is not None:
         lines.append(f"cluster.id={meta.cluster_id}")
@@ -80,10 +79,10 @@ def write_meta_properties(directory: str, meta: MetaProperties) -> None:
 
 
 def check_meta_properties(directory: str, broker_id: int, cluster_id: str, observe: Observe = ignore) -> None:
-    """Claim the directory for this broker unless the file names another broker or cluster.
+    """Claim the directory for this broker, unless the file names another broker or cluster.
 
-    ``observe`` receives a file that names neither. Raises: as ``read_meta_properties``; InconsistentLogDir for a
-    directory of another broker or cluster.
+    ``observe`` receives a finding if the file names neither. Raises like ``read_meta_properties``; InconsistentLogDir
+    for a directory of another broker or cluster.
     """
     found = read_meta_properties(directory)
     if found is None:

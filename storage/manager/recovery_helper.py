@@ -1,8 +1,7 @@
-"""Helper processes that do the work of a recovery.
+"""Helper processes for recovery work.
 
-Python for one log at a time keeps one core busy, and the broker's own interpreter must stay free to keep its ZooKeeper
-session. A helper is started with the first work and reads files only.
-Tests: tests/storage/manager/test_recovery_helper.py.
+Python uses one core, and the broker's interpreter must stay free to keep its ZooKeeper session. Helpers are started
+with the first work, and only read files. Tests: tests/storage/manager/test_recovery_helper.py.
 """
 
 import signal
@@ -16,7 +15,7 @@ from kafka_zk.storage.log.recovery_work import Work
 
 
 class _RecoveryHelper(Helper):
-    """A helper and what it is working on."""
+    """A helper and its current work."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,16 +28,16 @@ class _RecoveryHelper(Helper):
 
 
 class HelperPool:
-    """At most ``count`` helpers, started when there is work for them.
+    """At most ``count`` helpers, started when needed.
 
-    ``scanned_bytes`` counts what they have scanned so far.
+    ``scanned_bytes``: bytes scanned by helpers so far.
     """
 
     def __init__(self, count: int) -> None:
         self._count = count
         self._helpers: list[_RecoveryHelper] = []
         self._queue: deque[tuple[Any, Work]] = deque()
-        self._left: list[Any] = []  # tokens of works that no process could be given
+        self._left: list[Any] = []  # tokens of works for which no process could be started
         self.scanned_bytes = 0
 
     @property
@@ -46,15 +45,14 @@ class HelperPool:
         return bool(self._queue or self._left) or any(helper.work for helper in self._helpers)
 
     def submit(self, token: Any, work: Work) -> None:
-        """Have the work done; ``answers`` tells its result together with ``token``."""
+        """Queue a work; ``answers`` returns its result with ``token``."""
         self._queue.append((token, work))
         self._hand_out()
 
     def answers(self, timeout_s: float = 0) -> Iterator[tuple[Any, Any]]:
-        """(token, result) of what has been finished, waiting at most so long for the first.
+        """(Token, result) of finished works; waits up to ``timeout_s`` for the first.
 
-        A result that is an OSError is what the helper met. None stands for a helper that ended before its work, or that
-        could not be started.
+        A result may be an OSError of the helper. None means that the helper died or could not be started.
         """
         left, self._left = self._left, []
         for token in left:
@@ -77,11 +75,11 @@ class HelperPool:
             return None
         token, helper.token, helper.work = helper.token, None, None
         if kind == FAILED and not isinstance(content, OSError):
-            return token, None  # its owner meets it, too, and knows what it means
+            return token, None  # the owner gets the same error when it does the work
         return token, content
 
     def _lost(self, helper: _RecoveryHelper) -> tuple[Any, Any]:
-        """A helper is gone. SIGBUS means that the disk refused a page; anything else is not the log's fault."""
+        """The result of a helper that died. SIGBUS means a disk error; other deaths are not the log's fault."""
         helper.connection.close()
         code = helper.process.wait()
         self._helpers.remove(helper)
@@ -100,14 +98,14 @@ class HelperPool:
                     idle = _RecoveryHelper()
                     self._helpers.append(idle)
                 idle.take(token, work)
-            except OSError:  # no process to be had, or it died since its last work
+            except OSError:  # no process can be started, or it died after its last work
                 self._left.append(token)
                 if idle is not None:
                     self._helpers.remove(idle)
                     idle.end()
 
     def close(self) -> None:
-        """End the helpers, whatever they are doing."""
+        """End the helpers, even if they are working."""
         for helper in self._helpers:
             helper.end()
         self._helpers.clear()

@@ -1,7 +1,7 @@
-"""Building one batch of records that come as a stream: none of them stays in memory uncompressed.
+"""Builds a batch from a stream of records without keeping them uncompressed in memory.
 
-A producer's batches are built by ``record_batch.RecordBatchBuilder``; for the same records both give the same bytes
-(see ``stream_compressor`` for zstd). Tests: tests/storage/records/test_batch_writer.py.
+Producers use ``record_batch.RecordBatchBuilder``; for the same records, both return the same bytes (except zstd, see
+``stream_compressor``). Tests: tests/storage/records/test_batch_writer.py.
 """
 
 from kafka_zk.storage.files.config_table import LONG_MAX
@@ -21,12 +21,12 @@ from kafka_zk.storage.records.varint import encode_varint
 
 
 class BatchWriter:
-    """Takes records by ``add`` and gives the batch by ``finish``; offset deltas count up from 0.
+    """Takes records through ``add`` and returns the batch from ``finish``. Offset deltas are 0, 1, 2, …
 
     Args:
-        max_size_bytes: of the batch; None for no bound.
+        max_size_bytes: limit of the batch; None: no limit.
         producer: its id, epoch and first sequence.
-        attributes: the flags; the codec is added.
+        attributes: the flags, without the codec.
     """
 
     def __init__(
@@ -47,16 +47,16 @@ class BatchWriter:
         self.count = 0
 
     def add(self, timestamp_ms: int, body: bytes | bytearray) -> None:
-        """Add a record; ``body`` are its encoded fields from the key on.
+        """Add a record. ``body``: its encoded fields from the key on.
 
-        Raises: InvalidTimestamp for what no batch can hold, RecordTooLarge.
+        Raises: InvalidTimestamp if no batch can hold the timestamp, RecordTooLarge.
         """
         front = b"\0" + encode_varint(self._delta(timestamp_ms)) + encode_varint(self.count)
         self._records.write(b"".join((encode_varint(len(front) + len(body)), front, body)))
         self.count += 1
 
     def add_found(self, timestamp_ms: int, span: RecordSpan) -> None:
-        """Add a record of another batch, its bytes as they are if its deltas are the same here. Raises: as ``add``."""
+        """Add a record of another batch, without re-encoding if its deltas are unchanged. Raises like ``add``."""
         data, start, timestamp_delta, offset_delta, body, end = span
         if offset_delta == self.count and timestamp_delta == self._delta(timestamp_ms):
             self._records.write(data[start:end])
@@ -74,7 +74,7 @@ class BatchWriter:
         return timestamp_ms - self._base_timestamp
 
     def finish(self) -> bytearray:
-        """The batch, offsets from 0. Raises: RecordTooLarge."""
+        """The batch with offsets from 0. Raises: RecordTooLarge."""
         return assemble_batch(
             self._records.finish(),
             attributes=self._attributes,

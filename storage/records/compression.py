@@ -1,15 +1,14 @@
-"""The four codecs of record batches, each bounded in what it may grow to.
+"""The four codecs of record batches, with limits on the decompressed size.
 
-- gzip: RFC 1952, several members accepted.
-- snappy: written in the framing of Java's ``SnappyOutputStream`` ("xerial": 16 bytes of header, then blocks of at most
-  32 KB, each with its length in front); read with that framing or as one plain block, as some clients send it.
-- lz4: frame format with independent blocks; Java's reader refuses linked ones, so they are refused here too.
-- zstd: frames, several accepted.
+- gzip: RFC 1952, also with several members.
+- snappy: written with the framing of Java's ``SnappyOutputStream`` ("xerial": a header of 16 bytes, then blocks of at
+  most 32 KB, each after its length); read with that framing or as one plain block, which some clients send.
+- lz4: frames with independent blocks. Linked blocks are rejected, as in Java's reader.
+- zstd: frames, also several.
 
-``StreamCompressor`` and ``decompress_chunks`` do it piece by piece, for data that shall never be in memory as a whole.
+``StreamCompressor`` and ``decompress_chunks`` work incrementally, for data too large for memory.
 
-The libraries are imported on first use, so that a process that never meets a codec does not need it.
-Tests: tests/storage/records/test_compression.py.
+Each library is imported on first use. Tests: tests/storage/records/test_compression.py.
 """
 
 import zlib
@@ -24,7 +23,7 @@ from kafka_zk.storage.files.errors import CorruptRecord, UnpacksTooBig, Unsuppor
 
 
 class Compression(IntEnum):
-    """Codec numbers of the attributes' lowest three bits; the names are the values of ``compression.type``."""
+    """Codec numbers in the lowest three bits of the attributes; the names are the values of ``compression.type``."""
 
     none = 0
     gzip = 1
@@ -44,25 +43,24 @@ _INT = Struct(">i")
 _FREE_PARTS = 1000
 _PART_BYTES = 1024
 _GZIP_INPUT_BYTES = 8 * 1024
-"""What the library has not used of its input it copies, so it gets little at a time."""
-_SNAPPY_MOST_GROWTH = 22  # three bytes stand for 64 at most
+"""The library copies its unused input, so it gets little at a time."""
+_SNAPPY_MOST_GROWTH = 22  # three bytes encode at most 64
 _LZ4_INPUT_BYTES = 64 * 1024
 _LZ4_FIRST_STEP_BYTES = 64 * 1024
-"""The library reserves the whole bound at once; in steps a batch of 16 KB costs a tenth (measured)."""
+"""The library allocates the whole limit at once; with smaller steps a batch of 16 KB costs a tenth (measured)."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_INDEPENDENT_FLAG = 0x20
 _LZ4_CONTENT_SIZE_FLAG = 0x08
 _LZ4_MOST_GROWTH = 512
-"""A byte stands for 255 at most, and the library may reserve twice what it needs."""
+"""One byte encodes at most 255, and the library may allocate twice that."""
 _lz4_contexts: list[Any] = []
-"""Those that nobody uses: making one takes as long as compressing 16 KB. A thread takes one out while it compresses."""
+"""Unused contexts, because creating one takes as long as compressing 16 KB. A thread removes one while it uses it."""
 _zstd_decompressors: list[Any] = []
-"""Likewise; making one takes longer than decompressing 32 KB. One that met damaged data is not kept.
-"""
+"""Like ``_lz4_contexts``; creating one takes longer than decompressing 32 KB. Dropped after damaged data."""
 
 
 def compress(codec: Compression | int, data: Data, level: int | None = None) -> bytes:
-    """Compress in the form that Kafka's Java clients read; ``level`` is the codec's own scale (None: its default)."""
+    """Compress for Kafka's Java clients. ``level``: on the codec's own scale; None: its default."""
     match codec:
         case Compression.none:
             return bytes(data)
@@ -79,10 +77,10 @@ def compress(codec: Compression | int, data: Data, level: int | None = None) -> 
 
 
 def decompress(codec: Compression | int, data: Data, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
-    """Decompress; the result is never bigger than ``max_size_bytes``, not even for a moment.
+    """Decompress without ever holding more than ``max_size_bytes``.
 
-    Raises: UnpacksTooBig if the data grow beyond the bound, CorruptRecord if they are damaged or cut off;
-    UnsupportedCompression for a codec that nobody knows or whose library is not installed.
+    Raises: UnpacksTooBig if the data exceed the limit, CorruptRecord if they are damaged or truncated;
+        UnsupportedCompression for an unknown codec or one whose library is not installed.
     """
     chunks = list(decompress_chunks(codec, data, max_size_bytes, max_size_bytes + 1))
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
@@ -91,10 +89,10 @@ def decompress(codec: Compression | int, data: Data, max_size_bytes: int = DEFAU
 def decompress_chunks(
     codec: Compression | int, data: Data, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[bytes]:
-    """Decompress piece by piece, so that no more than ``chunk_bytes`` are in memory (of snappy, one block).
+    """Decompress incrementally, with at most ``chunk_bytes`` in memory (for snappy, one block).
 
-    A chunk may be empty. Data in countless empty parts (gzip members, lz4 frames, snappy blocks) are refused like
-    damaged ones: each costs as much as a thousand bytes. Raises: as ``decompress``, each when it is met.
+    A chunk may be empty. Data with too many empty parts (gzip members, lz4 frames, snappy blocks) are rejected as
+    damaged, because each part costs as much as a thousand bytes. Raises like ``decompress``, when it finds the problem.
     """
     chunks: Iterator[bytes]
     match codec:
@@ -175,7 +173,7 @@ def _snappy_chunks(data: memoryview, max_size_bytes: int) -> Iterator[bytes]:
 
 
 def _snappy_block(block: memoryview, max_size_bytes: int) -> bytes:
-    """One raw block; it starts with its uncompressed size as an unsigned varint, so the bounds are checked first."""
+    """Decompress one raw block. Its uncompressed size comes first, as an unsigned varint, and is checked first."""
     size = shift = 0
     for byte in block[:5]:
         size |= (byte & 0x7F) << shift
@@ -243,7 +241,7 @@ def _lz4_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
 
 
 def _lz4_frame(frame: Any, data: memoryview) -> tuple[bytes, int]:
-    """The whole first frame at once, which takes a fifth of the time, and its compressed size."""
+    """The first frame, decompressed in one call, which takes a fifth of the time, and its compressed size."""
     try:
         chunk, size_bytes = frame.decompress(data, return_bytes_read=True)
     except RuntimeError as error:
@@ -273,7 +271,7 @@ def _zstd_chunks(data: Data, chunk_bytes: int) -> Iterator[bytes]:
 
 
 def library(name: str) -> Any:
-    """Import a codec's library; typed Any because two of the three ship no types."""
+    """Import a codec's library. Returns Any, because two of the three have no types."""
     try:
         return import_module(name)
     except ImportError as error:

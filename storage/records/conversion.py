@@ -1,8 +1,8 @@
-"""Between the record formats: old producers' sets up to magic 2, batches down to what old consumers read.
+"""Converts record formats: producers' old message sets to magic 2, and batches to message sets for old consumers.
 
-Functions of bytes, which go through the records as a stream and refuse more than ``record_stream.MAX_RECORDS`` of them.
-Going down loses headers and control batches, to magic 0 also timestamps; each batch keeps its codec.
-Source: RecordsUtil.downConvert, LogValidator.java@3.9. Tests: tests/storage/records/test_legacy_message_set.py.
+Records are streamed; sets and batches with more than ``record_stream.MAX_RECORDS`` are rejected. Down-conversion drops
+headers and control batches, and timestamps for magic 0. Codecs are kept. Source: RecordsUtil.downConvert,
+LogValidator.java@3.9. Tests: tests/storage/records/test_legacy_message_set.py.
 """
 
 from collections.abc import Iterator
@@ -30,10 +30,10 @@ def up_convert(
 ) -> bytearray:
     """One magic-2 batch with the messages of a producer's magic-0 or magic-1 set, in the set's codec.
 
-    Offsets are given anew from 0, whatever a wrapper's messages say; timestamps are -1 where there were none.
-    Raises: CorruptRecord, InvalidRecord (empty set, mixed magics, a wrapper that is not alone, too many messages),
-        InvalidTimestamp (a producer may not set LogAppendTime, nor go below -1), UnsupportedCompression,
-        RecordTooLarge (the batch is beyond ``max_size_bytes``).
+    Offsets are assigned from 0, whatever a wrapper's messages contain. Missing timestamps become -1.
+    Raises: CorruptRecord; InvalidRecord (empty set, mixed magics, a wrapper with other messages, too many messages);
+        InvalidTimestamp (LogAppendTime set by a producer, or below -1); UnsupportedCompression;
+        RecordTooLarge (the batch exceeds ``max_size_bytes``).
     """
     writer: BatchWriter | None = None
     for codec, message in _messages(message_set, max_uncompressed_bytes):
@@ -48,7 +48,7 @@ def up_convert(
 
 
 def _messages(message_set: Buffer, max_uncompressed_bytes: int) -> Iterator[tuple[Compression, LegacyEntry]]:
-    """A set's messages, a wrapper opened, and the codec."""
+    """The set's codec with each of its messages, from inside the wrapper if there is one."""
     first: LegacyEntry | None = None
     for entry in iter_entries(message_set):
         if entry.log_append_time:
@@ -69,7 +69,7 @@ def _field(content: bytes | None) -> bytes:
 
 
 def check_has_old_form(header: BatchHeader) -> None:
-    """What ``down_convert_batch`` sees in the header. Raises: UnsupportedCompression, InvalidRecord."""
+    """The checks of ``down_convert_batch`` on the header. Raises: UnsupportedCompression, InvalidRecord."""
     codec = header.compression
     if codec == Compression.zstd:
         raise UnsupportedCompression(f"{codec.name} needs magic 2, the reader knows an older one")
@@ -84,11 +84,11 @@ def down_convert_batch(
     first_offset: int = 0,
     max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES,
 ) -> bytes | bytearray:
-    """The records of one batch as a message set of magic 0 or 1, empty for a control batch.
+    """The records of one batch as a message set of magic 0 or 1; empty for a control batch.
 
     Args:
-        first_offset: of an uncompressed batch, records before it are left out; a compressed one is kept whole.
-    Raises: CorruptRecord, InvalidRecord (also: too many records), UnsupportedCompression (zstd has no old form).
+        first_offset: records before it are omitted from an uncompressed batch; a compressed one is kept whole.
+    Raises: CorruptRecord, InvalidRecord (also for too many records), UnsupportedCompression (zstd).
     """
     if header.is_control:
         return b""

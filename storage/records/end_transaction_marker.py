@@ -27,16 +27,16 @@ _VERSION = 0
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
 _PLAIN_RECORD = Struct(">5shhchic")
-"""A control record as every broker writes it: 16 bytes long, no timestamp delta, a key of 4 bytes, a value of 6."""
+"""The usual control record: 16 bytes, no timestamp delta, a key of 4 bytes and a value of 6."""
 _PLAIN = (b"\x20\0\0\0\x08", b"\x0c", b"\0")
 MARKER_BYTES = HEADER_SIZE + _PLAIN_RECORD.size
-"""The size of the batch."""
+"""Size of a batch with one usual control record."""
 
 _PLAIN_LENGTH = MARKER_BYTES - LOG_OVERHEAD
 
 
 class EndTransactionMarker(NamedTuple):
-    """``type`` is NO_TYPE for a record without a key, ``coordinator_epoch`` -1 for one without a value."""
+    """``type``: NO_TYPE for a record without a key. ``coordinator_epoch``: -1 for a record without a value."""
 
     type: int
     coordinator_epoch: int
@@ -51,7 +51,7 @@ class EndTransactionMarker(NamedTuple):
 
 
 def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
-    """What a control record says; its type may be none of a transaction's."""
+    """The content of a control record, whose type may not belong to a transaction."""
     marker_type = _KEY.unpack_from(key)[1] if key is not None and len(key) >= _KEY.size else NO_TYPE
     if value is None or len(value) < _VALUE.size:
         return EndTransactionMarker(marker_type, -1)
@@ -59,7 +59,7 @@ def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker
 
 
 def plain_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
-    """The marker in a control batch that is as brokers write them; None in any other, which may have one too."""
+    """The marker, if the control batch has the usual form; None for any other batch, which may contain one, too."""
     is_of_that_size = header.batch_length == _PLAIN_LENGTH and len(batch) >= MARKER_BYTES
     if not is_of_that_size or header.attributes & CODEC_MASK or header.record_count != 1:
         return None
@@ -68,7 +68,7 @@ def plain_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | N
 
 
 def marker_of(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
-    """The marker in a control batch; None in an empty one. Raises: CorruptRecord."""
+    """The marker in a control batch; None if it is empty. Raises: CorruptRecord."""
     if (plain := plain_marker(batch, header)) is not None:
         return plain
     for data, _, _, _, body, end in walk(batch_chunks(batch, header), header.record_count):
@@ -82,7 +82,7 @@ def marker_of(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None
 def marker_batch(
     producer_id: int, producer_epoch: int, coordinator_epoch: int, *, is_commit: bool, timestamp_ms: int
 ) -> bytearray:
-    """The batch that ends a transaction."""
+    """A batch that ends a transaction."""
     begin, between, end = _PLAIN
     kind = COMMIT_MARKER if is_commit else ABORT_MARKER
     return assemble_batch(
@@ -96,7 +96,7 @@ def marker_batch(
 
 
 class MarkerBatch(NamedTuple):
-    """What ``marker_batch`` gave, and what it says, for all partitions that it is appended to."""
+    """A result of ``marker_batch`` with its parsed content, shared by all partitions it is appended to."""
 
     batch: Buffer
     header: BatchHeader

@@ -1,11 +1,11 @@
-"""Message sets, magic 0 and 1: what clients from before Kafka 0.11 write and read.
+"""Message sets of magic 0 and 1, the format of clients before Kafka 0.11.
 
-A set is a row of entries, big-endian: ``offset int64, size int32, crc uint32, magic int8, attributes int8``, with
+A set is a sequence of entries, big-endian: ``offset int64, size int32, crc uint32, magic int8, attributes int8``, with
 magic 1 ``timestamp int64``, then key and value, each with an int32 length (-1: null). The CRC-32 (zlib's) covers
 everything from the magic byte on. Attributes: bits 0-2 the codec, bit 3 LogAppendTime (magic 1).
 
-With a codec, one entry (the wrapper) holds a whole set as its compressed value. Its offset is that of its *last*
-message; the messages inside carry absolute offsets in magic 0 and offsets relative to the first one in magic 1.
+With a codec, one entry (the wrapper) contains a compressed set as its value. Its offset is that of its *last* message.
+The inner messages have absolute offsets in magic 0 and offsets relative to the first one in magic 1.
 Source: LegacyRecord.java, AbstractLegacyRecordBatch.java@3.9, KIP-31, KIP-32.
 Tests: tests/storage/records/test_legacy_message_set.py.
 """
@@ -29,8 +29,8 @@ from kafka_zk.storage.records.record_batch import (
 
 _ENTRY = Struct(">qiIbb")  # offset, size, crc, magic, attributes
 _FRONT = Struct(">qi")
-_ENTRY_FRONT_SIZE = _FRONT.size  # offset and size, which size does not count
-_CRC_END = 16  # what the CRC covers begins here
+_ENTRY_FRONT_SIZE = _FRONT.size  # offset and size, which the size does not include
+_CRC_END = 16  # the CRC covers everything from here
 _TIMESTAMP = Struct(">q")
 _LENGTH = Struct(">i")
 _CRC = Struct(">I")
@@ -38,7 +38,7 @@ _MIN_SIZE = (14, 22)
 
 
 class LegacyMessage(NamedTuple):
-    """One message, its offset absolute. ``timestamp_ms`` is -1 in magic 0."""
+    """One message with its absolute offset. ``timestamp_ms`` is -1 in magic 0."""
 
     offset: int
     magic: int
@@ -49,7 +49,7 @@ class LegacyMessage(NamedTuple):
 
 
 class LegacyEntry(NamedTuple):
-    """One entry of a set, a wrapper not yet opened."""
+    """One entry of a set; a wrapper is still compressed."""
 
     offset: int
     magic: int
@@ -68,11 +68,11 @@ class LegacyEntry(NamedTuple):
 
 
 def iter_entries(buffer: Buffer, *, partial_tail: bool = False) -> Iterator[LegacyEntry]:
-    """Yield the entries of a set, wrappers closed.
+    """Yield the entries of a set without decompressing wrappers.
 
     Args:
-        partial_tail: a fetch response may end in the middle of an entry, which is then left out; a produce request
-            may not.
+        partial_tail: ignore an incomplete entry at the end, which a fetch response may have, but a produce request may
+            not.
     Raises: CorruptRecord for a bad CRC, size, length or magic.
     """
     position = 0
@@ -125,9 +125,9 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
 def read_message_set(
     buffer: Buffer, *, partial_tail: bool = False, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES
 ) -> Iterator[LegacyMessage]:
-    """Yield all messages, wrappers opened, offsets absolute.
+    """Yield all messages, from inside wrappers as well, with absolute offsets.
 
-    Raises: CorruptRecord, InvalidRecord (a wrapper in a wrapper, mixed magics), UnsupportedCompression.
+    Raises: CorruptRecord, InvalidRecord (nested wrappers, mixed magics), UnsupportedCompression.
     """
     for entry in iter_entries(buffer, partial_tail=partial_tail):
         if entry.codec:
@@ -149,9 +149,9 @@ def _opened(wrapper: LegacyEntry, max_uncompressed_bytes: int) -> Iterator[Legac
 
 
 def open_wrapper(wrapper: LegacyEntry, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES) -> Iterator[LegacyEntry]:
-    """Yield what a compressed entry holds, as it lies there: what is in memory is one chunk, or one entry.
+    """Yield the entries in a wrapper unchanged, with one chunk or one entry in memory.
 
-    Raises: CorruptRecord, InvalidRecord (nothing in it, a wrapper in it, another magic), UnsupportedCompression.
+    Raises: CorruptRecord, InvalidRecord (empty, nested, or another magic), UnsupportedCompression.
     """
     if wrapper.value is None:
         raise InvalidRecord("a compressed message without a value")
@@ -179,11 +179,11 @@ def _stream_entries(chunks: Iterator[bytes]) -> Iterator[LegacyEntry]:
             whole = bytes(pending[:end])
             del pending[:end]
             yield from iter_entries(whole)
-    yield from iter_entries(pending)  # tells what is wrong with a rest
+    yield from iter_entries(pending)  # raises for an incomplete entry
 
 
 def whole_size_bytes(message_set: Buffer) -> int:
-    """Up to where a set consists of whole messages; nothing else about them is checked."""
+    """Size of the complete messages at the start of a set, which are not checked otherwise."""
     position = 0
     size_bytes = len(message_set)
     while position + _FRONT.size <= size_bytes:
@@ -202,7 +202,7 @@ def encode_message(
     key: bytes | bytearray | None,
     value: bytes | bytearray | None,
 ) -> bytes:
-    """One entry of a set."""
+    """One encoded entry."""
     out = bytearray(_ENTRY.size)
     if magic:
         out += _TIMESTAMP.pack(timestamp_ms)
@@ -215,9 +215,9 @@ def encode_message(
 
 
 def write_message_set(messages: Sequence[LegacyMessage], magic: int, codec: Compression = Compression.none) -> bytes:
-    """A set of the given magic; with a codec one wrapper that holds it.
+    """Encode a set; with a codec, as one wrapper.
 
-    Raises: UnsupportedCompression for zstd, which these formats do not have.
+    Raises: UnsupportedCompression for zstd, which these formats do not support.
     """
     if not messages:
         return b""
@@ -239,7 +239,7 @@ def write_message_set(messages: Sequence[LegacyMessage], magic: int, codec: Comp
 def wrap(
     value: bytes | bytearray, codec: Compression, magic: int, last_offset: int, flags: int, newest_ms: int
 ) -> bytes:
-    """The entry that holds a compressed set; ``newest_ms`` is its largest timestamp."""
+    """The wrapper of a compressed set. ``newest_ms``: its largest timestamp."""
     if codec == Compression.lz4 and not magic:
         value = with_checksum(bytes(value), broken=True)
     return encode_message(last_offset, magic, codec | flags, newest_ms, None, value)

@@ -1,7 +1,7 @@
-"""Checks of a producer's batch before a log takes it.
+"""Checks of a producer's batch before the append.
 
-``validate_batch`` checks the bytes (exactly one batch, magic, length, CRC), ``check_at_once`` that a small batch's
-records can be read, and ``conform`` everything else: big batches, and topics that have rules for single records.
+``validate_batch`` checks the bytes (exactly one batch, magic, length, CRC). ``check_at_once`` checks that the records
+of a small batch can be read. ``conform`` handles large batches, and topics with rules for single records.
 Source: LogValidator.java@3.9, UnifiedLog.analyzeAndValidateRecords@3.9.
 Tests: tests/storage/log/test_log.py, tests/storage/records/test_log_validator.py.
 """
@@ -43,9 +43,9 @@ _TIMESTAMP = Struct(">q")
 _MAX_TIMESTAMP_POSITION = 35
 _MOST_RECORD_ERRORS = 1000
 _MIN_RECORD_BYTES = 7  # length, attributes, two deltas, two fields, headers
-_LZ4_FAST_LEVEL = 9  # Kafka's default number stands for the fast compressor, all others for the high one
+_LZ4_FAST_LEVEL = 9  # Kafka's default level selects the fast compressor, all others the high one
 _KNOWN_FLAGS = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HORIZON_FLAG
-"""As in Kafka, the other bits go when the attributes are written again."""
+"""Other bits are cleared when the attributes are rewritten, as in Kafka."""
 AT_ONCE_RECORDS = 1_000
 AT_ONCE_BYTES = 128 * 1024
 _NO_KEY = "Compacted topic cannot accept message without key"
@@ -54,7 +54,7 @@ _CODECS = {**Compression.__members__, "uncompressed": Compression.none}
 
 
 class NotConformed(Exception):
-    """A batch that its log takes only after ``conform`` for its configuration."""
+    """The batch must go through ``conform`` with the log's configuration before the append."""
 
     def __init__(self, header: BatchHeader, config: LogConfig) -> None:
         super().__init__("the batch must be taken apart first")
@@ -63,9 +63,9 @@ class NotConformed(Exception):
 
 
 def validate_batch(buffer: bytes | bytearray | memoryview) -> BatchHeader:
-    """Check that ``buffer`` is exactly one magic-2 batch with a valid CRC; returns its header.
+    """Check that ``buffer`` is exactly one magic-2 batch with a valid CRC, and return its header.
 
-    Raises: CorruptRecord for damage, InvalidRecord for none, a part of one, more than one or an older magic.
+    Raises: CorruptRecord for damage; InvalidRecord for an incomplete batch, several batches or an older magic.
     """
     size_bytes = len(buffer)
     if size_bytes < HEADER_SIZE:
@@ -87,7 +87,7 @@ def validate_batch(buffer: bytes | bytearray | memoryview) -> BatchHeader:
 
 
 def refuse_header(header: BatchHeader) -> InvalidRecord:
-    """Say what is wrong with a client batch's header that the append found to break a rule."""
+    """The error for a client batch whose header breaks a rule."""
     if header.attributes & CONTROL_FLAG:
         return InvalidRecord("clients may not write control batches")
     if header.record_count != header.last_offset_delta + 1 or header.record_count <= 0:
@@ -100,7 +100,7 @@ def refuse_header(header: BatchHeader) -> InvalidRecord:
 
 
 def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, now_ms: int) -> None:
-    """Turn the batch into one with the broker's clock (LogAppendTime), in place, CRC included."""
+    """Set LogAppendTime and the broker's time in place, and update the CRC."""
     _set_timestamps(batch, header, header.attributes & _KNOWN_FLAGS | TIMESTAMP_TYPE_FLAG, now_ms)
 
 
@@ -112,7 +112,7 @@ def _set_timestamps(batch: bytearray | memoryview, header: BatchHeader, attribut
 
 
 RecordCheck = Callable[[bytearray | memoryview, BatchHeader, LogConfig], int]
-"""What ``check_at_once`` does."""
+"""The signature of ``check_at_once``."""
 
 
 def check_at_once(
@@ -123,11 +123,10 @@ def check_at_once(
     max_records: int = AT_ONCE_RECORDS,
     max_uncompressed_bytes: int = AT_ONCE_BYTES,
 ) -> int:
-    """Check that the records of a client's batch can be read, correct the header's ``max_timestamp`` in place, and
-    return that timestamp.
+    """Check that the records of a client's batch can be read. Correct and return the header's ``max_timestamp``.
 
-    For topics and headers that need no more (``needs_conform``). The default bounds keep it below a millisecond.
-    Raises: NotConformed beyond the bounds, and for a compressed batch that must be built again; InvalidRecord,
+    For topics and headers without further checks (see ``needs_conform``). The default limits keep it below 1 ms.
+    Raises: NotConformed above the limits and for a compressed batch that must be rebuilt; InvalidRecord,
         UnsupportedCompression.
     """
     if header.record_count > max_records:
@@ -144,7 +143,7 @@ def check_at_once(
 
 
 def needs_records(config: LogConfig) -> bool:
-    """Whether batches for a log with this configuration must be taken apart."""
+    """True if batches for logs with this configuration need checks of each record."""
     return (
         config.is_compacted
         or config.compression_type != "producer"
@@ -154,8 +153,8 @@ def needs_records(config: LogConfig) -> bool:
 
 
 def contradicts_itself(header: BatchHeader) -> bool:
-    """Whether no records can be as the header says: the largest timestamp is below the first, a timestamp below -1,
-    more records than bytes for them (compressed ones are suspected only)."""
+    """True if no records match the header: the largest timestamp is below the first, a timestamp is below -1, or there
+    are more records than bytes for them (a compressed batch may be valid nevertheless)."""
     return (
         header.max_timestamp < header.base_timestamp
         or header.base_timestamp < NO_TIMESTAMP
@@ -164,7 +163,7 @@ def contradicts_itself(header: BatchHeader) -> bool:
 
 
 def needs_conform(header: BatchHeader, config: LogConfig) -> bool:
-    """Whether more must be checked than that the records can be read."""
+    """True if more must be checked than that the records can be read."""
     return bool(header.attributes & TIMESTAMP_TYPE_FLAG) or needs_records(config)
 
 
@@ -176,13 +175,12 @@ def conform(
     *,
     max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES,
 ) -> Buffer:
-    """Check every record, correct the header's timestamps and, for a topic with its own codec, compress again; returns
-    the batch to append.
+    """Check every record, correct the header's timestamps, and recompress for a topic with its own codec.
 
-    That is ``batch`` itself if nothing changes. As in Kafka, a compressed batch whose offset deltas do not count up is
-    built again. Nothing is unpacked before the header's count was checked.
-    Raises: InvalidRecord (records that cannot be read, too many of them, no key in a compacted topic),
-        InvalidTimestamp, UnpacksTooBig, RecordTooLarge (by ``max.message.bytes``).
+    Returns the batch to append, ``batch`` itself if unchanged. As in Kafka, a compressed batch whose offset deltas are
+    not 0, 1, 2, … is rebuilt. The header's count is checked before decompression.
+    Raises: InvalidRecord (unreadable records, too many records, no key in a compacted topic), InvalidTimestamp,
+        UnpacksTooBig, RecordTooLarge (``max.message.bytes``).
     """
     check_count(header)
     if not needs_conform(header, config):
@@ -214,7 +212,7 @@ def conform(
 
 
 def _with_max_timestamp(batch: Buffer, header: BatchHeader, config: LogConfig, max_timestamp_ms: int) -> Buffer:
-    """The batch with the largest timestamp of its records; itself if it has that, or if the append will set it."""
+    """The batch with its records' largest timestamp; unchanged if correct, or if the append will set it."""
     is_right = max_timestamp_ms == header.max_timestamp and not header.attributes & TIMESTAMP_TYPE_FLAG
     if is_right or config.message_timestamp_type != "CreateTime":
         return batch
@@ -226,13 +224,13 @@ def _with_max_timestamp(batch: Buffer, header: BatchHeader, config: LogConfig, m
 def _check_records(
     chunks: Iterator[bytes], header: BatchHeader, config: LogConfig, now_ms: int, writer: BatchWriter | None
 ) -> tuple[int, bool]:
-    """Check the records and give them to ``writer``; returns their largest timestamp, and whether their offset deltas
-    count up from 0."""
+    """Check the records and pass them to ``writer``. Returns their largest timestamp, and whether their offset deltas
+    are 0, 1, 2, …"""
     needs_key = config.is_compacted
     has_append_time = bool(header.attributes & TIMESTAMP_TYPE_FLAG)
     is_create_time = config.message_timestamp_type == "CreateTime"
-    # Kafka takes a producer's LogAppendTime bit for a claim about the timestamp: harmless where timestamps are the
-    # producer's business, unless there is none; refused where the broker sets them.
+    # Kafka treats a producer's LogAppendTime bit as a claim about the timestamp. With CreateTime it is harmless, unless
+    # there is no timestamp; with LogAppendTime it is rejected.
     checks_timestamps = has_append_time or (
         is_create_time and (config.timestamp_before_max_ms != LONG_MAX or config.timestamp_after_max_ms != LONG_MAX)
     )
@@ -261,7 +259,7 @@ def _check_records(
 
 
 class RecordProblems:
-    """What is wrong with single records of a batch; the response names each, up to a bound (KIP-467)."""
+    """Problems of single records in a batch; the response names a limited number of them (KIP-467)."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -278,7 +276,7 @@ class RecordProblems:
         self.add(index, problem)
 
     def raise_if_any(self) -> None:
-        """Raises: InvalidTimestamp if a timestamp is among the problems, as Kafka does; else InvalidRecord."""
+        """Raises InvalidTimestamp if a timestamp is among the problems, as Kafka does, else InvalidRecord."""
         if not self.count:
             return
         error: InvalidTimestamp | InvalidRecord
@@ -293,7 +291,7 @@ class RecordProblems:
 def _timestamp_problem(
     timestamp_ms: int, offset: int, config: LogConfig, now_ms: int, has_append_time: bool
 ) -> str | None:
-    """What is wrong with a record's timestamp. ``has_append_time``: the producer set the LogAppendTime bit."""
+    """The problem with a record's timestamp. ``has_append_time``: the producer set the LogAppendTime bit."""
     if config.message_timestamp_type == "CreateTime" and timestamp_ms != NO_TIMESTAMP:
         before_ms, after_ms = config.timestamp_before_max_ms, config.timestamp_after_max_ms
         if now_ms - timestamp_ms > before_ms or timestamp_ms - now_ms > after_ms:
@@ -308,7 +306,7 @@ def _timestamp_problem(
 
 
 def _writer(header: BatchHeader, config: LogConfig, codec: Compression) -> BatchWriter:
-    """For the same records in a batch of another codec, with the producer's identity kept."""
+    """A writer for the same records in another codec, with the producer's identity."""
     return BatchWriter(
         codec,
         _compression_level(config, codec),
@@ -319,7 +317,7 @@ def _writer(header: BatchHeader, config: LogConfig, codec: Compression) -> Batch
 
 
 def _compression_level(config: LogConfig, codec: Compression) -> int | None:
-    """The level that a topic sets for a codec."""
+    """The level that a topic configures for a codec."""
     match codec:
         case Compression.gzip:
             return config.compression_gzip_level

@@ -1,7 +1,7 @@
-"""The header checksum of an LZ4 frame, the right one and the wrong one.
+"""The header checksum of an LZ4 frame, both correct and as old clients expect it.
 
-Kafka's first LZ4 writer computed the checksum over the frame's magic number as well. Messages of magic 0 keep that
-mistake for ever: written wrong, because 0.8 clients check for it, and ignored on reading.
+Kafka's first LZ4 writer also included the frame's magic number in the checksum. Messages of magic 0 keep this mistake:
+it is written because 0.8 clients verify it, and the checksum is ignored on reading.
 Source: KIP-57, KafkaLZ4BlockOutputStream.java@3.9. Tests: tests/storage/records/test_compression.py.
 """
 
@@ -15,7 +15,7 @@ _MASK = 0xFFFFFFFF
 
 
 def xxhash32_short(data: bytes) -> int:
-    """XXH32 with seed 0 of at most 15 bytes, which is all that a frame header has."""
+    """XXH32 with seed 0 of at most 15 bytes, the maximum of a frame header."""
     assert len(data) < 16
     value = (_PRIME_5 + len(data)) & _MASK
     whole = len(data) // 4 * 4
@@ -37,7 +37,7 @@ def _rotate(value: int, bits: int) -> int:
 
 
 def with_checksum(frame: bytes, *, broken: bool) -> bytes:
-    """The frame with its header checksum replaced: Kafka's wrong one if ``broken``, else the right one.
+    """The frame with its header checksum replaced: the old wrong one if ``broken``, else the correct one.
 
     Raises: CorruptRecord if there is no frame header.
     """

@@ -21,9 +21,9 @@ record_count               4
 ======================  ====  ==========================================================================
 
 A record is ``length, attributes (int8), timestamp delta, offset delta, key, value, headers``, where lengths and deltas
-are zigzag varints, and a length of -1 stands for null. With a codec, all records together are compressed as one blob.
+are zigzag varints, and the length -1 means null. With a codec, all records are compressed together.
 
-``record_decoder`` takes the records apart. Source: KIP-98; Kafka protocol guide, "Record Batch";
+``record_decoder`` decodes records. Source: KIP-98; Kafka protocol guide, "Record Batch";
 DefaultRecordBatch.java@3.9. Tests: tests/storage/records/test_record_batch.py.
 """
 
@@ -43,18 +43,18 @@ Buffer = bytes | bytearray | memoryview
 
 _HEADER = Struct(">qiibIhiqqqhii")
 PLACE = Struct(">qii")
-"""Base offset, batch length and leader epoch, with which a batch begins: what its leader fills in."""
+"""Base offset, batch length and leader epoch, the start of a batch, which the leader fills in."""
 _CRC = Struct(">I")
 _PRODUCER = Struct(">qhi")  # producer id, producer epoch, base sequence
 _PRODUCER_POSITION = 43
 HEADER_SIZE = 61
-LOG_OVERHEAD = 12  # base_offset and batch_length: what batch_length does not count
+LOG_OVERHEAD = 12  # base_offset and batch_length, which batch_length does not include
 CRC_POSITION = 17
 CRC_START = 21  # the CRC covers everything from here
 MAGIC_POSITION = 16
 BASE_TIMESTAMP_POSITION = 27  # the largest timestamp follows
 MIN_BATCH_LENGTH = HEADER_SIZE - LOG_OVERHEAD
-MAX_UNCOMPRESSED_BYTES = 128 * 1024 * 1024  # bound on what one batch may grow to when it is taken apart
+MAX_UNCOMPRESSED_BYTES = 128 * 1024 * 1024  # limit of one decompressed batch
 
 CODEC_MASK = 0x07
 MAX_CODEC = max(Compression)
@@ -104,7 +104,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record; wraps at 2^31, -1 without idempotence."""
+        """Sequence number of the last record, wrapped at 2^31; -1 without idempotence."""
         return last_sequence(self.base_sequence, self.last_offset_delta)
 
     @property
@@ -121,7 +121,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """The codec; raises CorruptRecord for the numbers that Kafka never gave out."""
+        """The codec. Raises CorruptRecord for an unknown number."""
         try:
             return Compression(self.attributes & CODEC_MASK)
         except ValueError:
@@ -134,14 +134,14 @@ class BatchHeader(NamedTuple):
 
 
 def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
-    """Sequence of a batch's last record. Sequences count 0 … 2^31-1 and start again at 0."""
+    """Sequence number of a batch's last record. After 2^31-1 comes 0."""
     if base_sequence < 0:
         return NO_SEQUENCE
     return (base_sequence + last_offset_delta) % _SEQUENCE_MODULUS
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Read one batch header; raises CorruptRecord if fewer than 61 bytes are there. Nothing else is checked."""
+    """Read one batch header without further checks. Raises CorruptRecord for fewer than 61 bytes."""
     try:
         return new_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
     except StructError:
@@ -149,9 +149,9 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of every whole batch; a partial batch at the end is skipped.
+    """Yield (position, header) of every complete batch; an incomplete batch at the end is skipped.
 
-    Raises: CorruptRecord for another magic or for a length that cannot hold a header. The CRC is not checked.
+    Raises: CorruptRecord for another magic or a length too small for a header. The CRC is not checked.
     """
     position = 0
     end = len(buffer)
@@ -171,7 +171,7 @@ def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
-    """Raise CorruptRecord unless the CRC-32C of the batch at ``position`` fits."""
+    """Raise CorruptRecord unless the CRC-32C of the batch at ``position`` matches."""
     computed = crc32c(memoryview(buffer)[position + CRC_START : position + header.size_bytes])
     if computed != header.crc:
         raise CorruptRecord(
@@ -217,7 +217,7 @@ class RecordBatchBuilder:
 
     @property
     def size_estimate_bytes(self) -> int:
-        """Size of the batch so far, before compression."""
+        """Size of the batch so far, uncompressed."""
         return HEADER_SIZE + self._records_size
 
     @property
@@ -225,7 +225,7 @@ class RecordBatchBuilder:
         return self._max_timestamp
 
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Add one record; returns its offset delta (0 for the first one)."""
+        """Add one record and return its offset delta, 0 for the first."""
         delta = self.count
         if not delta:
             self._base_timestamp = timestamp_ms
@@ -246,7 +246,7 @@ class RecordBatchBuilder:
         base_offset: int = 0,
         partition_leader_epoch: int = -1,
     ) -> bytes:
-        """The finished batch. A producer identity given here replaces the constructor's (it may be known only now)."""
+        """The finished batch. Producer fields given here override the constructor's."""
         assert self.count, "a batch holds at least one record"
         records = b"".join(self._parts)
         if self._compression:
@@ -282,9 +282,9 @@ def assemble_batch(
     partition_leader_epoch: int = -1,
     last_offset_delta: int | None = None,
 ) -> bytearray:
-    """A batch around its records, compressed or not; ``producer`` is id, epoch and first sequence.
+    """A batch with these records, compressed or not. ``producer``: id, epoch and first sequence.
 
-    ``last_offset_delta``: of a batch that once had more records than are left.
+    ``last_offset_delta``: for a batch that lost records to compaction.
     """
     batch = bytearray(HEADER_SIZE)
     batch += records
@@ -298,21 +298,21 @@ def assemble_batch(
 
 
 def set_producer(batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-    """Give a whole batch another producer identity, in place."""
+    """Replace the producer identity of a complete batch in place."""
     _PRODUCER.pack_into(batch, _PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
     set_crc(batch)
 
 
 def set_crc(batch: bytearray) -> None:
-    """Of a whole batch, once all else is in its place."""
+    """Set the CRC of a batch that is complete otherwise."""
     _CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[CRC_START:]))
 
 
 def encode_record(
     timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
 ) -> bytes:
-    """One record, its own length in front."""
-    if key is not None and value is not None and not headers:  # nearly all are so, and parts one by one cost as much
+    """One encoded record, including its length."""
+    if key is not None and value is not None and not headers:  # fast path for nearly all records
         body = b"".join((
             b"\0", encode_varint(timestamp_delta), encode_varint(offset_delta),
             encode_varint(len(key)), key, encode_varint(len(value)), value, b"\0",

@@ -1,6 +1,6 @@
-"""The records of a whole batch in memory (magic 2): for readers, and for a broker's own internal topics.
+"""Decodes the records of a magic-2 batch in memory, for readers and for the broker's internal topics.
 
-Records that come as a stream: ``record_stream``. Tests: tests/storage/records/test_record_batch.py.
+``record_stream`` decodes incrementally. Tests: tests/storage/records/test_record_batch.py.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from kafka_zk.storage.records.varint import read_varint
 
 
 class Record(NamedTuple):
-    """One record as a reader sees it."""
+    """One decoded record."""
 
     offset: int
     timestamp_ms: int
@@ -36,7 +36,7 @@ def decode_records(
 ) -> Iterator[Record]:
     """Yield the records of the batch at ``position``, decompressed.
 
-    Raises: CorruptRecord if the blob does not decompress or is too big, InvalidRecord if records and header disagree.
+    Raises: CorruptRecord if decompression fails or exceeds the limit, InvalidRecord if records do not match the header.
     """
     header = read_header(buffer, position)
     data = _uncompressed(buffer, position, header, max_uncompressed_bytes)
@@ -58,7 +58,7 @@ def _uncompressed(buffer: Buffer, position: int, header: BatchHeader, max_size_b
 def _decode(
     data: bytes, base_offset: int, base_timestamp: int, append_time_ms: int | None, record_count: int
 ) -> Iterator[Record]:
-    """The record loop. Varints of one byte are read inline: this is where a consumer spends its time."""
+    """The record loop. It dominates a consumer's time, so it decodes one-byte varints inline."""
     position = 0
     for _ in range(record_count):
         length, position = read_varint(data, position)
@@ -94,9 +94,9 @@ def _decode(
 
 
 def decode_keys_and_values(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-    """Offset, key and value of each record, for readers of millions of records. Headers are only skipped over.
+    """Yield (offset, key, value) of each record without decoding headers, for readers of millions of records.
 
-    Raises: as ``decode_records``.
+    Raises like ``decode_records``.
     """
     header = read_header(buffer, position)
     data = _uncompressed(buffer, position, header, MAX_UNCOMPRESSED_BYTES)
@@ -109,7 +109,7 @@ def decode_keys_and_values(buffer: Buffer, position: int = 0) -> Iterator[tuple[
 def _decode_keys_and_values(
     data: bytes, base_offset: int, record_count: int
 ) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-    """As ``_decode``; here also the reading of keys and values stands in the loop."""
+    """Like ``_decode``, with the reads of keys and values inlined as well."""
     position = 0
     size_bytes = len(data)
     for _ in range(record_count):
@@ -178,5 +178,5 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, .
         if name is None:
             raise IndexError
         value, position = _read_bytes(data, position, end)
-        headers.append((name.decode(errors="replace"), value))  # names are not checked on the way in, as in Kafka
+        headers.append((name.decode(errors="replace"), value))  # names are not validated on append, as in Kafka
     return tuple(headers), position

@@ -1,8 +1,7 @@
-"""The records of a batch as a stream: what is in memory is one chunk of the uncompressed bytes, or one record.
+"""Decodes the records of a batch as a stream, with one chunk of uncompressed bytes or one record in memory.
 
-For whoever must look into a batch that anybody may have made: a few bytes can stand for millions of records. Nothing is
-built per record but what the caller asks for. ``record_batch.decode_records`` is for those who want the records.
-Tests: tests/storage/records/test_record_stream.py.
+For untrusted batches, in which a few bytes can stand for millions of records. No objects are created per record.
+``record_decoder.decode_records`` returns whole records. Tests: tests/storage/records/test_record_stream.py.
 """
 
 from collections.abc import Iterator
@@ -13,16 +12,16 @@ from kafka_zk.storage.records.record_batch import CODEC_MASK, HEADER_SIZE, MAX_U
 from kafka_zk.storage.records.varint import read_varint
 
 MAX_RECORDS = 1_000_000
-"""So many records may a batch have that is taken apart as a whole. Kafka has no such bound."""
+"""Limit of records in a batch that is examined as a whole. Kafka has no such limit."""
 
 _FRONT_BYTES = 32  # length, attributes, two deltas and the key's length take at most 31
 
 RecordSpan = tuple[bytearray, int, int, int, int, int]
-"""(data, start, timestamp delta, offset delta, where the key's length begins, end). ``data`` is good until the next."""
+"""(data, start, timestamp delta, offset delta, position of the key's length, end). ``data`` is valid until the next."""
 
 
 def check_count(header: BatchHeader) -> None:
-    """Raise InvalidRecord for a batch that has too many records to be taken apart; its header tells."""
+    """Raise InvalidRecord if the header announces too many records."""
     if header.record_count > MAX_RECORDS:
         raise InvalidRecord(f"{header.record_count} records in a batch; at most {MAX_RECORDS} can be looked at")
 
@@ -30,7 +29,7 @@ def check_count(header: BatchHeader) -> None:
 def batch_chunks(
     batch: Buffer, header: BatchHeader, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES
 ) -> Iterator[bytes]:
-    """The uncompressed bytes of the records of ``batch``. Raises: as ``decompress_chunks``."""
+    """The uncompressed bytes of the batch's records. Raises like ``decompress_chunks``."""
     records = memoryview(batch)[HEADER_SIZE : header.size_bytes]
     if header.attributes & CODEC_MASK:
         return decompress_chunks(header.compression, records, max_uncompressed_bytes)
@@ -38,10 +37,10 @@ def batch_chunks(
 
 
 def walk(chunks: Iterator[bytes], record_count: int) -> Iterator[RecordSpan]:
-    """Yield where each record lies, whole; fields behind the deltas are not looked at. Varints of one byte are read
-    inline: a million records pass here.
+    """Yield the span of each record; the fields after the deltas are not decoded. One-byte varints are decoded inline,
+    because batches may have a million records.
 
-    Raises: InvalidRecord if there are not exactly ``record_count`` records or one is malformed; as ``chunks`` does.
+    Raises: InvalidRecord if there are not exactly ``record_count`` records or one is malformed. Raises like ``chunks``.
     """
     data = bytearray()
     position = size = 0
@@ -87,7 +86,7 @@ def walk(chunks: Iterator[bytes], record_count: int) -> Iterator[RecordSpan]:
 
 
 def _fill(data: bytearray, chunks: Iterator[bytes], size_bytes: int) -> int:
-    """Append chunks until there are ``size_bytes``, or as many as there are; returns how many."""
+    """Append chunks until ``data`` has ``size_bytes``, if possible; returns its length."""
     while len(data) < size_bytes:
         chunk = next(chunks, None)
         if chunk is None:
@@ -97,9 +96,9 @@ def _fill(data: bytearray, chunks: Iterator[bytes], size_bytes: int) -> int:
 
 
 def key_and_value(data: bytearray, position: int, end: int) -> tuple[int, int, int, int]:
-    """Where a record's key and value lie: (key start, key size, value start, value size), size -1 for null.
+    """(Key start, key size, value start, value size) of a record; size -1 means null.
 
-    Args: what ``walk`` yields. Raises: InvalidRecord if the fields, headers included, do not fill the record.
+    Args: as yielded by ``walk``. Raises: InvalidRecord if the fields, including headers, do not fill the record.
     """
     try:
         byte = data[position]
@@ -132,7 +131,7 @@ def _skip_headers(data: bytearray, position: int, end: int) -> int:
     if not 0 <= count <= end - position:
         raise IndexError
     for _ in range(count):
-        for least in (0, -1):  # a name, a value that may be null
+        for least in (0, -1):  # the name, and the value, which may be null
             size, position = read_varint(data, position)
             if size < least:
                 raise IndexError

@@ -1,7 +1,7 @@
-"""Compressing what comes piece by piece, into a result that has a bound.
+"""Compresses data incrementally, with a limit on the result.
 
-The result is byte for byte that of ``compression.compress``; only with zstd and more than ``WHOLE_BYTES`` it is another
-one, whose frame does not tell its size. Tests: tests/storage/records/test_compression.py.
+The result has the same bytes as that of ``compression.compress``, except for zstd and more than ``WHOLE_BYTES``, where
+the frame does not contain its size. Tests: tests/storage/records/test_compression.py.
 """
 
 import zlib
@@ -14,16 +14,15 @@ WHOLE_BYTES = 256 * 1024
 _STEP_BYTES = 32 * 1024  # a block of snappy's framing
 _SNAPPY_HEADER_SIZE = 16
 _ZSTD_SOURCE_BYTES = 4 * 1024 * 1024
-"""What the levels are fitted to: for more the highest ones take hundreds of MB, of the writer and of every reader."""
+"""Assumed source size. For larger ones, the highest levels need hundreds of MB in the writer and every reader."""
 
 _Engine = tuple[Callable[[bytes], bytes], Callable[[], bytes]]  # compress, flush
 
 
 class StreamCompressor:
-    """Takes pieces by ``write`` and gives the result by ``finish``. ``level`` is as in ``compress``.
+    """Takes data through ``write`` and returns the result from ``finish``. ``level``: as in ``compress``.
 
-    Both raise RecordTooLarge as soon as the result is beyond ``max_size_bytes`` (None: no bound), and
-    UnsupportedCompression.
+    Both raise UnsupportedCompression, and RecordTooLarge when the result exceeds ``max_size_bytes`` (None: no limit).
     """
 
     def __init__(self, codec: Compression, level: int | None = None, max_size_bytes: int | None = None) -> None:
@@ -46,7 +45,7 @@ class StreamCompressor:
             self._add(self._engine[0](usable))
 
     def finish(self) -> bytearray:
-        """What was written, compressed."""
+        """The compressed data."""
         if self._engine is None:
             self._add(compress(self._codec, self._pending, self._level))
         else:
@@ -62,7 +61,7 @@ class StreamCompressor:
 
 
 def _begin(codec: Compression, level: int | None, out: bytearray) -> _Engine:
-    """What goes on compressing in pieces, each but the last of whole steps; ``out`` gets the beginning."""
+    """An engine that compresses in steps, all of the full step size but the last. ``out`` receives the header."""
     match codec:
         case Compression.gzip:
             deflate = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 31)

@@ -1,4 +1,4 @@
-"""Zigzag varints as Kafka's records use them: the sign in bit 0, seven bits a byte, the lowest first."""
+"""Zigzag varints of Kafka's records: the sign in bit 0, seven bits per byte, lowest first."""
 
 from collections.abc import Sequence
 
@@ -18,12 +18,12 @@ def _encode(value: int) -> bytes:
 
 
 def as_long(value: int) -> int:
-    """What Java makes of a sum that its 64 bits cannot hold."""
+    """``value`` after Java's 64-bit overflow."""
     return (value + 2**63) % 2**64 - 2**63
 
 
 _TABLE_SIZE = 4096
-_TABLE = tuple(_encode(value) for value in range(_TABLE_SIZE))  # lengths and deltas are nearly always small
+_TABLE = tuple(_encode(value) for value in range(_TABLE_SIZE))  # most lengths and deltas are small
 
 
 def encode_varint(value: int) -> bytes:
@@ -32,7 +32,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def encode_varints(values: Sequence[int]) -> Sequence[bytes]:
-    """Encode integers that are not negative."""
+    """Encode non-negative integers."""
     try:
         return list(map(_TABLE.__getitem__, values))
     except IndexError:
@@ -42,7 +42,7 @@ def encode_varints(values: Sequence[int]) -> Sequence[bytes]:
 def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
     """Decode at ``position``; returns (value, position after it).
 
-    Raises: InvalidRecord for more than 64 bits, IndexError at the end of the data.
+    Raises: InvalidRecord above 64 bits, IndexError at the end of the data.
     """
     byte = data[position]
     if byte < 0x80:

@@ -1,4 +1,4 @@
-"""Slices of segment files, for the network: bytes that are sent without being read.
+"""Slices of segment files, which the network sends without reading them into Python.
 
 Tests: tests/storage/log/test_log_files.py.
 """
@@ -8,7 +8,7 @@ from kafka_zk.storage.segments.segment import Segment
 
 
 class FileSlice:
-    """A byte range of a segment, whole batches. Retain it before you keep it beyond the current call."""
+    """A byte range of a segment that contains whole batches. Call ``retain`` to keep it beyond the current call."""
 
     __slots__ = ("position", "segment", "size_bytes")
 
@@ -25,16 +25,18 @@ class FileSlice:
 
     @property
     def in_active_segment(self) -> bool:
-        """True for the segment that is being written: its end is in the page cache."""
+        """True if the log writes to this segment, so that its end is in the page cache."""
         return self.segment.is_active
 
     def fileno(self) -> int:
-        """The descriptor to send from, at ``position``."""
+        """The descriptor to send from, starting at ``position``."""
         return self.segment.fileno()
 
     def retain(self) -> "FileSlice":
-        """Pin the file: until ``release`` its descriptor stays open, whatever is closed or deleted meanwhile.
-        Raises: OSError if it cannot be opened, TooManyOpenFiles."""
+        """Pin the file: its descriptor stays open until ``release``, even if the segment is closed or deleted.
+
+        Raises: OSError if the file cannot be opened, TooManyOpenFiles.
+        """
         self.segment.pin_for_reader()
         return self
 
@@ -42,5 +44,5 @@ class FileSlice:
         self.segment.unpin()
 
     def read(self) -> bytes:
-        """The bytes; fewer than ``size_bytes`` if the file was truncated meanwhile."""
+        """The bytes; fewer than ``size_bytes`` if the file has been truncated."""
         return segment_scan.read_range(self.segment.fileno(), self.position, self.size_bytes)

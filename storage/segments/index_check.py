@@ -1,4 +1,4 @@
-"""Whether the indexes of a segment fit its file, as a start sees them.
+"""Checks at startup whether the indexes of a segment match its file.
 
 Tests: tests/storage/segments/test_recovery.py, tests/storage/test_damaged_files.py.
 """
@@ -13,12 +13,11 @@ from kafka_zk.storage.segments.time_index import NO_TIMESTAMP
 
 
 def index_problem(segment: Segment, is_final: bool) -> tuple[str, str] | None:
-    """(path of the index, what is wrong with it) of a segment that holds records; None if both indexes will do.
+    """(Path of the index, problem) for a segment with records; None if both indexes are usable.
 
-    Looked at where damage shows: the first and the last entry. Entries in between are compared with the batch that
-    they name when a lookup uses them (``find``). An offset index that lost its end only makes lookups slow. A time
-    index that lost it would hide records from lookups and let retention take them, so it must reach as far as the
-    segment's last records; what lies further back is not looked at.
+    Only the first and the last entry are checked, where damage shows. A lookup compares the entry that it uses with the
+    batch (``find``). An offset index without its end only makes lookups slow. A time index without its end would hide
+    records from lookups and let retention delete them, so it must cover the segment's last records.
 
     Args:
         is_final: the segment was closed, so its time index has an entry for its newest record.
@@ -41,7 +40,7 @@ def index_problem(segment: Segment, is_final: bool) -> tuple[str, str] | None:
 
 
 def _newest_timestamp_at_end_ms(segment: Segment) -> int:
-    """The largest timestamp of the batches from the last indexed one on, as far as they can be read; -1 without."""
+    """The largest timestamp of the readable batches from the last indexed one on; -1 without one."""
     newest_ms = NO_TIMESTAMP
     with suppress(CorruptRecord):
         for span in segment.spans(segment.position_for(segment.base_offset + MAX_RELATIVE_OFFSET)):
@@ -51,9 +50,9 @@ def _newest_timestamp_at_end_ms(segment: Segment) -> int:
 
 
 def next_offset(segment: Segment) -> int:
-    """The offset after the last whole batch; the base offset of an empty segment.
+    """The offset after the last complete batch; the base offset of an empty segment.
 
-    Raises: CorruptRecord if the index does not fit the file or something behind its last entry is no batch.
+    Raises: CorruptRecord if the index does not match the file, or if data after its last entry is not a batch.
     """
     following = segment.base_offset
     last_entry = segment.offset_index.last_entry

@@ -1,8 +1,8 @@
-"""The segments of one log: found, read, begun, cut, made durable, deleted and renamed.
+"""The segments of one log: lookup, reads, rolling, truncation, flushes, deletion and renames.
 
-They are files that hold offsets; which offsets are valid, and when something is due, is ``log.Log``'s part. Where a
-read ended, the next fetch of the same consumer begins: these positions are remembered, so that a consumer that reads
-along needs no index lookup and no header scan at its start.
+Segments are files that contain offsets. ``log.Log`` decides which offsets are valid and when work is due. The end of
+each read is remembered, because the next fetch of the same consumer begins there and then needs no index lookup and no
+header scan at its start.
 Source: LogSegments.java, LocalLog.scala@3.9. Tests: tests/storage/log/test_log_files.py, tests/storage/log/test_log.py.
 """
 
@@ -30,10 +30,10 @@ _REMEMBERED_POSITIONS = 16
 
 
 class LogRead(NamedTuple):
-    """The answer to one read.
+    """The result of one read.
 
-    ``next_offset`` is where the next read goes on. ``too_big`` says that there is data but even the first batch is
-    bigger than the limit and the caller did not want it alone.
+    ``next_offset``: where the next read continues. ``too_big``: there is data, but the first batch exceeds the limit
+    and the caller did not accept it alone.
     """
 
     slice: FileSlice | None
@@ -42,24 +42,24 @@ class LogRead(NamedTuple):
 
 
 class PendingRemoval(NamedTuple):
-    """A segment renamed to ``.deleted`` whose files may be unlinked from ``due_ms`` on."""
+    """A segment renamed to ``.deleted``. Its files may be removed from ``due_ms`` on."""
 
     due_ms: int
     segment: Segment
 
 
 class SegmentsFlush:
-    """Segments on their way to the disk: pinned, so that the fsyncs may run in another thread.
+    """A flush of segments, which are pinned so that the fsyncs may run on another thread.
 
-    The index files of closed segments are synced with them, because a recovery never looks at those again. The active
-    segment's are only written: a recovery checks what it finds there and rebuilds what does not fit. Transaction
-    indexes are always synced: a recovery believes them up to the recovery point.
+    The index files of closed segments are synced with them, because recovery does not examine those again. The active
+    segment's indexes are only written: recovery checks and rebuilds them. Transaction indexes are always synced,
+    because recovery trusts them up to the recovery point.
     """
 
     __slots__ = ("_descriptors", "_paths", "_pinned", "is_done")
 
     def __init__(self, segments: Sequence[Segment], paths: Sequence[str]) -> None:
-        """``paths``: what is synced after the segments. Raises: OSError; nothing is pinned then."""
+        """``paths``: synced after the segments. Raises: OSError; then nothing stays pinned."""
         self.is_done = False
         self._paths: list[str] = []
         self._pinned: list[Segment] = []
@@ -80,7 +80,7 @@ class SegmentsFlush:
         self._paths += paths
 
     def run(self) -> None:
-        """Only fsyncs, so any thread will do. Raises: OSError."""
+        """Run the fsyncs, on any thread. Raises: OSError."""
         for descriptor in self._descriptors:
             sync_file(descriptor)
         for path in self._paths:
@@ -89,7 +89,7 @@ class SegmentsFlush:
         self.is_done = True
 
     def release(self) -> None:
-        """Unpin; for the owner to call, whether ``run`` failed or not."""
+        """Unpin the segments. The owner calls it after ``run``, even if that failed."""
         for segment in self._pinned:
             segment.unpin()
         self._pinned.clear()
@@ -100,7 +100,7 @@ def _base_offset(segment: Segment) -> int:
 
 
 class LogSegments:
-    """The segments in a partition's directory, ascending; never empty. ``active`` is the last, which is written to."""
+    """The segments in a partition's directory, ascending and never empty. ``active`` is the last, which is written."""
 
     __slots__ = (
         "_positions", "_random", "_replacing", "_segments", "_with_aborted", "active", "directory", "pending_removals",
@@ -113,8 +113,8 @@ class LogSegments:
         self._random = random
         self.pending_removals: list[PendingRemoval] = []
         self._segments = segments
-        self._positions: dict[int, tuple[Segment, int]] = {}  # offset -> where its batch begins
-        self._with_aborted: list[Segment] | None = None  # those whose transaction index is not empty; None: unknown
+        self._positions: dict[int, tuple[Segment, int]] = {}  # offset -> (segment, position) of its batch
+        self._with_aborted: list[Segment] | None = None  # segments with a non-empty transaction index; None: unknown
         self._replacing: Iterator[Callable[[], None]] | None = None
         self._activate_last()
 
@@ -139,7 +139,7 @@ class LogSegments:
         return sum(segment.size_bytes for segment in self._segments)
 
     def slot_of(self, offset: int) -> int:
-        """Index of the segment whose range holds ``offset``; 0 if it lies before all of them."""
+        """Index of the segment that contains ``offset``; 0 if the offset is before all segments."""
         return max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
 
     def _following(self, segment: Segment) -> Segment | None:
@@ -147,37 +147,37 @@ class LogSegments:
         return self._segments[slot] if slot < len(self._segments) else None
 
     def _activate_last(self) -> None:
-        """Write to the last segment from now on; remembered positions are void."""
+        """Make the last segment the active one."""
         self.active = self._segments[-1]
         self.active.is_active = True
-        self.active.young_until_ms = NEVER_MS  # the configuration may have changed since it was the active one
+        self.active.young_until_ms = NEVER_MS  # the configuration may have changed since it was last active
         self._forget_places()
 
     def _forget_places(self) -> None:
-        """The segments are other ones than they were: what is remembered of them is void."""
+        """Forget remembered positions after a change of the segments."""
         self._positions.clear()
         self._with_aborted = None
 
     # -- begin, cut, delete -------------------------------------------------------------------------------------
 
     def begin(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
-        """Add an empty segment at the end and write to it from now on. The one before is not closed: see ``roll``."""
+        """Add an empty active segment. The previous one is not closed; see ``roll``."""
         self._segments.append(
             open_segment(self.directory, base_offset, config, self.pool, now_ms, size_bytes=None, random=self._random)
         )
         self._activate_last()
 
     def roll(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
-        """Close the active segment and begin one."""
+        """Close the active segment and begin a new one."""
         if self.active.is_unmade:
-            self.active.fileno()  # makes its files: their name says where the log begins
+            self.active.fileno()  # creates its files, whose names say where the log begins
         self.active.write_out_indexes(final=True)
         self.active.is_active = False
         self.begin(base_offset, config, now_ms)
 
     def end_before(self, offset: int) -> int:
-        """The end of the last batch that lies wholly before ``offset``, or the base offset of the segment that would
-        hold it. Compaction can leave a gap between the two."""
+        """The end of the last batch before ``offset``, or the base offset of its segment if there is none. Compaction
+        can leave a gap between the result and ``offset``."""
         segment = self._segments[self.slot_of(offset)]
         end_offset = segment.base_offset
         for span in segment.spans(segment.position_for(offset - 1)):
@@ -187,10 +187,10 @@ class LogSegments:
         return end_offset
 
     def truncate_to(self, offset: int, due_ms: int, *, keeps: bool = False) -> tuple[int, str | None]:
-        """Drop every batch that reaches ``offset`` or beyond, durably; returns where the log ends then.
+        """Drop all batches that contain ``offset`` or follow it, durably; returns the new log end.
 
-        ``offset`` lies at or after the first segment's base offset. Segments that go are unlinked from ``due_ms`` on.
-        ``keeps``: what goes is moved to a folder (``set_aside``), the second value returned.
+        ``offset`` is at or after the first segment's base offset. Dropped segments are removed from ``due_ms`` on.
+        ``keeps``: move the dropped records to a folder (``set_aside``), the second return value.
         """
         self.settle()
         behind = [segment for segment in self._segments if segment.base_offset > offset]
@@ -203,22 +203,22 @@ class LogSegments:
         else:
             self.drop(behind, due_ms)
         if behind:
-            sync_path(self.directory)  # they must not come back beside what is written in their place
+            sync_path(self.directory)  # they must not reappear beside new segments
         if span is not None:
             last.truncate_to_position(span.position)
-            sync_file(last.fileno())  # once another segment follows, no recovery looks at this end again
+            sync_file(last.fileno())  # once another segment follows, recovery does not examine this end again
         self._activate_last()
         return offset if span is None else min(offset, span.base_offset), kept_as  # compaction leaves gaps
 
     def replace_all(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
-        """Drop everything, durably, and begin an empty segment."""
+        """Drop all segments, durably, and begin an empty one."""
         self.settle()
         self.drop(list(self._segments), now_ms + config.file_delete_delay_ms)
         self.begin(base_offset, config, now_ms)
         sync_path(self.directory)
 
     def drop(self, dropped: Sequence[Segment], due_ms: int) -> None:
-        """Take segments out of the log and rename their files; ``remove_due`` unlinks them from ``due_ms`` on."""
+        """Remove segments from the log and rename their files; ``remove_due`` deletes them from ``due_ms`` on."""
         for segment in dropped:
             self._segments.remove(segment)
             segment.is_active = False
@@ -230,12 +230,11 @@ class LogSegments:
     def replace_steps(
         self, replaced: Sequence[Segment], size_bytes: int, config: LogConfig, now_ms: int
     ) -> Iterator[Callable[[], None]]:
-        """Put the ``.cleaned`` files of ``size_bytes`` that were made of neighbouring segments in their place, durably.
+        """Replace adjacent segments with the ``.cleaned`` files of ``size_bytes`` made from them, durably.
 
-        Each step gives an fsync for the owner to have done, in any thread, before it asks for the next; in between the
-        log may be read and written. Whatever needs the segments as they are to stay ends the steps before
-        (``settle``). The old files are unlinked after ``file.delete.delay.ms``. Raises: OSError; a restart finds one or
-        the others.
+        Each step yields an fsync that the owner runs, on any thread, before it asks for the next. In between, the log
+        may be read and written. Operations that change segments finish the steps first (``settle``). The old files are
+        removed after ``file.delete.delay.ms``. Raises: OSError; a restart finds either the old or the new files.
         """
         self.settle()
         replacing = self._replacing = self._replace(list(replaced), size_bytes, config, now_ms)
@@ -265,21 +264,21 @@ class LogSegments:
         self._replacing = None
 
     def settle(self) -> None:
-        """End a replacement that waits for its fsyncs, here and now. Raises: OSError."""
+        """Finish a replacement that waits for its fsyncs. Raises: OSError."""
         replacing, self._replacing = self._replacing, None
         if replacing is not None:
-            sync_path(self.directory)  # the one that was asked for last may still be under way
+            sync_path(self.directory)  # the last requested one may still be running
             for sync in replacing:
                 sync()
 
     def take_due(self, now_ms: int) -> list[Callable[[], None]]:
-        """What unlinks the files of each segment whose delay is over, in any thread. Slices in use read on."""
+        """Functions that delete the files of each segment whose delay is over, on any thread. Slices stay readable."""
         due = [removal for removal in self.pending_removals if removal.due_ms <= now_ms]
         self.pending_removals = [removal for removal in self.pending_removals if removal.due_ms > now_ms]
         return [removal.segment.prepare_removal() for removal in due]
 
     def remove_due(self, now_ms: int) -> int:
-        """``take_due``, and unlink them here and now; returns how many segments. Raises: OSError."""
+        """Like ``take_due``, but deletes them here; returns the number of segments. Raises: OSError."""
         due = self.take_due(now_ms)
         for remove in due:
             remove()
@@ -288,7 +287,7 @@ class LogSegments:
     # -- read ---------------------------------------------------------------------------------------------------
 
     def read(self, fetch_offset: int, max_bytes: int, upper: int, end_offset: int, min_one_batch: bool) -> LogRead:
-        """See ``Log.read``; ``fetch_offset < upper <= end_offset``, the log's end."""
+        """See ``Log.read``. ``fetch_offset < upper <= end_offset``; ``end_offset`` is the log's end."""
         segments = self._segments
         known = self._positions.get(fetch_offset)
         if known is not None and known[1] < known[0].size_bytes:
@@ -319,12 +318,12 @@ class LogSegments:
         next_base: int,
         min_one_batch: bool,
     ) -> LogRead:
-        """Cut the slice: to the segment's end, to the upper bound, to the last batch that fits."""
+        """Cut the slice at the segment's end, the upper bound, or the last batch that fits."""
         end = segment.size_bytes
         next_offset = next_base
         if upper < next_base:
             next_offset = upper
-            known = self._positions.get(upper)  # a follower that reads along is where the high watermark is
+            known = self._positions.get(upper)  # a follower that is in sync has read up to the high watermark
             if known is not None and known[0] is segment:
                 end = known[1]
             elif (span := segment.find(upper)) is not None:
@@ -347,9 +346,9 @@ class LogSegments:
         return LogRead(FileSlice(segment, start, end - start), next_offset, False)
 
     def offset_for_timestamp(self, timestamp_ms: int, start_offset: int) -> Search:
-        """The first record at or after ``start_offset`` whose timestamp is at least ``timestamp_ms``.
+        """Find the first record at or after ``start_offset`` with a timestamp of at least ``timestamp_ms``.
 
-        Segments may come and go while the search is suspended.
+        Segments may be added and deleted while the search is suspended.
         """
         segment: Segment | None = self._segments[self.slot_of(start_offset)]
         while segment is not None:
@@ -364,7 +363,7 @@ class LogSegments:
         return None
 
     def max_timestamp_offset(self) -> Search:
-        """The first record with the largest timestamp of all; the first record if none has a timestamp, as in Kafka."""
+        """Find the first record with the largest timestamp; the first record if none has a timestamp, as in Kafka."""
         newest: Segment | None = None
         segment: Segment | None = self._segments[0]
         while segment is not None:
@@ -372,9 +371,9 @@ class LogSegments:
                 newest = segment
             yield None
             segment = self._following(segment)
-        if newest is not None and newest not in self._segments:  # retention took it between two steps
+        if newest is not None and newest not in self._segments:  # deleted by retention between two steps
             return (yield from self.max_timestamp_offset())
-        if newest is None or not newest.size_bytes:  # no records, perhaps not even files
+        if newest is None or not newest.size_bytes:  # no records, possibly no files
             return None
         span = newest.find(newest.max_timestamp_offset)
         if span is None:
@@ -387,12 +386,12 @@ class LogSegments:
     # -- aborted transactions -----------------------------------------------------------------------------------
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
-        """Note a transaction whose marker was appended just now. Raises: OSError."""
+        """Add an aborted transaction whose marker was just appended. Raises: OSError."""
         self.active.transaction_index.append(aborted)
         self._with_aborted = None
 
     def replace_aborted(self, start_offset: int, aborted: Iterable[AbortedTransaction]) -> None:
-        """Have these, ascending, instead of all whose markers lie at ``start_offset`` or later. Raises: OSError."""
+        """Replace all entries with markers at ``start_offset`` or later by these, ascending. Raises: OSError."""
         first = self.slot_of(start_offset)
         of_segment: dict[int, list[AbortedTransaction]] = {slot: [] for slot in range(first, len(self._segments))}
         for entry in aborted:
@@ -403,7 +402,7 @@ class LogSegments:
         self._with_aborted = None
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Those that have records in ``[start_offset, end_offset)``; their markers may lie far behind it.
+        """Transactions with records in ``[start_offset, end_offset)``, wherever their markers are.
 
         Raises: OSError. Source: LocalLog.collectAbortedTransactions@3.9.
         """
@@ -422,8 +421,8 @@ class LogSegments:
     # -- durability, closing, names -----------------------------------------------------------------------------
 
     def prepare_flush(self, recovery_point: int, up_to: int, replaced_files: Iterable[str] = ()) -> SegmentsFlush:
-        """What makes everything from ``recovery_point`` to ``up_to`` durable, the files' names included, and with it
-        files of the same directory that were replaced.
+        """A flush from ``recovery_point`` to ``up_to``, including the names of files and ``replaced_files``, which were
+        replaced in the same directory.
 
         Raises: OSError.
         """
@@ -436,24 +435,24 @@ class LogSegments:
         return SegmentsFlush(segments, paths)
 
     def close(self, sync: Callable[[str], None]) -> None:
-        """Write the indexes and close the files; ``sync`` makes the file at a path durable, now or later."""
+        """Write the indexes and close the files. ``sync`` makes a path durable, now or later."""
         self.settle()
         for segment in self._segments:
             segment.close(sync)
 
     def close_files(self) -> None:
-        """Close what no slice pins, writing nothing: the log is deleted or its directory lost."""
+        """Close files without writing, unless a slice pins them: the log is deleted or its directory lost."""
         for segment in (*self._segments, *(removal.segment for removal in self.pending_removals)):
             segment.release_file()
 
     def rename_to_delete(self, directory: str) -> None:
-        """Give the partition's directory its name for deletion; slices in use read on."""
+        """Rename the partition's directory for deletion. Slices stay readable."""
         self.move_to(directory)
         for segment in self._segments:
             segment.abandon()
 
     def move_to(self, directory: str) -> None:
-        """Give the partition's directory another name."""
+        """Rename the partition's directory."""
         self.settle()
         rename(self.directory, directory)
         self.directory = directory

@@ -1,11 +1,11 @@
-"""The sparse offset index of a segment: which byte position to start from to find an offset.
+"""The sparse offset index of a segment: the position from which to search for an offset.
 
-File: entries of 8 bytes, ``relative offset (int32), position (int32)``, big-endian, ascending; the offset is that of
-the *last* record of the batch that starts at the position. A file that a killed Kafka broker left is padded with zeros.
-Entries live in an ``array`` of 64-bit words (offset in the upper half), so that a lookup is one ``bisect`` in C.
+File: entries of 8 bytes, ``relative offset (int32), position (int32)``, big-endian, ascending. The offset is that of
+the *last* record of the batch at the position. A killed Kafka broker leaves a tail of zeros.
+Entries are kept in an ``array`` of 64-bit words (offset in the upper half), so that a lookup is one ``bisect`` in C.
 
-New entries are collected in memory and written by ``write_out`` – before an fsync of the log, at a roll and on close –
-because after a crash the index of everything not yet flushed is rebuilt anyway.
+New entries stay in memory until ``write_out`` (before an fsync of the log, at a roll and on close), because after a
+crash the index of unflushed records is rebuilt anyway.
 Source: OffsetIndex.java, AbstractIndex.java@3.9. Tests: tests/storage/segments/test_offset_index.py.
 """
 
@@ -24,7 +24,7 @@ _SWAP = sys.byteorder == "little"
 
 
 def parse_offset_index(data: bytes) -> "array[int]":
-    """The entries of an index file's content, without a zero-padded tail and without a torn last entry."""
+    """The entries of an index file, without a tail of zeros and without an incomplete last entry."""
     used_bytes = len(data.rstrip(b"\0"))
     entry_count = min(len(data) // ENTRY_SIZE, -(-used_bytes // ENTRY_SIZE))
     entries = array("Q")
@@ -44,7 +44,7 @@ def serialize_offset_index(entries: "array[int]") -> bytes:
 
 
 def _read_edges(path: str) -> "array[int]":
-    """The first and the last entry of a file, which is read whole only if its end is padded with zeros."""
+    """The first and the last entry of a file. Reads the whole file only if its end is padded with zeros."""
     with suppress(FileNotFoundError), files.opened(path) as descriptor:
         end = files.size_bytes(path) // ENTRY_SIZE * ENTRY_SIZE
         last = files.pread(descriptor, ENTRY_SIZE, end - ENTRY_SIZE) if end else b""
@@ -59,7 +59,7 @@ def _position_of(entry: int) -> int:
 
 
 class OffsetIndex:
-    """The index of one segment. Loaded from its file on first use; the file is never kept open.
+    """The offset index of one segment. Loaded on first use; the file is not kept open.
 
     ``is_changed``: this process has written to the file.
     """
@@ -70,12 +70,12 @@ class OffsetIndex:
         self.path = path
         self.base_offset = base_offset
         self._entries: array[int] | None = array("Q") if is_new else None
-        self._written_count = 0  # how many entries the file holds
+        self._written_count = 0  # number of entries in the file
         self.is_changed = False
 
     @property
     def entries(self) -> "array[int]":
-        """All entries as 64-bit words, loaded if need be."""
+        """All entries as 64-bit words; loaded if needed."""
         if self._entries is None:
             self._entries = parse_offset_index(read_file(self.path) or b"")
             self._written_count = len(self._entries)
@@ -87,78 +87,78 @@ class OffsetIndex:
 
     @property
     def last_entry(self) -> tuple[int, int]:
-        """(offset, position) of the last entry; (base offset, 0) if there is none."""
+        """(Offset, position) of the last entry; (base offset, 0) without entries."""
         entries = self.entries
         if not entries:
             return self.base_offset, 0
         return self.base_offset + (entries[-1] >> 32), entries[-1] & _POSITION_MASK
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry; offset and position are beyond those of the last one."""
+        """Add an entry with a larger offset and position than the last one."""
         relative = offset - self.base_offset
         assert 0 <= relative <= _MAX_RELATIVE_OFFSET and position <= _MAX_RELATIVE_OFFSET
         self.entries.append(relative << 32 | position)
 
     def edges(self) -> list[tuple[int, int]]:
-        """(offset, position) of the first and the last entry, none without any. Entries that are not loaded stay so."""
+        """(Offset, position) of the first and the last entry; empty without entries. Does not load the others."""
         entries = _read_edges(self.path) if self._entries is None else self._entries
         return [(self.base_offset + (entry >> 32), entry & _POSITION_MASK) for entry in (*entries[:1], *entries[-1:])]
 
     def entry(self, slot: int) -> tuple[int, int]:
-        """(offset, position) of an entry."""
+        """(Offset, position) of an entry."""
         entry = self.entries[slot]
         return self.base_offset + (entry >> 32), entry & _POSITION_MASK
 
     def slot_of(self, offset: int) -> int:
-        """How many entries are of batches whose last offset is at most ``offset``."""
+        """Number of entries with an offset of at most ``offset``."""
         relative = min(offset - self.base_offset, _MAX_RELATIVE_OFFSET)
         return bisect_right(self.entries, relative << 32 | _POSITION_MASK) if relative >= 0 else 0
 
     def floor_position(self, position: int) -> int:
-        """The largest indexed position that is at most ``position``; 0 if there is none."""
+        """The largest indexed position up to ``position``; 0 without one."""
         entries = self.entries
         slot = bisect_right(entries, position, key=_position_of)
         return entries[slot - 1] & _POSITION_MASK if slot else 0
 
     def ceiling_position(self, position: int) -> int | None:
-        """The smallest indexed position above ``position``, None if there is none."""
+        """The smallest indexed position above ``position``; None without one."""
         entries = self.entries
         slot = bisect_right(entries, position, key=_position_of)
         return entries[slot] & _POSITION_MASK if slot < len(entries) else None
 
     def truncate_to_position(self, position: int) -> None:
-        """Drop the entries of batches that start at ``position`` or after it, in memory and in the file."""
+        """Drop the entries at ``position`` or later, in memory and in the file."""
         entries = self.entries
         slot = bisect_right(entries, position - 1, key=_position_of)
         del entries[slot:]
         self.rewrite()
 
     def replace(self, entries: "array[int]") -> None:
-        """Take rebuilt entries instead of what is there."""
+        """Replace all entries with rebuilt ones."""
         self._entries = entries
         self.rewrite()
 
     def rewrite(self) -> None:
-        """Write the file anew (zero padding goes away)."""
+        """Write the file without zero padding."""
         data = serialize_offset_index(self.entries)
-        if data != read_file(self.path):  # as it is, with most partitions of a broker that crashed
+        if data != read_file(self.path):  # after a crash, most indexes are correct
             self.is_changed = True
             files.write_file(self.path, data)
         self._written_count = len(self.entries)
 
     def write_out(self) -> bool:
-        """Append the new entries to the file; returns whether there were any. The caller syncs."""
+        """Append new entries to the file; returns True if there were any. The caller syncs."""
         if self._entries is None or len(self._entries) == self._written_count:
             return False
         self.is_changed = True
         new = serialize_offset_index(self._entries[self._written_count :])
-        files.write_end(self.path, self._written_count * ENTRY_SIZE, new)  # a zero-padded tail may have been there
+        files.write_end(self.path, self._written_count * ENTRY_SIZE, new)  # overwrites zero padding
         self._written_count = len(self._entries)
         return True
 
     def unload(self) -> None:
-        """Forget the entries in memory; they come back from the file. Unwritten ones are written first, or stay."""
-        with suppress(OSError):  # it may be another log's turn: the next flush of this one meets the error again
+        """Free the entries in memory. Unwritten ones are written first, or stay if that fails."""
+        with suppress(OSError):  # possibly in another log's turn; this log's next flush reports the error
             self.write_out()
             self._entries = None
 

@@ -1,10 +1,10 @@
-"""Reading a segment after an unclean shutdown: which batches are whole, and the indexes that belong to them.
+"""Scans a segment after an unclean shutdown: finds the valid batches and rebuilds the indexes.
 
-The scan begins at the recovery point – everything before it was fsynced together with its index entries – or at the
-start of the segment if the index is no help. From the recovery point on every CRC is checked and the first bad batch
-ends the log. Before it nothing is cut: a flipped bit there is the reader's to find. If it hit a header, the scan goes
-on at the next batch that it can find, and where there is none the log goes on in a new segment at the recovery point.
-Pure but for reading the file, so it may run in a helper process. Tests: tests/storage/segments/test_recovery.py.
+The scan begins at the recovery point, before which records and index entries are durable, or at the segment's start if
+the index is unusable. From the recovery point on, every CRC is checked and the first bad batch ends the log. Durable
+batches before it are kept even if damaged; readers report them. If a header is damaged there, the scan continues at the
+next batch that it finds; if there is none, the log continues in a new segment at the recovery point.
+Pure except for file reads, so it may run in a helper process. Tests: tests/storage/segments/test_recovery.py.
 """
 
 from array import array
@@ -28,18 +28,18 @@ from kafka_zk.storage.segments.offset_index import parse_offset_index
 from kafka_zk.storage.segments.time_index import NO_TIMESTAMP, valid_time_index
 
 _HEADER = Struct(">qiibIhiqq")  # up to max_timestamp
-_ATTRIBUTES_POSITION = 22  # of their lower byte
+_ATTRIBUTES_POSITION = 22  # of the lower byte
 _TIME_ENTRY = Struct(">qi")
 _MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 _REPORT_BYTES = 32 << 20
 
 
 def _ignore(size_bytes: int) -> None:
-    """Nobody wants to know."""
+    """Discard the report."""
 
 
 class SegmentScan(NamedTuple):
-    """What a scan found. ``reason`` says why it ended before the end of the file, None if it did not."""
+    """Result of a scan. ``reason``: why it ended before the end of the file; None if it did not."""
 
     valid_bytes: int
     next_offset: int
@@ -49,12 +49,12 @@ class SegmentScan(NamedTuple):
     max_timestamp_offset: int
     epochs: tuple[tuple[int, int], ...]  # (leader epoch, first offset), ascending
     reason: str | None
-    keeps_damage: bool = False  # the rest is damaged but was durable: leave it, go on in a new segment
-    has_markers: bool = False  # among the batches that were scanned
+    keeps_damage: bool = False  # the rest is durable but damaged: keep it, and continue in a new segment
+    has_markers: bool = False  # among the scanned batches
 
 
 class IndexBuilder:
-    """Collects index entries as appends would have made them."""
+    """Collects index entries as appends would have written them."""
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self.base_offset = base_offset
@@ -66,12 +66,12 @@ class IndexBuilder:
         self.last_indexed_position = 0
 
     def enter(self, position: int, offset_before: int) -> None:
-        """Let lookups find the batch behind damage without walking through it."""
+        """Add an entry so that lookups skip the damage before this batch."""
         self.offset_entries.append((offset_before - self.base_offset) << 32 | position)
         self.last_indexed_position = position
 
     def forget_from(self, offset: int) -> None:
-        """Take back what the batches from ``offset`` on brought."""
+        """Undo the entries of batches from ``offset`` on."""
         relative = offset - self.base_offset
         while self.offset_entries and self.offset_entries[-1] >> 32 >= relative:
             self.offset_entries.pop()
@@ -98,7 +98,7 @@ class IndexBuilder:
         self.time_entries += _TIME_ENTRY.pack(self.last_time, self.max_timestamp[1] - self.base_offset)
 
     def finish(self) -> "tuple[array[int], bytes]":
-        """The entries of both indexes of a segment that is closed: the last one is for its newest record."""
+        """The entries of both indexes of a closed segment, including one for its newest record."""
         if self.max_timestamp[0] > self.last_time:
             self._add_time_entry()
         return self.offset_entries, bytes(self.time_entries)
@@ -113,9 +113,9 @@ def scan_segment(
     interval_bytes: int,
     report: Callable[[int], None] = _ignore,
 ) -> SegmentScan:
-    """Scan one segment file; nothing is changed on disk. ``report`` is told of so many more bytes now and then.
+    """Scan one segment file without changes on disk. ``report`` is called with the number of bytes since the last call.
 
-    Source: LogSegment.recover@3.9, but for the start at the recovery point.
+    Source: LogSegment.recover@3.9, except for the start at the recovery point.
     """
     size_bytes = files.size_bytes(log_path)
     builder = IndexBuilder(base_offset, interval_bytes)
@@ -130,7 +130,7 @@ def scan_segment(
 def _resume(
     view: memoryview, builder: IndexBuilder, index_path: str, time_index_path: str, recovery_point: int
 ) -> tuple[int, int]:
-    """Take over the index up to the recovery point if it fits the log; returns (position, lowest offset expected)."""
+    """Use the index up to the recovery point if it matches the log; returns (position, lowest expected offset)."""
     base_offset = builder.base_offset
     entries = parse_offset_index(read_file(index_path) or b"")
     while entries and base_offset + (entries[-1] >> 32) >= recovery_point:
@@ -169,13 +169,13 @@ def _scan(
     reason = None
     keeps_damage = False
     has_markers = False
-    unchecked: tuple[int, int] | None = None  # (position, lowest offset) of the batch before, if durable
+    unchecked: tuple[int, int] | None = None  # (position, lowest offset) of the previous batch, if durable
     while position < end:
         batch = _judge(view, position, next_offset, builder.base_offset, recovery_point)
         if isinstance(batch, str):
             reason = batch
             if unchecked is not None and not _crc_fits(view, unchecked[0]):
-                position, next_offset = unchecked  # its length or its last offset led astray
+                position, next_offset = unchecked  # its length or last offset was wrong
                 builder.forget_from(next_offset)
             elif next_offset >= recovery_point:
                 break
@@ -218,7 +218,7 @@ def _scan(
 def _judge(
     view: memoryview, position: int, next_offset: int, segment_offset: int, recovery_point: int
 ) -> tuple[int, int, int, int, int] | str:
-    """(base offset, last offset, epoch, max timestamp, position after it) of a good batch, else what is wrong."""
+    """(Base offset, last offset, epoch, max timestamp, position after it) of a valid batch, else the problem."""
     left = len(view) - position
     if left < HEADER_SIZE:
         return f"{left} bytes are too few for a batch header"
@@ -237,7 +237,6 @@ def _judge(
 
 
 def _crc_fits(view: memoryview, position: int) -> bool:
-    """Whether the batch whose header lies at ``position`` is what was written."""
     _, length, _, _, crc, _, _, _, _ = _HEADER.unpack_from(view, position)
     following: int = position + length + LOG_OVERHEAD
     fits: bool = crc32c(view[position + CRC_START : following]) == crc
@@ -245,9 +244,8 @@ def _crc_fits(view: memoryview, position: int) -> bool:
 
 
 def _find_batch(view: memoryview, position: int, next_offset: int, segment_offset: int) -> tuple[int, int] | None:
-    """(position, base offset) of the next batch that is certainly one, behind damage to what was durable.
-
-    The magic byte is looked for, everything else is the check of ``_judge`` with the CRC.
+    """(Position, base offset) of the next valid batch after damage in durable data.
+    Searches for the magic byte and checks candidates with ``_judge``, including the CRC.
     """
     end = len(view)
     step = 1 << 20

@@ -1,4 +1,4 @@
-"""Which segments may go: by log start offset, by age, by size. Pure; tests: tests/storage/log/test_log_files.py."""
+"""Which segments may go: by log start offset, age and size. Pure; tests: tests/storage/log/test_log_files.py."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,10 @@ def count_deletable(
     high_watermark: int,
     now_ms: int,
 ) -> int:
-    """How many segments from the oldest on may be deleted; an empty active segment never is.
+    """Number of segments, oldest first, that may be deleted; never includes an empty active segment.
 
-    The log start offset counts for every policy, age and size only with ``delete``. Each rule stops at the first
-    segment that it keeps, and nothing that reaches beyond ``high_watermark`` goes.
+    The log start offset applies to every policy, age and size only to ``delete``. Each rule stops at the first segment
+    that it keeps. Segments that reach beyond ``high_watermark`` are kept.
     Source: UnifiedLog.deleteOldSegments@3.9.
     """
     by_start = by_age = by_size = 0

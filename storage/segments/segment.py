@@ -1,8 +1,8 @@
-"""One segment of a log: the ``.log`` file with its two indexes.
+"""One segment of a log: the ``.log`` file with its indexes.
 
-Appends go straight to the page cache; the indexes collect their entries in memory (see ``offset_index``). The segment
-of a log that begins at offset 0 has no files before its first record: to make them is most of what a new partition
-costs the disk. ``index_check`` compares indexes and file at a start.
+Appends go to the page cache; the indexes collect entries in memory (see ``offset_index``). The first segment of a log
+that begins at offset 0 has no files before its first record, because creating them is most of a new partition's disk
+cost. ``index_check`` compares indexes and file at startup.
 Source: LogSegment.java@3.9. Tests: tests/storage/log/test_log_files.py.
 """
 
@@ -35,15 +35,17 @@ from kafka_zk.storage.segments.transaction_index import TransactionIndex
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 _SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-_UNKNOWN = -2  # a timestamp that has not been looked up yet; -1 is Kafka's "none"
+_UNKNOWN = -2  # a timestamp that was not looked up yet; -1 is Kafka's "none"
 NEVER_MS = -(1 << 63)
 
 
 class Segment(SegmentHandle):
-    """A segment file and its indexes; ``size_bytes`` counts what has been appended.
+    """A segment file and its indexes.
 
-    ``keeps_damage``: its end is damaged and was durable, so it is never written again. ``young_until_ms``: records up
-    to this timestamp are not why it is rolled, as the log reckons.
+    Attributes:
+        size_bytes: appended bytes.
+        keeps_damage: its end is durable but damaged, so the segment is never written again.
+        young_until_ms: records with timestamps up to this do not make the segment roll; set by the log.
     """
 
     __slots__ = (
@@ -81,25 +83,25 @@ class Segment(SegmentHandle):
         self._max_timestamp_offset = base_offset
 
     def update_config(self, config: LogConfig) -> None:
-        """Follow a change of the topic's configuration."""
+        """Apply a change of the topic's configuration."""
         self.index_interval_bytes = config.index_interval_bytes
         self.max_index_bytes = config.segment_index_bytes
         self.young_until_ms = NEVER_MS
 
     @property
     def transaction_index(self) -> TransactionIndex:
-        """The aborted transactions whose markers lie here."""
+        """The aborted transactions whose markers are in this segment."""
         if self._transaction_index is None:
             self._transaction_index = TransactionIndex(self._path(TRANSACTION_INDEX_SUFFIX) + self._suffix)
         return self._transaction_index
 
     @property
     def has_transaction_index(self) -> bool:
-        """False if there is certainly none."""
+        """False if there is certainly no transaction index."""
         return self._transaction_index is not None or files.exists(self._path(TRANSACTION_INDEX_SUFFIX) + self._suffix)
 
     def take_unsynced_transactions(self) -> str | None:
-        """The path of the transaction index if it is to be made durable, which is the caller's duty from then on."""
+        """The path of the transaction index if it needs an fsync, which the caller must then run; else None."""
         index = self._transaction_index
         if index is None or not index.is_changed:
             return None
@@ -107,7 +109,7 @@ class Segment(SegmentHandle):
         return index.path
 
     def close_file(self) -> None:
-        """As above, and forget the index's entries until they are needed."""
+        """Close the descriptor and free the index entries until they are needed."""
         super().close_file()
         if not self._is_abandoned:
             self.offset_index.unload()
@@ -115,9 +117,9 @@ class Segment(SegmentHandle):
             self._transaction_index.unload()
 
     def close(self, sync: Callable[[str], None] = sync_path) -> None:
-        """Write out what the indexes hold and close the file unless a slice pins it; ``sync`` what was written."""
+        """Write the indexes and close the file unless a slice pins it. ``sync`` is called for written files."""
         self.write_out_indexes(final=True)
-        if self.is_active:  # those of the others are durable
+        if self.is_active:  # closed segments' indexes are durable
             for index in (self.offset_index, self.time_index):
                 if index.is_changed:
                     sync(index.path)
@@ -130,8 +132,10 @@ class Segment(SegmentHandle):
     def append(
         self, batches: bytes | bytearray | memoryview, size_bytes: int, last_offset: int, max_timestamp_ms: int
     ) -> int:
-        """Append whole batches; returns the position they got. ``last_offset`` is that of the newest timestamp, too.
-        Raises: OSError when the disk refuses; what was written of the batch is cut off again if that is possible."""
+        """Append whole batches; returns their position. ``last_offset``: also the offset of ``max_timestamp_ms``.
+
+        Raises: OSError; a partial write is truncated if possible.
+        """
         descriptor = self._descriptor if self._descriptor >= 0 else self.fileno()
         self.recently_used = True
         position = self.size_bytes
@@ -157,21 +161,21 @@ class Segment(SegmentHandle):
         self.update_index_is_full()
 
     def update_index_is_full(self) -> None:
-        """Whether the next append must roll because an index has no room (the time index keeps one for the roll)."""
+        """Set whether the next append must roll because an index is full (the time index reserves one entry)."""
         self.index_is_full = (
             self.offset_index.count >= self.max_index_bytes // OFFSET_ENTRY_SIZE
             or self.time_index.count >= self.max_index_bytes // TIME_ENTRY_SIZE - 1
         )
 
     def write_out_indexes(self, *, final: bool = False) -> None:
-        """Bring the indexes' files up to date; ``final`` adds the entry for the newest record. Nothing is synced."""
+        """Write new index entries without fsync. ``final``: add an entry for the newest record."""
         if final and self._max_timestamp_ms >= 0:
             self.time_index.maybe_append(self._max_timestamp_ms, self._max_timestamp_offset)
         self.offset_index.write_out()
         self.time_index.write_out()
 
     def truncate_to_position(self, position: int) -> int:
-        """Cut the file at a batch boundary and the indexes with it; returns how many bytes went."""
+        """Truncate the file and the indexes at a batch boundary; returns the number of bytes removed."""
         dropped = self.size_bytes - position
         first_dropped = self.header_at(position).base_offset if dropped >= HEADER_SIZE else None
         files.truncate(self.fileno(), position)
@@ -187,12 +191,12 @@ class Segment(SegmentHandle):
         return dropped
 
     def spans(self, position: int = 0, end: int | None = None, chunk_bytes: int = 8192) -> Iterator[BatchSpan]:
-        """The batches from a boundary on; raises CorruptRecord where there is none."""
+        """The batches from a boundary on. Raises CorruptRecord if there is no batch."""
         end = self.size_bytes if end is None else end
         return segment_scan.iter_spans(self.fileno(), position, end, chunk_bytes) if position < end else iter(())
 
     def sound_spans(self, position: int = 0) -> Iterator[BatchSpan]:
-        """As ``spans``, but goes on behind damage at the next indexed batch."""
+        """Like ``spans``, but continues after damage at the next indexed batch."""
         following: int | None = position
         while following is not None:
             position = following
@@ -205,41 +209,41 @@ class Segment(SegmentHandle):
                 following = self.offset_index.ceiling_position(position)
 
     def find(self, offset: int) -> BatchSpan | None:
-        """The first batch whose last offset is at least ``offset``, None beyond the segment's end."""
+        """The first batch whose last offset is at least ``offset``; None if it is after the segment's end."""
         index = self.offset_index
         slot = index.slot_of(offset)
         if slot:
             indexed_offset, position = index.entry(slot - 1)
             try:
                 return segment_scan.find_offset(self.fileno(), offset, position, self.size_bytes, indexed_offset)
-            except CorruptRecord:  # of the index, or of the log: then it comes again
+            except CorruptRecord:  # in the index, or in the log, where it is raised again below
                 slot -= 1
         return segment_scan.find_offset(self.fileno(), offset, self._position_before(slot), self.size_bytes)
 
     def boundary(self, start: int, limit: int) -> tuple[int, int, int]:
-        """The last batch boundary from ``start`` to ``limit``: (position, offset there, size of the batch there)."""
+        """The last batch boundary between ``start`` and ``limit``: (position, offset, size of the batch there)."""
         near = self.offset_index.floor_position(limit)
         if near > start:
             try:
                 return segment_scan.find_boundary(self.fileno(), near, limit, self.size_bytes)
-            except CorruptRecord:  # as in find
+            except CorruptRecord:  # see find
                 pass
         return segment_scan.find_boundary(self.fileno(), start, limit, self.size_bytes)
 
     def position_for(self, offset: int) -> int:
-        """Where to start reading to find ``offset``: a batch boundary before it, the nearest that the index knows."""
+        """The position from which to search for ``offset``: the last indexed batch before it."""
         return self._position_before(self.offset_index.slot_of(offset))
 
     def position_for_timestamp(self, timestamp_ms: int, start_offset: int) -> int:
-        """Where to start reading to find the first record from ``start_offset`` on that is as new as that."""
+        """The position from which to search for the first record at or after ``start_offset`` with this timestamp."""
         found_ms, offset = self.time_index.lookup(timestamp_ms)
         if not self.is_indexed_timestamp(found_ms, offset):
             offset = self.base_offset
         return self.position_for(max(offset, start_offset))
 
     def _position_before(self, slot: int) -> int:
-        """The position of the last of the first ``slot`` index entries that fits the log, or of one not far before it:
-        an index that was damaged may lead to nothing wrong."""
+        """The position of the last valid entry among the first ``slot`` index entries, or of one shortly before it.
+        Entries are checked against the log, so a damaged index causes no wrong result."""
         step = 1
         while slot > 0:
             indexed_offset, position = self.offset_index.entry(slot - 1)
@@ -250,14 +254,14 @@ class Segment(SegmentHandle):
         return 0
 
     def is_indexed_batch(self, position: int, indexed_offset: int) -> bool:
-        """Whether an entry of the offset index leads to a batch that lies there."""
+        """True if the entry's position has a batch that matches its offset."""
         with suppress(CorruptRecord, StopIteration):
             span = next(self.spans(position, chunk_bytes=HEADER_SIZE))
             return span.base_offset >= self.base_offset and segment_scan.is_indexed(span, indexed_offset)
         return False
 
     def is_indexed_timestamp(self, timestamp_ms: int, offset: int) -> bool:
-        """Whether an entry of the time index has the timestamp of the batch that it names, as far as that can be read.
+        """True if the entry's timestamp is that of its batch, or if the batch cannot be read.
 
         (-1, base offset) stands for an index without entries.
         """
@@ -273,14 +277,14 @@ class Segment(SegmentHandle):
 
     @property
     def max_timestamp_ms(self) -> int:
-        """The largest timestamp of any record, -1 without one. After a reload it comes from the time index."""
+        """The largest timestamp of any record, -1 without one. After a restart it comes from the time index."""
         if self._max_timestamp_ms == _UNKNOWN:
             self._load_max_timestamp()
         return self._max_timestamp_ms
 
     @property
     def max_timestamp_offset(self) -> int:
-        """The last offset of the batch that brought ``max_timestamp_ms``."""
+        """The last offset of the batch with ``max_timestamp_ms``."""
         if self._max_timestamp_ms == _UNKNOWN:
             self._load_max_timestamp()
         return self._max_timestamp_offset
@@ -289,11 +293,11 @@ class Segment(SegmentHandle):
         self._max_timestamp_ms, self._max_timestamp_offset = self.time_index.last_entry
 
     def set_max_timestamp(self, timestamp_ms: int, offset: int) -> None:
-        """Take what a recovery found."""
+        """Set the values found by a recovery."""
         self._max_timestamp_ms, self._max_timestamp_offset = timestamp_ms, offset
 
     def reset_timestamps(self) -> None:
-        """Look them up anew after a truncation: the last index entry, then the batches behind it."""
+        """Look up the timestamps after a truncation, from the last index entry and the batches after it."""
         self._first_timestamp_ms = _UNKNOWN
         self.young_until_ms = NEVER_MS
         self._max_timestamp_ms, self._max_timestamp_offset = self.time_index.last_entry
@@ -308,7 +312,7 @@ class Segment(SegmentHandle):
 
     @property
     def first_timestamp_ms(self) -> int:
-        """The largest timestamp of the first batch (what time-based rolling counts from), -1 without one."""
+        """The largest timestamp of the first batch, from which time-based rolling counts; -1 without one."""
         if self._first_timestamp_ms == _UNKNOWN:
             if self.size_bytes < HEADER_SIZE:
                 return NO_TIMESTAMP
@@ -316,12 +320,12 @@ class Segment(SegmentHandle):
         return self._first_timestamp_ms
 
     def largest_timestamp_ms(self) -> int:
-        """What retention compares with: the largest timestamp, or the file's modification time without one."""
+        """The timestamp for retention: the largest one, or the file's modification time without timestamps."""
         timestamp_ms = self.max_timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self.modified_ms()
 
     def move_to(self, directory: str) -> None:
-        """The partition's directory got another name."""
+        """Update paths after the partition's directory was renamed."""
         self.directory = directory
         self.offset_index.path = self._path(OFFSET_INDEX_SUFFIX)
         self.time_index.path = self._path(TIME_INDEX_SUFFIX)
@@ -329,7 +333,7 @@ class Segment(SegmentHandle):
             self._transaction_index.path = self._path(TRANSACTION_INDEX_SUFFIX)
 
     def take_suffix(self, suffix: str) -> None:
-        """Its files have this behind their names now."""
+        """Update paths after the files' names got this suffix."""
         self._suffix = suffix
         self.offset_index.path = self._path(OFFSET_INDEX_SUFFIX) + suffix
         self.time_index.path = self._path(TIME_INDEX_SUFFIX) + suffix
@@ -348,10 +352,10 @@ def open_segment(
     random: Random = SYSTEM_RANDOM,
     is_first: bool = False,
 ) -> Segment:
-    """The segment of a file of ``size_bytes``; with None a new one, whose files are created empty.
+    """Open the segment of a file of ``size_bytes``; None: create a new, empty one.
 
-    ``random``: of ``segment.jitter.ms``. ``is_first``: a new one of a log without records, so that its files may wait
-    for the first; unless it begins at another offset than 0, which only their names tell.
+    ``random``: for ``segment.jitter.ms``. ``is_first``: a new segment of a log without records. Its files are created
+    with the first record, unless it begins at an offset other than 0, which only their names record.
     """
     jitter_ms = random.randrange(min(config.segment_jitter_ms, config.segment_ms)) if config.segment_jitter_ms else 0
     segment = Segment(

@@ -1,4 +1,4 @@
-"""The file of a segment: opened on first use, kept open by those who read it, renamed and removed.
+"""The file of a segment: opened on first use, kept open by readers, renamed and removed.
 
 The ``FilePool`` may close it while it is not pinned. Tests: tests/storage/log/test_log_files.py.
 """
@@ -21,14 +21,14 @@ from kafka_zk.storage.records.record_batch import HEADER_SIZE, BatchHeader, read
 from kafka_zk.storage.segments import segment_scan
 
 MADE_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-"""Of the files that every segment has."""
+"""Suffixes of the files that every segment has."""
 _SUFFIXES = (*MADE_SUFFIXES, TRANSACTION_INDEX_SUFFIX)
 
 
 class SegmentHandle:
-    """The ``.log`` file from ``base_offset`` on, and the names of the files beside it.
+    """The ``.log`` file that begins at ``base_offset``, and the names of the files beside it.
 
-    ``is_unmade``: none of them exists yet. ``is_active``: the log writes to it.
+    ``is_unmade``: none of the files exists yet. ``is_active``: the log writes to it.
     """
 
     __slots__ = (
@@ -59,11 +59,11 @@ class SegmentHandle:
 
     @property
     def path(self) -> str:
-        """Where the ``.log`` file lies now (also after a rename for deletion)."""
+        """Path of the ``.log`` file, also after a rename for deletion."""
         return self._path(LOG_SUFFIX) + self._suffix
 
     def fileno(self) -> int:
-        """The open descriptor. Good until the next call into storage, unless a slice pins it."""
+        """The open descriptor. Valid until the next call into storage, unless a slice pins it."""
         if self._descriptor < 0:
             self._descriptor = self._make() if self.is_unmade else files.open_to_append(self.path)
             self._pool.opened(self)
@@ -71,7 +71,7 @@ class SegmentHandle:
         return self._descriptor
 
     def _make(self) -> int:
-        """Make the three files, empty; returns the descriptor of the ``.log``. Raises: OSError."""
+        """Create the three files, empty; returns the descriptor of the ``.log``. Raises: OSError."""
         descriptor = files.open_to_append(self.path, is_new=True)
         try:
             for suffix in MADE_SUFFIXES[1:]:
@@ -91,7 +91,7 @@ class SegmentHandle:
         return self._pins > 0
 
     def pin(self) -> None:
-        """Keep the descriptor open until ``unpin``; an unlinked file stays readable that long."""
+        """Keep the descriptor open until ``unpin``; an unlinked file stays readable meanwhile."""
         if self._descriptor < 0:
             self.fileno()
         if not self._pins:
@@ -99,7 +99,7 @@ class SegmentHandle:
         self._pins += 1
 
     def pin_for_reader(self) -> None:
-        """As ``pin``, for a caller that may keep it long. Raises: TooManyOpenFiles if such callers keep too many."""
+        """Like ``pin``, for a caller that may hold it long. Raises: TooManyOpenFiles above the pool's limit."""
         if not self._pins and self._pool.pinned_count >= self._pool.max_open_files:
             raise TooManyOpenFiles(f"{self._pool.pinned_count} segment files are in use by slow readers")
         self.pin()
@@ -113,18 +113,18 @@ class SegmentHandle:
                 self.release_file()
 
     def rest(self) -> None:
-        """Close the file and forget the index's entries until they are needed: the log is idle."""
+        """Close the file of an idle log, and free index entries until they are needed."""
         if self._descriptor >= 0 and not self._pins:
             self._pool.closed(self)
             self.close_file()
 
     def close_file(self) -> None:
-        """Close the descriptor; it comes back on use. Called by the pool."""
+        """Close the descriptor; the next use reopens it. Called by the pool."""
         files.close(self._descriptor)
         self._descriptor = -1
 
     def release_file(self) -> None:
-        """Close the descriptor now or, if a slice pins it, when that lets go."""
+        """Close the descriptor now, or when the last slice is released."""
         self._close_on_unpin = self._pins > 0
         if self._descriptor >= 0 and not self._pins:
             self._pool.closed(self)
@@ -132,7 +132,7 @@ class SegmentHandle:
             self._descriptor = -1
 
     def _write_again(self, descriptor: int, batches: bytes | bytearray | memoryview, position: int) -> None:
-        """After a short write: start over at ``position``, and leave nothing half written behind."""
+        """Write again after a short write; on failure, truncate at ``position``."""
         try:
             files.truncate(descriptor, position)
             write_all(descriptor, batches)
@@ -141,14 +141,14 @@ class SegmentHandle:
             raise
 
     def header_at(self, position: int) -> BatchHeader:
-        """The header of the batch that starts at ``position``; raises CorruptRecord beyond the end."""
+        """The header of the batch at ``position``. Raises CorruptRecord after the end."""
         return read_header(files.pread(self.fileno(), HEADER_SIZE, position))
 
     def read(self, position: int, size_bytes: int) -> bytes:
         return segment_scan.read_range(self.fileno(), position, size_bytes)
 
     def modified_ms(self) -> int:
-        """When the file was last written to. Raises: FileNotFoundError."""
+        """The file's modification time. Raises: FileNotFoundError."""
         if self.is_unmade:
             return self.created_ms
         found = files.status(self.path)
@@ -157,17 +157,17 @@ class SegmentHandle:
         return found.modified_ms
 
     def leave(self) -> None:
-        """Close the files, which are about to leave the log's directory; open slices go on reading."""
+        """Close the files before they leave the log's directory. Slices stay readable."""
         self.is_active = False
         self.abandon()
         self.release_file()
 
     def abandon(self) -> None:
-        """Write nothing any more; slices in use read on."""
+        """Stop all writes. Slices stay readable."""
         self._is_abandoned = True
 
     def mark_deleted(self) -> None:
-        """Rename the files to ``.deleted``; open slices go on reading."""
+        """Rename the files to ``.deleted``. Slices stay readable."""
         for suffix in _SUFFIXES:
             path = self._path(suffix)
             if files.exists(path):
@@ -176,9 +176,9 @@ class SegmentHandle:
         self._is_abandoned = True
 
     def prepare_removal(self) -> Callable[[], None]:
-        """What unlinks the files, in any thread: it takes the system milliseconds for 20 MB. Raises then: OSError.
+        """A function that deletes the files, on any thread (20 MB take milliseconds). It raises OSError.
 
-        A slice that pins the descriptor reads on; the space is freed when it lets go.
+        A pinned descriptor stays readable; the space is freed when it is closed.
         """
         self.release_file()
         paths = [self._path(suffix) + self._suffix for suffix in _SUFFIXES]

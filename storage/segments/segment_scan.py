@@ -1,7 +1,7 @@
-"""Walking through the batches of a segment file with few reads: find an offset, a boundary, all headers.
+"""Scans the batches of a segment file with few reads: finds an offset, a boundary, or all headers.
 
-Works on a descriptor and a byte range. Understands magic 2 and the old message sets, whose entries carry their *last*
-offset in front, since a log folder may be older than its broker. Tests: tests/storage/log/test_log.py.
+Works on a descriptor and a byte range. Supports magic 2 and old message sets, whose entries begin with their *last*
+offset, because a log may be older than its broker. Tests: tests/storage/log/test_log.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ _CHUNK_BYTES = 8192
 
 
 class BatchSpan(NamedTuple):
-    """Where a batch lies in its file and which offsets it holds; ``attributes`` are those of magic 2, else 0."""
+    """Position and offsets of a batch in its file. ``attributes``: of magic 2, else 0."""
 
     position: int
     size_bytes: int
@@ -31,7 +31,7 @@ class BatchSpan(NamedTuple):
 
 
 def read_range(descriptor: int, position: int, size_bytes: int) -> bytes:
-    """Read up to ``size_bytes``, fewer only at the end of the file."""
+    """Read ``size_bytes``; returns fewer only at the end of the file."""
     data = files.pread(descriptor, size_bytes, position)
     if len(data) == size_bytes or not data:
         return data
@@ -47,9 +47,9 @@ def read_range(descriptor: int, position: int, size_bytes: int) -> bytes:
 
 
 def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHUNK_BYTES) -> Iterator[BatchSpan]:
-    """Yield the batches from ``position`` to ``end``, both boundaries.
+    """Yield the batches from ``position`` to ``end``, both of which are boundaries.
 
-    Raises: CorruptRecord when what lies there cannot be a batch, or not a whole one. The CRC is not checked.
+    Raises: CorruptRecord if the data are not a complete batch. The CRC is not checked.
     """
     chunk = b""
     chunk_start = position
@@ -60,7 +60,7 @@ def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHU
             chunk_start = position
             index = 0
             if len(chunk) == _SMALLEST_ENTRY:
-                chunk += b"\0"  # an empty message of magic 0 is one byte shorter than what is unpacked
+                chunk += b"\0"  # an empty message of magic 0 is one byte shorter than _FRONT
             if len(chunk) < _FRONT_SIZE:
                 raise CorruptRecord(f"{len(chunk)} bytes at position {position} are too few for a batch")
         base_offset, length, magic, attributes, last_offset_delta = _FRONT.unpack_from(chunk, index)
@@ -85,9 +85,9 @@ def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHU
 def iter_batches_at(
     descriptor: int, position: int, end: int, chunk_bytes: int, spend: Callable[[int], None]
 ) -> Iterator[tuple[BatchSpan, bytes]]:
-    """Yield the batches from ``position`` to ``end`` with all their bytes, of which ``chunk_bytes`` are read at once.
+    """Yield the batches from ``position`` to ``end`` with their bytes, read in chunks of ``chunk_bytes``.
 
-    ``spend`` is told of so many bytes that were read. Raises: as ``iter_spans``; CorruptRecord if the file ends before.
+    ``spend`` is called with the number of bytes read. Raises like ``iter_spans``; CorruptRecord at the end of the file.
     """
     chunk = b""
     chunk_start = position
@@ -105,7 +105,7 @@ def iter_batches_at(
             if magic == 2 and fits and base_offset >= 0 and last_offset_delta >= 0:
                 last_offset = base_offset + last_offset_delta
                 span = BatchSpan(position, size_bytes, base_offset, last_offset, magic, attributes)
-        if span is None:  # it is of another magic, or damaged
+        if span is None:  # another magic, or damage
             span = next(iter_spans(descriptor, position, end))
         following = index + span.size_bytes
         if following > len(chunk):
@@ -119,10 +119,10 @@ def iter_batches_at(
 
 
 def is_indexed(span: BatchSpan, indexed_offset: int) -> bool:
-    """Whether an index entry with this offset may lead to the batch: nothing behind the offset lies before the batch.
+    """True if an index entry with this offset may point to the batch: no later offset is before the batch.
 
-    As a rule it is the batch's last offset; that of a later batch if Kafka appended both at once; behind damage, the
-    offset before the batch.
+    Normally it is the batch's last offset. It is that of a later batch if Kafka appended both together, and the offset
+    before the batch after damage.
     """
     return span.base_offset <= indexed_offset + 1
 
@@ -133,8 +133,8 @@ def find_offset(
     """The first batch from ``position`` on whose last offset is at least ``offset``.
 
     Args:
-        indexed_offset: the offset of the index entry that ``position`` is from.
-    Raises: CorruptRecord, also where the entry does not fit the batch.
+        indexed_offset: the offset of the index entry with ``position``.
+    Raises: CorruptRecord, also if the entry does not match the batch.
     """
     for span in iter_spans(descriptor, position, end):
         if indexed_offset is not None:
@@ -149,10 +149,10 @@ def find_offset(
 
 
 def find_boundary(descriptor: int, position: int, limit: int, end: int) -> tuple[int, int, int]:
-    """The last batch boundary that is at most ``limit``.
+    """The last batch boundary up to ``limit``.
 
-    Returns: (its position, first offset after it, size of the batch that starts there); that batch reaches beyond
-    ``limit``. ``position`` is a boundary at most ``limit``, and ``limit`` lies before ``end``.
+    Returns: (its position, first offset after it, size of the batch that starts there); that batch ends after
+    ``limit``. ``position`` is a boundary up to ``limit``, and ``limit`` is before ``end``.
     """
     span = None
     try:
@@ -162,5 +162,5 @@ def find_boundary(descriptor: int, position: int, limit: int, end: int) -> tuple
     except CorruptRecord:
         if span is None:
             raise
-        return span.position + span.size_bytes, span.last_offset + 1, 0  # up to the damage all is well
+        return span.position + span.size_bytes, span.last_offset + 1, 0  # everything before the damage is valid
     raise CorruptRecord(f"no batch boundary after position {position}")

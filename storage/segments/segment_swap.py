@@ -1,12 +1,11 @@
-"""Putting a cleaned segment in the place of those that it was made of; a crash anywhere leaves one or the others.
+"""Replaces segments with the cleaned segment made from them; after a crash, either the old or the new ones are valid.
 
-The names tell how far it has come. A ``.log.cleaned`` counts for nothing. Once it is a ``.log.swap``, it counts: it is
-whole and durable, and what it replaces goes, first to ``.deleted``; then it gets its own name. Between these steps the
-directory must be made durable, so that a power loss finds them in this order, too (``LogSegments.replace_steps``).
+File names record the progress. A ``.log.cleaned`` file is ignored. Once renamed to ``.log.swap`` it is valid, complete
+and durable; the segments that it replaces are renamed to ``.deleted``, and then it gets its final name. The directory
+must be synced between these steps, so that a power loss preserves their order (``LogSegments.replace_steps``).
 
-The rules are Kafka's, since a Kafka broker may start on the folder next, and ours on its. They hold for its splitting
-of a segment, too, where several ``.swap`` files take the place of one: those at or after the lowest ``.cleaned`` one
-are incomplete.
+The rules are Kafka's, because a Kafka broker may start on the directory, or ours on Kafka's. They also cover Kafka's
+splitting of a segment into several ``.swap`` files: those at or after the lowest ``.cleaned`` file are incomplete.
 
 Source: LocalLog.replaceSegments, LogLoader.load@3.9. Tests: tests/storage/segments/test_segment_swap.py.
 """
@@ -38,7 +37,7 @@ _TEMPORARY_SUFFIX = ".tmp"
 
 
 def begin_swap(directory: str, base_offset: int) -> None:
-    """Let ``.cleaned`` files, whose contents are durable, count: the log last, since it decides. Raises: OSError."""
+    """Rename durable ``.cleaned`` files to ``.swap``, the log last, since it decides. Raises: OSError."""
     for suffix in (*INDEX_SUFFIXES, LOG_SUFFIX):
         path = f"{directory}/{offset_file(base_offset, suffix)}"
         if files.exists(path + CLEANED_SUFFIX):
@@ -46,7 +45,7 @@ def begin_swap(directory: str, base_offset: int) -> None:
 
 
 def end_swap(directory: str, base_offset: int) -> None:
-    """Give ``.swap`` files their own names; what they replace has other names by now. Raises: OSError."""
+    """Give ``.swap`` files their final names; the replaced files were renamed before. Raises: OSError."""
     for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
         path = f"{directory}/{offset_file(base_offset, suffix)}"
         if files.exists(path + SWAP_SUFFIX):
@@ -54,7 +53,7 @@ def end_swap(directory: str, base_offset: int) -> None:
 
 
 def remove_cleaned(directory: str) -> None:
-    """Remove what a cleaning left that was given up."""
+    """Remove the files of an abandoned cleaning."""
     for name, is_directory in files.list_directory(directory):
         if not is_directory and name.endswith(CLEANED_SUFFIX):
             remove_file(f"{directory}/{name}")
@@ -64,7 +63,7 @@ def remove_cleaned(directory: str) -> None:
 
 
 def finish_interrupted(directory: str, names: Sequence[str], observe: Observe = ignore) -> list[str]:
-    """Complete what counts already and remove the rest; returns the names of the files that remain.
+    """Complete valid swaps and remove other temporary files; returns the names of the remaining files.
 
     Called before anything of the log is read. Raises: OSError.
     """
@@ -77,7 +76,7 @@ def finish_interrupted(directory: str, names: Sequence[str], observe: Observe = 
         sync_path(directory)
     present = set(names)
     was_swapping = False
-    # Logs go first, as in ``end_swap``: an index without its log is one of a log that has its name already.
+    # Logs first, as in ``end_swap``: an index without its .swap log belongs to a log with its final name.
     for name in sorted(names, key=lambda name: not name.endswith(_LOG_SWAP)):
         if not name.endswith(SWAP_SUFFIX):
             continue
@@ -98,13 +97,13 @@ _LOG_SWAP = LOG_SUFFIX + SWAP_SUFFIX
 
 
 def _is_sound(directory: str, name: str) -> bool:
-    """Whether every batch of a ``.log.swap`` file is whole: what it replaces is removed on its word."""
+    """True if every batch of a ``.log.swap`` file is valid; what it replaces is then removed."""
     found = parse_offset_file(name)
     return found is not None and scan_segment(f"{directory}/{name}", "", "", found[0], 0, 0).reason is None
 
 
 def _take_back(directory: str, names: Sequence[str], observe: Observe) -> list[str]:
-    """Put damaged ``.swap`` files out of the way and give what they replace its own names again."""
+    """Rename damaged ``.swap`` files and restore the names of the files that they replace."""
     present = set(names)
     for name in names:
         own = name.removesuffix(DELETED_SUFFIX)
@@ -119,9 +118,9 @@ def _take_back(directory: str, names: Sequence[str], observe: Observe) -> list[s
 
 
 def _remove_temporary(directory: str, names: Sequence[str]) -> list[str]:
-    """Remove ``.deleted`` and ``.cleaned`` files, and ``.swap`` files at or after the lowest ``.cleaned`` one.
+    """Remove ``.deleted`` and ``.cleaned`` files, and ``.swap`` files at or after the lowest ``.cleaned`` file.
 
-    The ``.swap`` files go first: without the ``.cleaned`` one they would count after another crash.
+    ``.swap`` files are removed first: without the ``.cleaned`` file they would be valid after another crash.
     """
     cleaned = [found[0] for name in names if name.endswith(CLEANED_SUFFIX) and (found := parse_offset_file(name))]
     lowest = min(cleaned, default=None)
@@ -145,7 +144,7 @@ def _remove_temporary(directory: str, names: Sequence[str]) -> list[str]:
 
 
 def _remove_replaced(directory: str, names: Sequence[str], start_offset: int, end_offset: int) -> list[str]:
-    """Remove the segments from ``start_offset`` to before ``end_offset`` that ``.swap`` files replace."""
+    """Remove the segments in ``[start_offset, end_offset)`` that ``.swap`` files replace."""
     remaining = []
     for name in names:
         found = parse_offset_file(name)
@@ -159,7 +158,7 @@ def _remove_replaced(directory: str, names: Sequence[str], start_offset: int, en
 
 
 def _end_offset(directory: str, base_offset: int) -> int:
-    """The offset after the last batch of a ``.log.swap`` file; the base offset of an empty one."""
+    """The offset after the last batch of a ``.log.swap`` file; the base offset if it is empty."""
     path = f"{directory}/{offset_file(base_offset, _LOG_SWAP)}"
     size_bytes = files.size_bytes(path)
     index = OffsetIndex(f"{directory}/{offset_file(base_offset, OFFSET_INDEX_SUFFIX + SWAP_SUFFIX)}", base_offset)

@@ -1,9 +1,9 @@
-"""Move records that a log gives up into a folder beside it, durably, instead of deleting them.
+"""Moves records that a log drops into a folder beside it, durably, instead of deleting them.
 
-Recovery and truncation decide on evidence that can be wrong: a checkpoint, a leader that lost its disk. The folder is
-``<offset>.moved-aside`` in the partition's directory, where ``offset`` is the new end of the log. It holds whole
-segments under their own names, and the bytes cut from a segment's end as ``<offset>.log.tail``. Kafka's brokers ignore
-it; it is deleted with the partition. Tests: tests/storage/segments/test_set_aside.py.
+Recovery and truncation rely on evidence that may be wrong: a checkpoint, or a leader that lost its disk. The folder is
+``<offset>.moved-aside`` in the partition's directory, where ``offset`` is the new end of the log. It contains whole
+segments under their own names, and the end cut from a segment as ``<offset>.log.tail``. Kafka's brokers ignore it; it
+is deleted with the partition. Tests: tests/storage/segments/test_set_aside.py.
 """
 
 from collections.abc import Sequence
@@ -29,15 +29,15 @@ _CHUNK_BYTES = 1 << 20
 def set_aside(
     directory: str, end_offset: int, segments: Sequence[Segment], tail: tuple[Segment, int] | None = None
 ) -> str | None:
-    """Move whole segments, and copy the end of another one, into a folder of their own. Durable when it returns.
+    """Move whole segments, and copy the end of another one, into a folder. Durable when it returns.
 
     Args:
-        end_offset: where the log is going to end; it names the folder.
-        segments: the last segments of the log, ascending. Their files are closed, except for readers that hold them.
-        tail: (segment, position): copy the bytes from ``position`` on. The caller truncates the segment afterwards.
-            Zeros alone hold no records and are not copied.
-    Returns: the folder, or None if there was nothing to keep.
-    Raises: OSError; nothing is lost then, but the files may lie in both places.
+        end_offset: the new end of the log, which names the folder.
+        segments: the last segments of the log, ascending. Their files are closed unless readers hold them.
+        tail: (segment, position): copy the bytes from ``position`` on; the caller then truncates the segment. A tail of
+            zeros is not copied.
+    Returns: the folder, or None if there was nothing to move.
+    Raises: OSError; nothing is lost then, but files may be in both places.
     """
     if tail is not None and not _holds_bytes(*tail):
         tail = None
@@ -59,7 +59,7 @@ def set_aside(
 
 
 def _holds_bytes(segment: Segment, position: int) -> bool:
-    """Whether anything but zeros lies behind ``position``."""
+    """True if there are bytes other than zero after ``position``."""
     for start in range(position, segment.size_bytes, _CHUNK_BYTES):
         if files.pread(segment.fileno(), _CHUNK_BYTES, start).strip(b"\0"):
             return True

@@ -1,8 +1,8 @@
-"""The sparse time index of a segment: up to which offset no record is newer than a timestamp.
+"""The sparse time index of a segment: the offset up to which no record is newer than a timestamp.
 
-File: entries of 12 bytes, ``timestamp (int64, ms), relative offset (int32)``, big-endian, both ascending. An entry says
-that the largest timestamp among all records up to the offset is the timestamp. A killed Kafka broker leaves zeros at
-the end. Lookups are rare (ListOffsets), so nothing but the unwritten tail and the last entry stays in memory.
+File: entries of 12 bytes, ``timestamp (int64, ms), relative offset (int32)``, big-endian, both ascending. The timestamp
+is the largest one among all records up to the offset. A killed Kafka broker leaves a tail of zeros. Lookups are rare
+(ListOffsets), so only unwritten entries and the last entry stay in memory.
 Source: TimeIndex.java@3.9. Tests: tests/storage/segments/test_time_index.py.
 """
 
@@ -20,7 +20,7 @@ NO_TIMESTAMP = -1
 
 
 def valid_time_index(data: bytes) -> bytes:
-    """An index file's content without a zero-padded tail and without a torn last entry."""
+    """The content of an index file without a tail of zeros and without an incomplete last entry."""
     end = len(data) // ENTRY_SIZE * ENTRY_SIZE
     while end and data[end - ENTRY_SIZE : end] == _ZERO:
         end -= ENTRY_SIZE
@@ -28,13 +28,13 @@ def valid_time_index(data: bytes) -> bytes:
 
 
 def iter_time_index(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
-    """(timestamp in ms, offset) of every entry of a file's valid content."""
+    """(Timestamp in ms, offset) of every entry in valid content."""
     for timestamp_ms, relative in _ENTRY.iter_unpack(data):
         yield timestamp_ms, base_offset + relative
 
 
 def _read_end(path: str) -> tuple[int, bytes]:
-    """How many valid entries a file has, and the last one. It is read whole only if its end is padded with zeros."""
+    """The number of valid entries and the last one. Reads the whole file only if its end is padded with zeros."""
     with suppress(FileNotFoundError), files.opened(path) as descriptor:
         end = files.size_bytes(path) // ENTRY_SIZE * ENTRY_SIZE
         last = files.pread(descriptor, ENTRY_SIZE, end - ENTRY_SIZE) if end else b""
@@ -46,7 +46,7 @@ def _read_end(path: str) -> tuple[int, bytes]:
 
 
 class TimeIndex:
-    """The index of one segment. The file is opened for each use and never kept open.
+    """The time index of one segment. The file is opened for each use and not kept open.
 
     ``is_changed``: this process has written to the file.
     """
@@ -58,7 +58,7 @@ class TimeIndex:
         self.base_offset = base_offset
         self._tail = b""
         self._last = (NO_TIMESTAMP, base_offset)
-        self._written_count = 0 if is_new else -1  # -1: the file has not been looked at
+        self._written_count = 0 if is_new else -1  # -1: the file was not read yet
         self.is_changed = False
 
     def _load(self) -> None:
@@ -70,7 +70,7 @@ class TimeIndex:
 
     @property
     def last_entry(self) -> tuple[int, int]:
-        """(timestamp in ms, offset) of the last entry; (-1, base offset) if there is none."""
+        """(Timestamp in ms, offset) of the last entry; (-1, base offset) without entries."""
         self._load()
         return self._last
 
@@ -80,14 +80,14 @@ class TimeIndex:
         return self._written_count + len(self._tail) // ENTRY_SIZE
 
     def maybe_append(self, timestamp_ms: int, offset: int) -> None:
-        """Add an entry if its timestamp is beyond the last one's."""
+        """Add an entry if its timestamp is larger than the last one's."""
         self._load()
         if timestamp_ms > self._last[0]:
             self._tail += _ENTRY.pack(timestamp_ms, offset - self.base_offset)
             self._last = (timestamp_ms, offset)
 
     def lookup(self, timestamp_ms: int) -> tuple[int, int]:
-        """The last entry whose timestamp is at most ``timestamp_ms``; (-1, base offset) if there is none."""
+        """The last entry with a timestamp of at most ``timestamp_ms``; (-1, base offset) without one."""
         data = self._content()
         low, high = 0, len(data) // ENTRY_SIZE
         while low < high:
@@ -106,7 +106,7 @@ class TimeIndex:
         return (read_file(self.path) or b"")[: self._written_count * ENTRY_SIZE] + self._tail
 
     def truncate_to_offset(self, offset: int) -> None:
-        """Drop the entries whose offset is ``offset`` or beyond, in memory and in the file."""
+        """Drop the entries with an offset of at least ``offset``, in memory and in the file."""
         kept = b"".join(
             _ENTRY.pack(timestamp_ms, entry_offset - self.base_offset)
             for timestamp_ms, entry_offset in iter_time_index(self._content(), self.base_offset)
@@ -115,8 +115,8 @@ class TimeIndex:
         self.replace(kept)
 
     def replace(self, data: bytes) -> None:
-        """Write the file anew with rebuilt entries."""
-        if data != read_file(self.path):  # as it is, with most partitions of a broker that crashed
+        """Write the file with rebuilt entries."""
+        if data != read_file(self.path):  # after a crash, most indexes are correct
             self.is_changed = True
             files.write_file(self.path, data)
         self._tail = b""
@@ -124,7 +124,7 @@ class TimeIndex:
         self._last = (NO_TIMESTAMP, self.base_offset)
 
     def write_out(self) -> bool:
-        """Append the new entries to the file; returns whether there were any. The caller syncs."""
+        """Append new entries to the file; returns True if there were any. The caller syncs."""
         if not self._tail:
             return False
         self.is_changed = True

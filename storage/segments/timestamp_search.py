@@ -1,10 +1,9 @@
-"""Looking for the first record of a time in a segment: a little of it at once, the rest wherever it keeps nobody.
+"""Finds the first record in a segment at or after a timestamp.
 
-``search_segment`` looks at as much as a reactor's turn can bear (``AT_ONCE``) and offers the rest as ``SearchWork``,
-which needs nothing but the file's descriptor. That has bounds, too (``AT_MOST``): a header may claim a timestamp that
-none of its records has, or stand for more records than anybody can read. Where they end, the answer is the first offset
-that was not looked at and may be the one: whoever reads from there misses nothing.
-
+``search_segment`` does a bounded amount of work (``AT_ONCE``) on the calling thread and yields the rest as
+``SearchWork``, which a helper process can run with only the file descriptor. That is bounded, too (``AT_MOST``): a
+header may claim a timestamp that no record has, or stand for more records than can be read. If a search reaches its
+bounds, it returns the first offset that it did not examine. Reading from that offset never skips a matching record.
 Tests: tests/storage/segments/test_timestamp_search.py, test_log.py.
 """
 
@@ -27,7 +26,7 @@ from kafka_zk.storage.segments.segment_scan import iter_spans, read_range
 
 
 class SearchBounds(NamedTuple):
-    """How much may be looked at: headers of batches, records, uncompressed bytes."""
+    """Limits of a search: batch headers, records, and uncompressed bytes."""
 
     batch_count: int
     record_count: int
@@ -39,18 +38,18 @@ AT_MOST = SearchBounds(2_000_000, MAX_RECORDS, MAX_UNCOMPRESSED_BYTES)
 
 
 class Beyond(NamedTuple):
-    """Where the bounds ended: the first batch that was not looked at, and what is answered if nobody does."""
+    """Bounds were reached. ``position``: the first unexamined batch. ``answer``: the result if the search ends here."""
 
     position: int
     answer: TimestampOffset
 
 
 Result = TimestampOffset | Beyond | None
-"""What was found; None if nothing is there."""
+"""The record found; None if there is none."""
 
 
 class SearchWork(NamedTuple):
-    """The search in the batches from ``position`` (a boundary) to ``end`` of a segment file."""
+    """A search of the batches from ``position`` (a boundary) to ``end`` of a segment file."""
 
     position: int
     end: int
@@ -62,7 +61,7 @@ class SearchWork(NamedTuple):
         return self.within(AT_MOST, descriptor)
 
     def within(self, bounds: SearchBounds, descriptor: int) -> Result:
-        """The search within bounds."""
+        """The search, within limits."""
         batches_left, records_left, bytes_left = bounds
         for span in iter_spans(descriptor, self.position, self.end):
             batches_left -= 1
@@ -108,7 +107,7 @@ class SearchWork(NamedTuple):
 
 
 class _Counter:
-    """Counts the bytes of chunks that pass."""
+    """Counts the bytes of chunks."""
 
     size_bytes = 0
 
@@ -119,14 +118,14 @@ class _Counter:
 
 
 Search = Generator[tuple[Segment, SearchWork] | None, Result, TimestampOffset | None]
-"""A search that may take long: it is resumed with the result of each work that it yields. None is a pause only."""
+"""A resumable search: it yields work and is resumed with the result. A yielded None is only a pause."""
 
 
 def search_segment(segment: Segment, work: SearchWork) -> Search:
-    """Do ``work`` in a segment, what takes long in somebody else's time."""
+    """Search a segment; yields the work that exceeds ``AT_ONCE``."""
     result = work.within(AT_ONCE, segment.fileno())
     if isinstance(result, Beyond):
-        segment.pin_for_reader()  # retention may come before its turn does
+        segment.pin_for_reader()  # retention may delete it before the work runs
         try:
             result = yield segment, work._replace(position=result.position)
         finally:

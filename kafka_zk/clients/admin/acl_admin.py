@@ -1,6 +1,6 @@
-"""Administration of ACLs through brokers. For threads there is ``blocking_admin``.
+"""Administration of ACLs through brokers. ``blocking_admin`` is the version for threads.
 
-Any broker serves it; the one that has answered decides by the change at once, the others within a second.
+Any broker can handle it. The responding broker applies a change immediately, the others within a second.
 
 Source: KafkaAdminClient.java@3.9.
 """
@@ -24,14 +24,14 @@ EVERYTHING = AclFilter()
 
 
 class AclAdmin:
-    """``Admin`` has one. Every method may raise BrokerError with Kafka's code: SECURITY_DISABLED where brokers have no
+    """The ``acls`` of an ``Admin``. Every method may raise BrokerError with Kafka's code: SECURITY_DISABLED without an
     authorizer, CLUSTER_AUTHORIZATION_FAILED."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     async def list_acls(self, wanted: AclFilter = EVERYTHING) -> AclsByPattern:
-        """The ACLs that the filter takes, sorted."""
+        """The ACLs that match the filter, sorted."""
         answer = await self._cluster.request_any(ApiKey.DESCRIBE_ACLS, _Describe(**_filter_fields(wanted)))
         _check(answer, "listing ACLs")
         found: AclsByPattern = {}
@@ -41,9 +41,9 @@ class AclAdmin:
         return {pattern: sorted(found[pattern]) for pattern in sorted(found)}
 
     async def add_acls(self, added: Mapping[Pattern, Iterable[Acl]]) -> None:
-        """Returns when a broker has written them all. Those that are there already stay.
+        """Add ACLs; returns when a broker has written them all. Existing ones stay.
 
-        Raises: BrokerError for the first that was refused; the others were added all the same.
+        Raises: BrokerError for the first failure; the others were added nevertheless.
         """
         wanted = [(pattern, acl) for pattern, acls in added.items() for acl in acls]
         creations = [
@@ -63,9 +63,9 @@ class AclAdmin:
             _check(result, f"adding {acl} to {pattern}")
 
     async def remove_acls(self, filters: Iterable[AclFilter]) -> AclsByPattern:
-        """Remove what any of the filters takes, and return it, sorted.
+        """Remove the ACLs that match any of the filters, and return them, sorted.
 
-        Raises: BrokerError for the first that was refused; others were removed all the same.
+        Raises: BrokerError for the first failure; others were removed nevertheless.
         """
         wanted = [_Delete.DeleteAclsFilter(**_filter_fields(each)) for each in filters]
         answer = await self._cluster.request_any(ApiKey.DELETE_ACLS, _Delete(filters=wanted))

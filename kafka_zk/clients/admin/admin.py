@@ -1,6 +1,6 @@
-"""Administration: topics, offsets, configurations, groups, the cluster. For threads there is ``blocking_admin``.
+"""Administration: topics, offsets, configurations, groups, the cluster. ``blocking_admin`` is the version for threads.
 
-What changes the cluster goes to the controller; when it has moved, the metadata are fetched and the new one is asked.
+Changes of the cluster go to the controller; if it has moved, the metadata are fetched and the new one is asked.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ from kafka_zk.protocol.errors import ErrorCode
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 BROKER_DEFAULT = -1
-"""For ``partitions`` and ``replication_factor``: what the broker's num.partitions, default.replication.factor say."""
+"""For ``partitions`` and ``replication_factor``: the broker's num.partitions and default.replication.factor."""
 
 _CONFIG_SOURCES = {
     1: "DYNAMIC_TOPIC_CONFIG",
@@ -63,7 +63,7 @@ class NewTopic:
 
 
 class CreatedTopic(NamedTuple):
-    """What was created; counts are -1 and the id is zero when the broker is too old to say."""
+    """A created topic. Counts are -1 and the id is zero if the broker is too old to return them."""
 
     name: str
     topic_id: UUID
@@ -72,7 +72,7 @@ class CreatedTopic(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One configuration value. ``source`` is Kafka's name for where it comes from."""
+    """One configuration value. ``source``: Kafka's name of its origin."""
 
     name: str
     value: str | None
@@ -83,7 +83,7 @@ class ConfigEntry(NamedTuple):
 
 
 class Reassignment(NamedTuple):
-    """A partition on its way: all its replicas (those it is to have come first), those added, those to go."""
+    """A partition that is being moved: all its replicas (new ones first), the added ones, and the removed ones."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -91,11 +91,11 @@ class Reassignment(NamedTuple):
 
 
 class Admin:
-    """Administration of a cluster, on the reactor's thread.
+    """Administration of a cluster, on the reactor thread.
 
-    ``Admin(reactor, bootstrap_servers="h:9092")`` takes Kafka's keys with ``.`` as ``_``, or a ready ClientConfig.
+    ``Admin(reactor, bootstrap_servers="h:9092")`` takes Kafka's keys with ``_`` for ``.``, or a ClientConfig.
     Every method may raise NoBrokersAvailable ("cannot reach any of …"), and BrokerError with Kafka's code.
-    ``groups`` administers the groups that brokers coordinate, ``acls`` who may do what.
+    ``groups`` administers broker-coordinated groups, ``acls`` ACLs.
     """
 
     def __init__(
@@ -134,10 +134,10 @@ class Admin:
         return found
 
     async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
-        """Create topics; returns when the controller has (their leaders take a moment more).
+        """Create topics; returns when the controller has done so (their leaders take a moment longer).
 
-        Raises: BrokerError for the first that was refused (TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR …), with
-        the broker's own sentence; the others were created all the same.
+        Raises: BrokerError for the first failure (TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR …), with the
+        broker's message; the others were created nevertheless.
         """
         message = _CreateTopics(
             topics=[_creatable(topic) for topic in topics],
@@ -166,9 +166,9 @@ class Admin:
         return created
 
     async def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics; returns when the controller has marked them, brokers stop serving them soon after.
+        """Delete topics; returns when the controller has marked them. Brokers stop serving them soon after.
 
-        Raises: BrokerError for the first that was refused; the others are deleted all the same.
+        Raises: BrokerError for the first failure; the others are deleted nevertheless.
         """
         state = _DeleteTopics.DeleteTopicState
         message = _DeleteTopics(
@@ -183,7 +183,7 @@ class Admin:
             _check(each, f"deleting topic {each.name}")
 
     async def create_partitions(self, name: str, total_count: int) -> None:
-        """Let a topic have ``total_count`` partitions from now on. Raises: BrokerError."""
+        """Increase a topic's partitions to ``total_count``. Raises: BrokerError."""
         topic = _CreatePartitions.CreatePartitionsTopic(name=name, count=total_count, assignments=None)
         message = _CreatePartitions(topics=[topic], timeout_ms=self.config.request_timeout_ms, validate_only=False)
         response = await self._ask_controller(
@@ -197,11 +197,11 @@ class Admin:
     async def elect_leaders(
         self, tps: Sequence[TopicPartition] | None, *, unclean: bool = False
     ) -> dict[TopicPartition, BrokerError | None]:
-        """Have preferred leaders elected, or (``unclean``) any live ones where the whole ISR is gone.
+        """Elect preferred leaders, or with ``unclean`` any live ones if the whole ISR is gone.
 
         Args:
-            tps: None for all; then those that need no election are not in the answer.
-        Returns: None for each that was elected, else why not. Raises: BrokerError, KafkaTimeoutError.
+            tps: None for all; partitions that need no election are then not in the result.
+        Returns: None for each elected leader, else the error. Raises: BrokerError, KafkaTimeoutError.
         """
         topics = None
         if tps is not None:
@@ -221,9 +221,9 @@ class Admin:
     async def alter_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, BrokerError | None]:
-        """Move partitions to other replicas, or take a move back (None as target).
+        """Move partitions to other replicas, or cancel a move (target None).
 
-        Returns: None for each that has begun, else why not. Raises: BrokerError, KafkaTimeoutError.
+        Returns: None for each move that has begun, else the error. Raises: BrokerError, KafkaTimeoutError.
         """
         topic = _AlterReassignments.ReassignableTopic
         topics = [
@@ -270,7 +270,7 @@ class Admin:
         return await self._describe_configs(None, TOPIC_RESOURCE, names)
 
     async def describe_broker_configs(self, broker_id: int) -> list[ConfigEntry]:
-        """All configuration values of a broker, asked from itself, sorted by key."""
+        """All configuration values of a broker, from the broker itself, sorted by key."""
         return (await self._describe_configs(broker_id, BROKER_RESOURCE, [str(broker_id)]))[str(broker_id)]
 
     async def _describe_configs(
@@ -292,12 +292,11 @@ class Admin:
         }
 
     async def alter_topic_config(self, name: str, changes: Mapping[str, str | None]) -> None:
-        """Set some keys of a topic, those with None back to their default. Raises: BrokerError."""
+        """Set some keys of a topic; None resets a key to its default. Raises: BrokerError."""
         await self._alter_config(None, TOPIC_RESOURCE, name, changes)
 
     async def alter_broker_config(self, broker_id: int, changes: Mapping[str, str | None]) -> None:
-        """Set some keys of a broker, which it is asked for itself; those with None back to their default. Raises:
-        BrokerError."""
+        """Set some keys of a broker, through itself; None resets a key to its default. Raises: BrokerError."""
         await self._alter_config(broker_id, BROKER_RESOURCE, str(broker_id), changes)
 
     async def _alter_config(
@@ -315,7 +314,7 @@ class Admin:
             _check(each, f"configuration of {name}")
 
     async def log_sizes(self, broker_id: int, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """The bytes of a broker's replicas; those that it does not have are missing. Raises: BrokerError."""
+        """Sizes in bytes of a broker's replicas; missing ones are left out. Raises: BrokerError."""
         topic = _DescribeLogDirs.DescribableLogDirTopic
         message = _DescribeLogDirs(
             topics=[topic(topic=name, partitions=some) for name, some in partitions_by_topic(tps).items()]
@@ -334,7 +333,8 @@ class Admin:
     # --- offsets and cluster ---
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        """One offset per partition: list_offsets.EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after a time (ms).
+        """One offset per partition: list_offsets.EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after a time in
+        ms.
 
         Raises: BrokerError, KafkaTimeoutError after default.api.timeout.ms.
         """
@@ -359,7 +359,7 @@ class Admin:
         ]
 
     async def alter_client_quotas(self, entity: Mapping[str, str | None], changes: Mapping[str, float | None]) -> None:
-        """Set some quotas of one entity, and remove those with None. Raises: BrokerError."""
+        """Set some quotas of one entity; None removes a quota. Raises: BrokerError."""
         entry = _AlterQuotas.EntryData
         wanted = entry(
             entity=[entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
@@ -374,7 +374,7 @@ class Admin:
             _check(each, "quotas")
 
     async def describe_cluster(self) -> ClusterMetadata:
-        """The cluster's id, controller and live brokers, now (and its topics)."""
+        """The cluster's current id, controller, live brokers and topics."""
         return await self._cluster.refresh()
 
     async def close(self) -> None:
@@ -384,7 +384,7 @@ class Admin:
     # --- inside ---
 
     async def _ask_broker(self, broker_id: int | None, api_key: ApiKey, message: Any) -> Any:
-        """Ask a broker, or (None) any."""
+        """Ask this broker; None: any broker."""
         if not self._cluster.metadata.nodes:
             await self._cluster.refresh()
         if broker_id is None:
@@ -392,7 +392,7 @@ class Admin:
         return await self._cluster.request(broker_id, api_key, message)
 
     async def _ask_controller(self, api_key: ApiKey, message: Any, codes_of: Callable[[Any], Sequence[int]]) -> Any:
-        """Ask the controller, wherever it moves, until ``default.api.timeout.ms`` are over."""
+        """Ask the controller, even if it moves, for up to ``default.api.timeout.ms``."""
         deadline_s = self._reactor.seconds() + self.config.default_api_timeout_ms / 1000
         while True:
             error: KafkaError
@@ -401,13 +401,13 @@ class Admin:
                 await self._reach(controller_id)
                 response = await self._cluster.request(controller_id, api_key, message)
             except BrokerError as caught:
-                error = caught  # no controller is known, or it is not among the live brokers
+                error = caught  # no controller is known, or it is not alive
             else:
                 if ErrorCode.NOT_CONTROLLER not in codes_of(response):
                     return response
                 error = broker_error(ErrorCode.NOT_CONTROLLER, f"asking broker {controller_id}")
             pause_s = self.config.retry_backoff_ms / 1000
-            may_pass = error.retriable or error.code == ErrorCode.BROKER_NOT_AVAILABLE  # one is elected, or registers
+            may_pass = error.retriable or error.code == ErrorCode.BROKER_NOT_AVAILABLE  # until a new one registers
             if not may_pass or self._reactor.seconds() + pause_s >= deadline_s:
                 raise KafkaTimeoutError(
                     f"no controller answered within {self.config.default_api_timeout_ms} ms: {error}", error.code
@@ -417,8 +417,7 @@ class Admin:
     async def _reach(self, controller_id: int) -> None:
         """Connect to the controller.
 
-        Raises: BrokerError BROKER_NOT_AVAILABLE also when it has just died and is still named; ApiError, ProtocolError
-        of one that is there and cannot be talked to.
+        Raises: BrokerError BROKER_NOT_AVAILABLE also if it has just died; ApiError, ProtocolError if it cannot be used.
         """
         try:
             await self._cluster.connection(controller_id)

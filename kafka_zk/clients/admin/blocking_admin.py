@@ -1,4 +1,4 @@
-"""Administration for threads: ``Admin`` and ``GroupAdmin`` run in the process's reactor thread."""
+"""Administration for threads: ``Admin`` and ``GroupAdmin`` on the process's reactor thread."""
 
 from collections.abc import Collection
 from typing import Any
@@ -13,7 +13,7 @@ from kafka_zk.clients.connection.reactor_thread import reactor_thread
 
 
 class BlockingGroupAdmin(Blocking[GroupAdmin]):
-    """Methods promise and raise what ``GroupAdmin``'s do; ``BlockingAdmin`` has one."""
+    """The ``groups`` of a ``BlockingAdmin``, with the methods of ``GroupAdmin``."""
 
     list_groups = blocking(GroupAdmin.list_groups)
     describe_groups = blocking(GroupAdmin.describe_groups)
@@ -26,8 +26,7 @@ class BlockingGroupAdmin(Blocking[GroupAdmin]):
     def stable_offsets(
         self, group: str, tps: Collection[TopicPartition], timeout_s: float = 60.0
     ) -> dict[TopicPartition, int]:
-        """What a group has committed for these, -1 where nothing; waits while a transaction commits other offsets of
-        them.
+        """A group's committed offsets, -1 without one; waits while a transaction commits offsets of the partitions.
 
         Raises: KafkaTimeoutError.
         """
@@ -35,7 +34,7 @@ class BlockingGroupAdmin(Blocking[GroupAdmin]):
 
 
 class BlockingAclAdmin(Blocking[AclAdmin]):
-    """Methods promise and raise what ``AclAdmin``'s do; ``BlockingAdmin`` has one."""
+    """The ``acls`` of a ``BlockingAdmin``, with the methods of ``AclAdmin``."""
 
     list_acls = blocking(AclAdmin.list_acls)
     add_acls = blocking(AclAdmin.add_acls)
@@ -43,9 +42,9 @@ class BlockingAclAdmin(Blocking[AclAdmin]):
 
 
 class BlockingAdmin(BlockingClient[Admin]):
-    """Methods promise and raise what ``Admin``'s do; a context manager.
+    """The methods of ``Admin`` for threads; a context manager.
 
-    Raises: ConfigError naming the key and what is allowed; KafkaError in the thread that the reactor runs in.
+    Raises: ConfigError naming the key and the allowed values; KafkaError on the reactor thread.
     """
 
     def __init__(self, config: ClientConfig | None = None, **options: Any) -> None:

@@ -1,7 +1,7 @@
-"""Administration of the brokers' groups: what there is, who is a member, what is committed. For threads there is
-``blocking_admin``.
+"""Administration of broker-coordinated groups: lists, members, committed offsets. ``blocking_admin`` is the version for
+threads.
 
-Nothing here joins a group. Offsets are changed for a group without members, which the coordinator checks.
+Nothing here joins a group. Offsets can be changed only for a group without members, which the coordinator checks.
 
 Source: KafkaAdminClient.java, ConsumerGroupCommand.scala@3.9. Tests: tests/kafka_zk/clients/admin/test_group_admin.py.
 """
@@ -34,7 +34,7 @@ _DEFAULT_RETENTION = -1
 _BY_MEMBERS = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
 )
-"""How a coordinator refuses the commit of an outsider while a group has members."""
+"""A coordinator's errors for a commit from outside while a group has members."""
 
 _ListGroups = codec.request(ApiKey.LIST_GROUPS)
 _DescribeGroups = codec.request(ApiKey.DESCRIBE_GROUPS)
@@ -45,8 +45,8 @@ _OffsetDelete = codec.request(ApiKey.OFFSET_DELETE)
 
 
 class ListedGroup(NamedTuple):
-    """``protocol_type`` is ``consumer`` for consumers, empty where offsets were committed without a member; ``state``
-    is empty when the broker is too old to say."""
+    """``protocol_type``: ``consumer`` for consumers, empty if offsets were committed without a member. ``state``: empty
+    if the broker is too old to return it."""
 
     group: str
     protocol_type: str
@@ -54,8 +54,8 @@ class ListedGroup(NamedTuple):
 
 
 class MemberDescription(NamedTuple):
-    """A member; ``partitions`` are those it was assigned: none while the group rebalances, or where members are no
-    consumers. ``host`` is as the broker writes it (``/127.0.0.1``)."""
+    """A member. ``partitions``: its assignment; empty while the group rebalances, or if members are not consumers.
+    ``host``: in the broker's form (``/127.0.0.1``)."""
 
     member_id: str
     group_instance_id: str | None
@@ -65,7 +65,7 @@ class MemberDescription(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group now; ``state`` is Dead for one that does not exist, and ``assignor`` is empty unless it is Stable."""
+    """A group now. ``state``: Dead if it does not exist. ``assignor``: empty unless the group is Stable."""
 
     group: str
     state: str
@@ -75,7 +75,7 @@ class GroupDescription(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """The next offset to consume, with what was committed beside it; the epoch is -1 where it is not known."""
+    """The next offset to consume, and what was committed with it. ``leader_epoch``: -1 if unknown."""
 
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH
@@ -83,10 +83,10 @@ class CommittedOffset(NamedTuple):
 
 
 class GroupAdmin:
-    """Groups of a cluster, on the reactor's thread; ``Admin`` has one.
+    """The ``groups`` of an ``Admin``, on the reactor thread.
 
-    Every method asks again while coordinators move or load. It may raise KafkaTimeoutError after
-    default.api.timeout.ms, and BrokerError with Kafka's code.
+    Every method retries while coordinators move or load. It may raise KafkaTimeoutError after default.api.timeout.ms,
+    and BrokerError with Kafka's code.
     """
 
     def __init__(self, reactor: Reactor, cluster: Cluster, config: ClientConfig) -> None:
@@ -96,7 +96,7 @@ class GroupAdmin:
         self._coordinators = Coordinators(reactor, cluster, config)
 
     async def list_groups(self) -> dict[str, ListedGroup]:
-        """All groups of all live brokers, sorted. Only the other methods have ``__consumer_offsets`` created."""
+        """All groups of all live brokers, sorted. Unlike the other methods, never creates ``__consumer_offsets``."""
         found: dict[str, ListedGroup] = {}
         asked: set[int] = set()
 
@@ -122,7 +122,7 @@ class GroupAdmin:
         return dict(sorted(found.items()))
 
     async def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupDescription]:
-        """State and members of each group. Raises: BrokerError for the first that may not be described."""
+        """State and members of each group. Raises: BrokerError for the first failure."""
 
         def message(some: list[str]) -> Any:
             return _DescribeGroups(groups=some, include_authorized_operations=False)
@@ -134,11 +134,11 @@ class GroupAdmin:
         return {group: _description(answer) for group, answer in found.items()}
 
     async def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """All offsets of a group, sorted; none of one that does not exist."""
+        """All committed offsets of a group, sorted; empty if it does not exist."""
         return (await self.committed_by([group]))[group]
 
     async def committed_by(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, CommittedOffset]]:
-        """The same for many groups, in their order."""
+        """The same for several groups, in their order."""
         named = _OffsetFetch.OffsetFetchRequestGroup
 
         def message(some: list[str]) -> Any:
@@ -152,7 +152,7 @@ class GroupAdmin:
             )
 
         def answers(asked: list[str], response: Any) -> Iterable[Answer]:
-            if not response.groups:  # an old broker answers for the first one only
+            if not response.groups:  # an old broker responds for the first group only
                 return [Answer(asked[0], response.error_code, response.topics)]
             return (Answer(each.group_id, each.error_code, each.topics) for each in response.groups)
 
@@ -160,18 +160,18 @@ class GroupAdmin:
         return {group: _committed(answer) for group, answer in found.items()}
 
     async def stable_offsets(self, group: str, tps: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """What a group has committed for these, NO_OFFSET (-1) where nothing; while a transaction commits other offsets
-        of them, its end is waited for (KIP-447). Gives up only when it is cancelled.
+        """A group's committed offsets, NO_OFFSET (-1) without one. While a transaction commits offsets of the
+        partitions, waits for its end (KIP-447), without a time limit.
 
-        Raises: BrokerError for what waiting does not cure.
+        Raises: BrokerError for a permanent error.
         """
         return await GroupCoordinator(self._reactor, self._config, self._cluster, group).committed(tps)
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Store offsets for a group without members; it need not exist yet.
+        """Commit offsets for a group without members, which need not exist.
 
-        Raises: BrokerError for the first that was refused, NON_EMPTY_GROUP if the group has members; the others are
-        stored all the same.
+        Raises: BrokerError for the first failure, NON_EMPTY_GROUP if the group has members; the others are committed
+        nevertheless.
         """
         topic_of = _OffsetCommit.OffsetCommitRequestTopic
         message = _OffsetCommit(
@@ -204,10 +204,10 @@ class GroupAdmin:
                 raise broker_error(code, f"storing the offset of group {group} for {tp}")
 
     async def delete_groups(self, groups: Iterable[str]) -> None:
-        """Remove groups without members, with what they have committed.
+        """Delete groups without members, with their committed offsets.
 
-        Raises: BrokerError for the first that was refused (GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP); the others are removed
-        all the same.
+        Raises: BrokerError for the first failure (GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP); the others are deleted
+        nevertheless.
         """
 
         def answers(_: list[str], response: Any) -> Iterable[Answer]:
@@ -221,10 +221,10 @@ class GroupAdmin:
                 raise broker_error(answer.code, f"deleting group {group}")
 
     async def delete_offsets(self, group: str, tps: Collection[TopicPartition]) -> None:
-        """Forget what a group has committed for these partitions.
+        """Delete a group's committed offsets for these partitions.
 
-        Raises: BrokerError for the first that was refused (GROUP_SUBSCRIBED_TO_TOPIC while a member reads its topic);
-        the others are forgotten all the same.
+        Raises: BrokerError for the first failure (GROUP_SUBSCRIBED_TO_TOPIC if a member reads the topic); the others
+        are deleted nevertheless.
         """
         topic_of = _OffsetDelete.OffsetDeleteRequestTopic
         partition_of = topic_of.OffsetDeleteRequestPartition
@@ -240,7 +240,7 @@ class GroupAdmin:
                 raise broker_error(code, f"deleting the offset of group {group} for {tp}")
 
     async def _codes(self, group: str, api_key: ApiKey, message: Any) -> dict[TopicPartition, int]:
-        """The code for each partition of a request whose response has nothing else; one for the group is raised."""
+        """The error code of each partition, for requests that return only codes; raises the group's error."""
 
         def answers(_: list[str], response: Any) -> Iterable[Answer]:
             codes = {
@@ -284,7 +284,7 @@ def _committed(answer: Answer) -> dict[TopicPartition, CommittedOffset]:
 
 def _description(answer: Answer) -> GroupDescription:
     group, code, described = answer
-    if code == ErrorCode.GROUP_ID_NOT_FOUND:  # how brokers from 4.0 on say it
+    if code == ErrorCode.GROUP_ID_NOT_FOUND:  # from brokers 4.0 on
         return GroupDescription(group, DEAD, "", "", ())
     if code:
         raise broker_error(code, f"group {group}")
@@ -297,7 +297,7 @@ def _member(member: Any, is_consumer: bool) -> MemberDescription:
     try:
         partitions = sorted(read_assignment(member.member_assignment)) if is_consumer else []
     except ProtocolError:
-        partitions = []  # members may assign in a way of their own
+        partitions = []  # members may use another format
     return MemberDescription(
         member.member_id, member.group_instance_id, member.client_id, member.client_host, tuple(partitions)
     )

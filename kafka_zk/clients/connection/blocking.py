@@ -1,12 +1,12 @@
-"""How threads use the clients of the reactor: a blocking class names the methods that it passes on.
+"""Clients for threads: a blocking class lists the methods of a reactor client that it forwards.
 
 ::
 
     class BlockingAdmin(BlockingClient[Admin]):
         list_topics = blocking(Admin.list_topics)
 
-Each has the signature and the documentation of the method that it calls on the reactor's thread, and raises the same,
-besides what ``ReactorThread.call`` raises.
+Each method has the signature and documentation of the one that it calls on the reactor thread, and raises the same
+exceptions, plus those of ``ReactorThread.call``.
 """
 
 from collections.abc import Callable, Coroutine
@@ -24,7 +24,7 @@ C_co = TypeVar("C_co", covariant=True)
 
 
 class Closable(Protocol):
-    """A client of the reactor."""
+    """A reactor client."""
 
     async def close(self) -> None: ...
 
@@ -33,7 +33,7 @@ Closable_co = TypeVar("Closable_co", covariant=True, bound=Closable)
 
 
 class Blocking(Generic[C_co]):
-    """A client of the reactor, and the thread that the reactor runs in."""
+    """A reactor client and the reactor's thread."""
 
     def __init__(self, thread: ReactorThread, client: C_co) -> None:
         self._thread = thread
@@ -41,10 +41,10 @@ class Blocking(Generic[C_co]):
 
 
 class BlockingClient(Blocking[Closable_co]):
-    """A client of its own, which is closed; a context manager."""
+    """A blocking client that owns its reactor client; a context manager."""
 
     def close(self) -> None:
-        """Close all connections; calls that wait fail with ClientClosed."""
+        """Close all connections; waiting calls fail with ClientClosed."""
         self._thread.call(self._client.close)
 
     def __enter__(self) -> Self:
@@ -57,7 +57,7 @@ class BlockingClient(Blocking[Closable_co]):
 
 
 class BlockingContext:
-    """``with`` for what a client of the reactor uses with ``async with``."""
+    """A ``with`` version of a reactor client's ``async with``."""
 
     def __init__(self, thread: ReactorThread, context: AbstractAsyncContextManager[None]) -> None:
         self._thread = thread
@@ -73,7 +73,7 @@ class BlockingContext:
 
 
 def blocking(method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Blocking[C], P], T]:
-    """The method of a blocking class that runs this coroutine of its client and waits for the result."""
+    """A method that runs this coroutine of the reactor client and waits for its result."""
 
     @wraps(method)
     def call(self: Blocking[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -83,7 +83,7 @@ def blocking(method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]]) -> Cal
 
 
 def on_reactor(method: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[Blocking[C], P], T]:
-    """The method of a blocking class that calls this function of its client on the reactor's thread."""
+    """A method that calls this function of the reactor client on the reactor thread."""
 
     @wraps(method)
     def call(self: Blocking[C], /, *args: P.args, **kwargs: P.kwargs) -> T:

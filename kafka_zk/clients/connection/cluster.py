@@ -1,7 +1,7 @@
-"""A client's view of a cluster: metadata kept fresh, and connections to its brokers.
+"""A client's view of a cluster: current metadata, and connections to its brokers.
 
-Metadata are fetched again when somebody saw a sign that they are old (``request_update``), when they reach
-``metadata.max.age.ms``, and when a topic is asked for that is not known yet; never twice at the same time.
+Metadata are fetched again after a sign that they are outdated (``request_update``), after ``metadata.max.age.ms``, and
+for an unknown topic; there is never more than one fetch at a time.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -39,14 +39,14 @@ FindBrokers = Callable[[], Awaitable[Iterable[Address]]]
 
 
 class Cluster:
-    """One client's connections and metadata. Lives on the reactor's thread; ``metadata`` may be read from any.
+    """One client's connections and metadata, on the reactor thread. Any thread may read ``metadata``.
 
     Args:
-        track_all_topics: keep the metadata of every topic, not only of those added.
-        prefer_controller: fetch metadata from the controller when it is known, which hears of changes first.
-        allow_auto_topic_creation: let the broker create topics that we ask for and that are not there.
-        find_brokers: addresses to try when no known broker answers, in the place of the configured bootstrap servers.
-        connect: makes a connection; tests replace it.
+        track_all_topics: keep metadata of every topic, not only of added ones.
+        prefer_controller: fetch metadata from the controller if it is known, because it learns of changes first.
+        allow_auto_topic_creation: let the broker create unknown topics.
+        find_brokers: returns addresses to try if no known broker responds, instead of the bootstrap servers.
+        connect: creates a connection; tests replace it.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Cluster:
         self._find_brokers = find_brokers or self._bootstrap
         self._topics: dict[str, None] = {}
         self._refreshing = False
-        self._waiting: list[Deferred[ClusterMetadata]] = []  # for a fetch that has not begun
+        self._waiting: list[Deferred[ClusterMetadata]] = []  # for the next fetch
         self._last_fetch_s = float("-inf")
         self._turn = 0
         self._update_pending = False
@@ -77,19 +77,19 @@ class Cluster:
         self._closed = False
         self._updated = Signal(reactor)
         self.metadata = ClusterMetadata()
-        self.on_update: list[Callable[[], None]] = []  # each is called after every fetch of metadata
+        self.on_update: list[Callable[[], None]] = []  # called after every fetch of metadata
 
     # --- metadata ---
 
     def add_topics(self, names: Iterable[str]) -> None:
-        """Keep the metadata of these topics from now on; does not fetch."""
+        """Keep metadata of these topics from the next fetch on."""
         for name in names:
             self._topics.setdefault(name)
 
     async def refresh(self) -> ClusterMetadata:
-        """Fetch metadata now, or share a fetch that begins after this call.
+        """Fetch metadata, or share a fetch that begins after this call.
 
-        Raises: NoBrokersAvailable naming every address that was tried; AuthenticationError.
+        Raises: NoBrokersAvailable naming every tried address; AuthenticationError.
         """
         if self._refreshing:
             waiting: Deferred[ClusterMetadata] = Deferred()
@@ -106,7 +106,7 @@ class Cluster:
         return self.metadata
 
     async def _refresh_for(self, crowd: "list[Deferred[ClusterMetadata]]") -> None:
-        """One fetch for all who asked while another one was under way."""
+        """One fetch for all callers during the previous fetch."""
         try:
             metadata = await self.refresh()
         except Exception as error:
@@ -117,18 +117,18 @@ class Cluster:
                 waiting.callback(metadata)
 
     def request_update(self) -> None:
-        """The metadata look old: fetch them soon, in the background, until it succeeds."""
+        """The metadata seem outdated: fetch them soon in the background, until it succeeds."""
         if not self._update_pending and not self._closed:
             self._update_pending = True
             run(self._update_in_background())
 
     async def _update_in_background(self) -> None:
         while not self._closed:
-            # Without a pause in the reactor's next round, too, so that signs that come together share a fetch.
+            # Without a pause, wait for the next reactor turn, so that simultaneous requests share a fetch.
             await sleep(
                 self._reactor, self._last_fetch_s + self._config.retry_backoff_ms / 1000 - self._reactor.seconds()
             )
-            self._update_pending = False  # signs that come from here on are newer than what is fetched now
+            self._update_pending = False  # later signs need another fetch
             try:
                 await self.refresh()
                 return
@@ -144,15 +144,15 @@ class Cluster:
     def learn_leaders(
         self, leaders: Mapping[TopicPartition, CurrentLeader], endpoints: Iterable[NodeEndpoint]
     ) -> set[TopicPartition]:
-        """Take over what a Produce or Fetch response says of leaders (KIP-951); returns the partitions of which that is
-        news, whose requests can go to the new leader without fresh metadata."""
+        """Apply the leaders in a Produce or Fetch response (KIP-951). Returns the partitions with a new leader, whose
+        requests can be sent there without fetching metadata."""
         self.metadata, moved = self.metadata.with_leaders(leaders, endpoints)
         return moved
 
     async def topic(self, name: str, timeout_ms: int) -> TopicMetadata:
-        """Return a topic's metadata, waiting for it to exist if need be.
+        """A topic's metadata; waits for the topic to exist.
 
-        Raises: KafkaTimeoutError after ``timeout_ms``; BrokerError at once when the name is illegal or forbidden.
+        Raises: KafkaTimeoutError after ``timeout_ms``; BrokerError immediately for an invalid or forbidden name.
         """
         deadline_s = self._reactor.seconds() + timeout_ms / 1000
         self._topics.setdefault(name)
@@ -179,10 +179,10 @@ class Cluster:
                 await sleep(self._reactor, min(self._config.retry_backoff_ms / 1000, left_s))
 
     async def until_partition(self, tp: TopicPartition, timeout_ms: int) -> bool:
-        """Wait until the topic is not known any more to lack a partition; False: it still is after ``timeout_ms``.
+        """Wait until the metadata no longer lack a partition of the topic; False if they still do after ``timeout_ms``.
 
-        Asks for metadata at once, then less and less often up to ``retry.backoff.max.ms``. Also True when the topic
-        itself is gone: ``topic`` waits for that. Raises: ClientClosed.
+        Fetches metadata immediately, then with growing pauses up to ``retry.backoff.max.ms``. Also True if the topic
+        itself is gone, for which ``topic`` waits. Raises: ClientClosed.
         """
         deadline_s = self._reactor.seconds() + timeout_ms / 1000
         pause_s = self._config.retry_backoff_ms / 1000
@@ -194,14 +194,14 @@ class Cluster:
                 return False
             ask_s = min(self._reactor.seconds() + pause_s, deadline_s)
             while self.metadata.lacks(tp) and await self._updated.wait_until(ask_s):
-                pass  # somebody else asked for metadata; ours are due later
+                pass  # another fetch; ours is due later
             pause_s = min(2 * pause_s, max(pause_s, self._config.retry_backoff_max_ms / 1000))
         return True
 
     async def _fetch(self) -> None:
         asked = None if self._track_all else tuple(self._topics)
         self._last_fetch_s = self._reactor.seconds()
-        # A broker that has just started knows nobody, not even itself, until the controller has told it.
+        # A broker that has just started knows no brokers, not even itself, before the controller's first request.
         response = await self.request_any(
             ApiKey.METADATA, self._metadata_request(asked), usable=lambda answer: bool(answer.brokers)
         )
@@ -224,14 +224,14 @@ class Cluster:
     # --- connections ---
 
     def ready_connection(self, node_id: int, purpose: str) -> KafkaConnection | None:
-        """The open connection to a broker for this purpose, None if there is none now."""
+        """The open connection to a broker for this purpose; None without one."""
         node = self.metadata.nodes.get(node_id)
         return None if node is None else self._connections.ready(node.host, node.port, purpose)
 
     async def connection(self, node_id: int, purpose: str = "") -> KafkaConnection:
-        """Return a connection to a broker, opening it if need be.
+        """A connection to a broker, opened if needed.
 
-        Raises: BrokerError BROKER_NOT_AVAILABLE for an id that the metadata do not have; what connecting raises.
+        Raises: BrokerError BROKER_NOT_AVAILABLE for an id that is not in the metadata; errors of the connection.
         """
         node = self.metadata.nodes.get(node_id)
         if node is None:
@@ -239,20 +239,20 @@ class Cluster:
         return await self._connections.get(node.host, node.port, purpose)
 
     async def connection_to(self, host: str, port: int, purpose: str) -> KafkaConnection:
-        """The same for an address, which need not be in the metadata."""
+        """A connection to an address, which need not be in the metadata."""
         return await self._connections.get(host, port, purpose)
 
     async def request(self, node_id: int, api_key: ApiKey, message: Any, purpose: str = "") -> Any:
-        """Send one request to a broker and return its answer."""
+        """Send one request to a broker and return its response."""
         return await _request(await self.connection(node_id, purpose), api_key, message)
 
     async def request_any(
         self, api_key: ApiKey, message: Any, usable: Callable[[Any], bool] = lambda answer: True
     ) -> Any:
-        """Send one request to any broker that answers: known ones in turn, then the bootstrap addresses.
+        """Send one request to any broker: known ones in turn, then the bootstrap addresses.
 
-        Returns: the first usable answer; the last one if none is.
-        Raises: NoBrokersAvailable when none answered; AuthenticationError of the first that does not accept us;
+        Returns: the first usable response, or the last one.
+        Raises: NoBrokersAvailable without a response; AuthenticationError of the first broker that rejects the client;
             BrokerError UNSUPPORTED_VERSION; ClientClosed.
         """
         causes: dict[Address, str] = {}
@@ -297,7 +297,7 @@ class Cluster:
         return self._closed
 
     async def close(self) -> None:
-        """Close all connections; whatever waits on them fails with ClientClosed or the connection's end."""
+        """Close all connections; waiting calls fail with ClientClosed or the end of the connection."""
         self._closed = True
         if self._age_timer is not None and self._age_timer.active():
             self._age_timer.cancel()

@@ -1,7 +1,7 @@
-"""Configuration of the clients: Kafka's keys with ``.`` written ``_``, checked when made.
+"""Configuration of the clients: Kafka's keys with ``_`` for ``.``, validated on creation.
 
-Pure. Each option carries what is allowed; numbers and booleans may come as strings, so that ``key=value`` from a
-command line or a properties file needs no care. Tests: tests/kafka_zk/clients/connection/test_config.py.
+Pure. Each option has its allowed values. Numbers and booleans may be strings, as from a command line or a properties
+file. Tests: tests/kafka_zk/clients/connection/test_config.py.
 """
 
 import difflib
@@ -22,9 +22,9 @@ _ADDRESS = re.compile(
 
 
 def option(default: Any, minimum: int | None = None, maximum: int = _INT_MAX, choices: tuple[str, ...] = ()) -> Any:
-    """Declare a configuration field with its default and what is allowed.
+    """Declare a configuration field with its default and its allowed values.
 
-    A default of None with a minimum means a whole number that may be left out.
+    A default of None with a minimum means an optional integer.
     """
     return field(default=default, metadata={"minimum": minimum, "maximum": maximum, "choices": choices})
 
@@ -32,9 +32,9 @@ def option(default: Any, minimum: int | None = None, maximum: int = _INT_MAX, ch
 def parse_bootstrap_servers(
     servers: str | Iterable[str], security_protocol: str = "PLAINTEXT"
 ) -> tuple[tuple[str, int], ...]:
-    """Return (host, port) pairs of ``"h1:9092, PLAINTEXT://h2:9092,[::1]:9092,"`` or of a list of such.
+    """(Host, port) pairs from ``"h1:9092, PLAINTEXT://h2:9092,[::1]:9092,"`` or from a list of such strings.
 
-    A listener name in front of an address is ignored, as Kafka's clients do, unless it is a protocol that contradicts
+    A listener name before an address is ignored, as in Kafka's clients, unless it is a protocol that contradicts
     ``security_protocol``. Raises: ConfigError for an address without a port, a contradiction or an empty list.
     Source: Utils.HOST_PORT_PATTERN@3.9.
     """
@@ -47,7 +47,7 @@ def parse_bootstrap_servers(
 
 
 def format_bootstrap_servers(addresses: Iterable[tuple[str, int]]) -> str:
-    """What ``parse_bootstrap_servers`` reads, in one spelling."""
+    """The canonical text for ``parse_bootstrap_servers``."""
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)
 
 
@@ -67,9 +67,9 @@ def _address(text: str, security_protocol: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedConfig:
-    """A configuration whose fields are keys with ``_`` for ``.``, checked when made.
+    """A configuration whose fields are keys with ``_`` for ``.``, validated on creation.
 
-    Raises: ConfigError naming the key and what is allowed.
+    Raises: ConfigError naming the key and the allowed values.
     """
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class CheckedConfig:
 
     @classmethod
     def given(cls, config: Self | None, options: Mapping[str, Any]) -> Self:
-        """What a client was made with: a ready configuration, or keys. Raises: TypeError for both; ConfigError."""
+        """The configuration from a client's arguments: an object, or keys. Raises: TypeError for both; ConfigError."""
         if config is None:
             return cls.from_properties(options)
         if options:
@@ -89,9 +89,9 @@ class CheckedConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
-        """Build from keys in either spelling (``linger.ms`` or ``linger_ms``).
+        """Create from keys in either spelling (``linger.ms`` or ``linger_ms``).
 
-        Raises: ConfigError for a key that this client does not have, listing those it has.
+        Raises: ConfigError for an unknown key, listing the known ones.
         """
         known = {each.name for each in fields(cls)}
         given = {key.replace(".", "_"): value for key, value in properties.items()}
@@ -105,10 +105,10 @@ class CheckedConfig:
 
 
 def with_security(properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same with one key ``security``, a ``ClientSecurity``, for all keys of security.
+    """Replace all security keys by one key ``security``, a ``ClientSecurity``.
 
-    ``security`` may be given instead of the single keys, also as a mapping of them (docs/security.md).
-    Raises: ConfigError for what cannot be used, and if both are given.
+    ``security`` may be given instead of the keys, also as a mapping of them (docs/security.md).
+    Raises: ConfigError for unusable values, and if both are given.
     """
     single = {key: value for key, value in properties.items() if key.replace(".", "_") in KEYS_BY_FIELD}
     given = properties.get("security")
@@ -117,7 +117,7 @@ def with_security(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     if not single and not isinstance(given, Mapping):
         return {key: value for key, value in properties.items() if key != "security" or value is not None}
     others = {key: value for key, value in properties.items() if key not in single}
-    from kafka_zk.security.client_keys import client_security  # clients without security need none of it
+    from kafka_zk.security.client_keys import client_security  # not needed by clients without security
 
     try:
         return {**others, "security": client_security(single or given or {})}
@@ -127,10 +127,10 @@ def with_security(properties: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientConfig(CheckedConfig):
-    """What every client needs to find and keep its brokers. Defaults are Kafka's.
+    """What every client needs to reach its brokers. Defaults are Kafka's.
 
-    ``security``: TLS and SASL; ``from_properties`` makes it of Kafka's keys (``security.protocol``, ``sasl.mechanism``,
-    ``ssl.truststore.location``, ...), see docs/security.md.
+    ``security``: TLS and SASL; ``from_properties`` creates it from Kafka's keys (``security.protocol``,
+    ``sasl.mechanism``, ``ssl.truststore.location``, ...), see docs/security.md.
     """
 
     bootstrap_servers: str | tuple[str, ...] = "127.0.0.1:9092"
@@ -151,7 +151,7 @@ class ClientConfig(CheckedConfig):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
-        """As ``CheckedConfig.from_properties``, with the keys of security."""
+        """Like ``CheckedConfig.from_properties``, with security keys."""
         return super().from_properties(with_security(properties))
 
     @property
@@ -174,7 +174,7 @@ def _checked(name: str, value: Any, default: Any, allowed: Mapping[str, Any]) ->
 
 
 def boolean(key: str, value: Any) -> bool:
-    """True or false, as it is or as text. Raises: ConfigError naming the key."""
+    """A boolean, possibly as text. Raises: ConfigError naming the key."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.lower() in ("true", "false"):

@@ -1,7 +1,7 @@
-"""Connections to brokers: one per address and purpose, made when needed, with a pause after each failure.
+"""Connections to brokers: one per address and purpose, opened when needed, with a pause after each failure.
 
-A producer, a long-polling fetch and an admin request do not share a connection, since a broker answers the requests of
-one connection one after another.
+A producer, a long-polling fetch and an admin request do not share a connection, because a broker answers the requests
+of a connection one after another.
 """
 
 from functools import partial
@@ -22,9 +22,9 @@ _Key = tuple[str, int, str]
 
 
 def version_between(connection: KafkaConnection, api_key: ApiKey, lowest: int, highest: int) -> int:
-    """The highest version up to ``highest`` that the broker knows.
+    """The highest version up to ``highest`` that the broker supports.
 
-    Raises: BrokerError UNSUPPORTED_VERSION when it is below ``lowest``, ApiError when there is none.
+    Raises: BrokerError UNSUPPORTED_VERSION if it is below ``lowest``, ApiError without a common version.
     """
     version = min(connection.version_for(api_key), highest)
     if version < lowest:
@@ -35,13 +35,13 @@ def version_between(connection: KafkaConnection, api_key: ApiKey, lowest: int, h
 
 
 class _Link:
-    """One address and purpose: its connection if there is one, or those who wait for it, and its back-off."""
+    """One address and purpose: its connection or the callers that wait for it, and its back-off."""
 
     def __init__(self) -> None:
         self.connection: KafkaConnection | None = None
         self.waiting: list[Deferred[KafkaConnection]] = []
         self.connecting = False
-        self.opening: Deferred[None] | None = None  # the work on it
+        self.opening: Deferred[None] | None = None  # the connection attempt
         self.failure_count = 0
         self.not_before_s = 0.0
 
@@ -49,7 +49,7 @@ class _Link:
 class Connections:
     """The connections of one client.
 
-    Raises (from ``get``): whatever connecting raised, to all who waited for it, AuthenticationError among it;
+    ``get`` raises the error of the connection attempt to all waiting callers, including AuthenticationError, and
     ClientClosed after ``close``.
     """
 
@@ -61,7 +61,7 @@ class Connections:
         self._closed = False
 
     def ready(self, host: str, port: int, purpose: str) -> KafkaConnection | None:
-        """The open connection, None if there is none now."""
+        """The open connection; None without one."""
         link = self._links.get((host, port, purpose))
         return link.connection if link is not None else None
 
@@ -82,7 +82,7 @@ class Connections:
         return result
 
     def close(self) -> None:
-        """Close all; those who wait for a connection get ClientClosed."""
+        """Close all connections; waiting callers get ClientClosed."""
         self._closed = True
         links, self._links = list(self._links.values()), {}
         for link in links:
@@ -90,7 +90,7 @@ class Connections:
                 link.connection.disconnect()
             self._answer(link, ClientClosed("the client was closed"))
             if link.opening is not None:
-                link.opening.cancel()  # or its socket would be open until the broker answers, or does not in time
+                link.opening.cancel()  # otherwise its socket would stay open until a response or timeout
 
     async def _open(self, link: _Link, host: str, port: int) -> None:
         try:
@@ -110,13 +110,13 @@ class Connections:
         except AuthenticationFailed as error:
             self._failed(link, authentication_error(error, f"{host}:{port}"))
         except Exception as error:
-            # Whatever it was, those who wait for the connection get it.
+            # All waiting callers get the error.
             self._failed(link, error)
         else:
             self._opened(link, connection)
 
     def _failed(self, link: _Link, error: Exception) -> None:
-        link.connecting = False  # before anybody is answered: who hears of the failure may ask again at once
+        link.connecting = False  # first, because callers may retry immediately
         backoff_ms = self._config.reconnect_backoff_ms << min(link.failure_count, 20)
         link.failure_count += 1
         backoff_ms = min(backoff_ms, max(self._config.reconnect_backoff_max_ms, self._config.reconnect_backoff_ms))

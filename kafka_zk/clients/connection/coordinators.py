@@ -1,8 +1,8 @@
-"""Which broker coordinates a group, and asking it, wherever the group moves, until a time is over.
+"""Finds the coordinators of groups, and sends them requests with retries until a timeout.
 
-A coordinator that loads its groups, or has just lost them, says so; then the request is sent again after a pause. Any
-request may be sent twice, since an answer can be lost with its connection. Clients that stay with one group have a
-``GroupCoordinator``, which uses this to look for it.
+While a coordinator loads its groups, or after it lost them, it returns an error, and the request is repeated after a
+pause. Any request may be sent twice, because a response can be lost with its connection. A client of one group has a
+``GroupCoordinator``, which uses this module.
 
 Source: AdminApiDriver.java, CoordinatorStrategy.java@3.9. Tests: tests/kafka_zk/clients/admin/test_group_admin.py,
 test_group_coordinator.py.
@@ -23,19 +23,19 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 
 COORDINATOR_GONE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-"""What a broker answers that is not the coordinator: look for it again."""
+"""Errors of a broker that is not the coordinator: find it again."""
 PASSING = COORDINATOR_GONE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-"""What a coordinator answers that is not ready, or not the coordinator."""
+"""Errors of a coordinator that is not ready, or is no longer the coordinator."""
 
 GROUP, TRANSACTION = 0, 1
-"""What a key names that somebody coordinates: FindCoordinatorRequest.CoordinatorType."""
+"""Types of coordinated keys: FindCoordinatorRequest.CoordinatorType."""
 
 _NAMES = {GROUP: "group", TRANSACTION: "transactional id"}
 _FindCoordinator = codec.request(ApiKey.FIND_COORDINATOR)
 
 
 class Answer(NamedTuple):
-    """What a response says of one group: its error code, and the part of the response that is about the group."""
+    """A response's part about one group, with its error code."""
 
     group: str
     code: int
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
 
 
 class Coordinators:
-    """The coordinators of groups, or of transactional ids. Lives on the reactor's thread."""
+    """The coordinators of groups or of transactional ids, on the reactor thread."""
 
     def __init__(self, reactor: Reactor, cluster: Cluster, config: ClientConfig, key_type: int = GROUP) -> None:
         self._key_type = key_type
@@ -58,13 +58,13 @@ class Coordinators:
         message: Callable[[list[str]], Any],
         answers: Callable[[list[str], Any], Iterable[Answer]],
     ) -> dict[str, Answer]:
-        """One answer for each group, in their order; each coordinator is sent one request at a time.
+        """Get one answer for each group, in their order; each coordinator gets one request at a time.
 
         Args:
-            message: the request about some of the groups.
-            answers: what its response says of these groups; of those it leaves out, the next one may.
-        Raises: KafkaTimeoutError naming the last cause, after default.api.timeout.ms; BrokerError for what waiting does
-            not cure when the coordinator is looked for. Other codes are in the answers.
+            message: creates the request for some of the groups.
+            answers: extracts the groups' answers from a response; missing groups are asked for again.
+        Raises: KafkaTimeoutError with the last cause, after default.api.timeout.ms; BrokerError for a permanent error
+            when finding the coordinator. Other codes are in the answers.
         """
         wanted = list(dict.fromkeys(groups))
         found: dict[str, Answer] = {}
@@ -93,11 +93,10 @@ class Coordinators:
         whom: Callable[[], str],
         timeout_ms: float | None = None,
     ) -> None:
-        """Attempt until it is done, with ``retry.backoff.ms`` between; ``timeout_ms`` None: default.api.timeout.ms.
+        """Repeat ``attempt`` until ``is_done``, every ``retry.backoff.ms``; default timeout: default.api.timeout.ms.
 
-        An attempt adds to its list what went wrong; one that adds nothing has made progress. ``whom`` says who has not
-        answered.
-        Raises: KafkaTimeoutError; what an attempt raises, and of what it adds the first that waiting does not cure.
+        An attempt adds its errors to the list; one without errors has made progress. ``whom``: who has not responded.
+        Raises: KafkaTimeoutError; exceptions of an attempt, and the first permanent error of its list.
         """
         timeout_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline_s = self._reactor.seconds() + timeout_ms / 1000
@@ -107,7 +106,7 @@ class Coordinators:
             if is_done():
                 return
             if not causes:
-                continue  # there was progress
+                continue  # progress
             fatal = next((cause for cause in causes if not cause.retriable), None)
             if fatal is not None:
                 raise fatal
@@ -117,7 +116,7 @@ class Coordinators:
             await sleep(self._reactor, pause_s)
 
     async def request(self, node_id: int, api_key: ApiKey, message: Any, causes: list[KafkaError]) -> Any:
-        """The response of one broker; None if there is none, and why is added to ``causes``."""
+        """A broker's response; None without one, with the reason in ``causes``."""
         try:
             if node_id not in self._cluster.metadata.nodes:
                 await self._cluster.refresh()
@@ -157,7 +156,7 @@ class Coordinators:
         return settled
 
     async def find(self, groups: Sequence[str], causes: list[KafkaError]) -> dict[str, Node]:
-        """The brokers that coordinate these groups now; why one is missing is added to ``causes``."""
+        """The groups' current coordinators; reasons for missing ones are added to ``causes``."""
         found: dict[str, Node] = {}
         left = list(groups)
         while left:
@@ -169,7 +168,7 @@ class Coordinators:
                 return found
             if response.coordinators:
                 named = [(each.key, each) for each in response.coordinators]
-            else:  # an old broker answers for the first one only
+            else:  # an old broker responds for the first group only
                 named = [(left[0], response)]
             for group, answer in named:
                 if answer.error_code:

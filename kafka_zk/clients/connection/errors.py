@@ -1,6 +1,6 @@
-"""What our clients raise: one family, each with Kafka's error code where a broker (or Kafka's own client) has one.
+"""The exceptions of our clients, with Kafka's error code if a broker (or Kafka's own client) has one.
 
-``retriable`` says whether the same call may succeed later; the clients have retried already when they raise.
+``retriable``: the same call may succeed later. The clients have already retried when they raise.
 """
 
 from kafka_zk.protocol.errors import ErrorCode
@@ -8,7 +8,7 @@ from kafka_zk.security.errors import AuthenticationFailed, SaslAuthenticationFai
 
 
 class KafkaError(Exception):
-    """Base of everything that the clients raise on purpose; ``code`` is Kafka's error code, None for local causes."""
+    """Base of all errors that the clients raise. ``code``: Kafka's error code, None for local causes."""
 
     def __init__(self, message: str, code: ErrorCode | None = None) -> None:
         super().__init__(message)
@@ -16,12 +16,12 @@ class KafkaError(Exception):
 
     @property
     def retriable(self) -> bool:
-        """True when trying again later can help."""
+        """True if trying again later can help."""
         return self.code is not None and self.code.retriable
 
 
 class ConfigError(KafkaError, ValueError):
-    """A configuration key is unknown or its value not allowed; the message names the key and what is allowed."""
+    """A configuration key is unknown or its value is invalid; the message names the key and the allowed values."""
 
 
 class ClientClosed(KafkaError):
@@ -37,23 +37,23 @@ class NoBrokersAvailable(KafkaError):
 
 
 class AuthenticationError(KafkaError):
-    """A broker does not accept us, or we do not accept it. It is not retried: trying again does not help."""
+    """A broker rejected the client's identity, or the client the broker's. It is not retried."""
 
 
 class SaslAuthenticationError(AuthenticationError):
-    """A login failed: a wrong name, password or token."""
+    """A login failed: the name, password or token is wrong."""
 
 
 class UnsupportedSaslMechanismError(AuthenticationError):
-    """The broker does not enable ``sasl.mechanism``; the message lists what it enables."""
+    """The broker does not enable ``sasl.mechanism``; the message lists the enabled ones."""
 
 
 class SslAuthenticationError(AuthenticationError):
-    """A TLS handshake failed: a certificate, a host name, or no TLS at the other end."""
+    """A TLS handshake failed because of a certificate, a host name, or a peer without TLS."""
 
 
 class KafkaTimeoutError(KafkaError):
-    """Something did not happen within the time that the configuration gives it."""
+    """Something did not happen within its configured timeout."""
 
     @property
     def retriable(self) -> bool:
@@ -61,19 +61,19 @@ class KafkaTimeoutError(KafkaError):
 
 
 class BufferExhausted(KafkaTimeoutError):
-    """The producer's ``buffer.memory`` is full of records that are not acknowledged yet."""
+    """The producer's ``buffer.memory`` is full of unacknowledged records."""
 
 
 class RecordTooLargeError(KafkaError):
-    """A record above ``max.request.size`` or ``buffer.memory``; it was not sent."""
+    """A record exceeds ``max.request.size`` or ``buffer.memory``; it was not sent."""
 
 
 class BrokerError(KafkaError):
-    """A broker answered with an error code; ``code`` is never None."""
+    """A broker responded with an error code; ``code`` is never None."""
 
 
 def authentication_error(error: AuthenticationFailed, address: str) -> AuthenticationError:
-    """What the clients raise for a failure to authenticate at ``address``."""
+    """The clients' exception for a failed authentication at ``address``."""
     if isinstance(error, UnsupportedSaslMechanism):
         return UnsupportedSaslMechanismError(f"{address}: {error}", ErrorCode.UNSUPPORTED_SASL_MECHANISM)
     if isinstance(error, SaslAuthenticationFailed):
@@ -83,7 +83,7 @@ def authentication_error(error: AuthenticationFailed, address: str) -> Authentic
 
 
 def broker_error(code: int, doing: str, message: str | None = None) -> BrokerError:
-    """Return the error for a response's code: what we were ``doing``, the code's name, the broker's own words."""
+    """The error for a response's code: the action, the code's name, and the broker's message."""
     try:
         error_code = ErrorCode(code)
     except ValueError:

@@ -1,6 +1,6 @@
-"""The coordinator of the one group that a client belongs to, and the offsets that it keeps.
+"""The coordinator of a client's group, and the offsets that it stores. On the reactor thread.
 
-Its address is remembered until it moves; ``coordinators`` looks for it. On the reactor's thread.
+Its address is remembered until it moves; ``coordinators`` finds it.
 Source: AbstractCoordinator.java, OffsetFetcher and commit handlers of ConsumerCoordinator@3.9.
 Tests: tests/kafka_zk/clients/connection/test_group_coordinator.py.
 """
@@ -34,9 +34,10 @@ NO_OFFSET = -1
 _PURPOSE = "coordinator"
 _LEAVING = "leaving a group"
 _WITHHELD = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
-"""What the coordinator answers when all members have come; until then it takes nothing else on that connection."""
-_COMMIT_MIN, _COMMIT_MAX = 1, 9  # 0 goes to ZooKeeper; from 10 on topics have ids
-_FETCH_MIN, _FETCH_MAX = 1, 7  # from 8 on several groups
+"""Requests that the coordinator answers when all members have joined; until then it handles nothing else on the
+connection."""
+_COMMIT_MIN, _COMMIT_MAX = 1, 9  # 0 commits to ZooKeeper; from 10 on topics have ids
+_FETCH_MIN, _FETCH_MAX = 1, 7  # from 8 on a request has several groups
 
 _OffsetCommit = codec.request(ApiKey.OFFSET_COMMIT)
 _CommitTopic = _OffsetCommit.OffsetCommitRequestTopic
@@ -46,7 +47,7 @@ _FetchTopic = _OffsetFetch.OffsetFetchRequestTopic
 
 
 class Committer(NamedTuple):
-    """Under which membership offsets are committed; by default none: whoever assigns partitions to themselves."""
+    """The membership under which offsets are committed; by default none, for consumers with assigned partitions."""
 
     member_id: str = ""
     generation_id: int = -1
@@ -54,8 +55,8 @@ class Committer(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """A group, and under which membership a transaction commits its offsets; by default none, which only suits a group
-    without members. Source: ConsumerGroupMetadata.java@3.9."""
+    """A group, and the membership under which a transaction commits its offsets; by default none, which is only valid
+    for a group without members. Source: ConsumerGroupMetadata.java@3.9."""
 
     group_id: str
     member_id: str = ""
@@ -67,7 +68,7 @@ _NOBODY = Committer()
 
 
 class GroupCoordinator:
-    """Of one group. Every method looks for the coordinator first, where it is not known."""
+    """The coordinator of one group. Every method first finds the coordinator, if it is unknown."""
 
     def __init__(self, reactor: Reactor, config: ClientConfig, cluster: Cluster, group_id: str) -> None:
         self._config = config
@@ -80,17 +81,17 @@ class GroupCoordinator:
         self._closed = False
 
     def forget(self) -> None:
-        """It has moved, or does not answer: look for it again."""
+        """It has moved or does not respond: find it again."""
         self._address = None
 
     def close(self) -> None:
-        """Look for it no more."""
+        """Stop looking for the coordinator."""
         self._closed = True
 
     async def find(self) -> tuple[str, int]:
-        """Its host and port, once there is one.
+        """The coordinator's host and port; waits until there is one.
 
-        Raises: BrokerError for what waiting does not cure (GROUP_AUTHORIZATION_FAILED …); ClientClosed.
+        Raises: BrokerError for a permanent error (GROUP_AUTHORIZATION_FAILED …); ClientClosed.
         """
 
         async def attempt(causes: list[KafkaError]) -> None:
@@ -106,11 +107,11 @@ class GroupCoordinator:
     async def ask(
         self, api_key: ApiKey, message: Any, lowest: int = 0, highest: int = 99, timeout_ms: int | None = None
     ) -> Any:
-        """Send one request to it; its answer, whatever it says.
+        """Send it one request and return the response, whatever its error code.
 
-        While it withholds the answer to JoinGroup or SyncGroup, other requests wait, since they would time out behind
-        those, and so end the connection. LeaveGroup does not wait: it has a connection of its own then.
-        Raises: BrokerError NETWORK_EXCEPTION when there is no answer, UNSUPPORTED_VERSION; what ``find`` raises.
+        While it delays the response to JoinGroup or SyncGroup, other requests wait, because they would time out behind
+        those and end the connection. LeaveGroup does not wait, but uses a separate connection.
+        Raises: BrokerError NETWORK_EXCEPTION without a response, UNSUPPORTED_VERSION; errors of ``find``.
         """
         if api_key not in _WITHHELD:
             return await self._ask(api_key, message, lowest, highest, timeout_ms)
@@ -140,7 +141,7 @@ class GroupCoordinator:
             raise broker_error(ErrorCode.NETWORK_EXCEPTION, doing, str(error)) from error
 
     async def _connection(self, host: str, port: int, api_key: ApiKey) -> KafkaConnection:
-        """One on which this request is answered without waiting for other members, if it does not ask for them."""
+        """A connection on which the response to this request does not wait for other members."""
         while True:
             is_leaving = bool(self._withheld_count) and api_key is ApiKey.LEAVE_GROUP
             connection = await self._cluster.connection_to(host, port, _LEAVING if is_leaving else _PURPOSE)
@@ -151,7 +152,8 @@ class GroupCoordinator:
     async def commit(
         self, offsets: Mapping[TopicPartition, int], committer: Committer = _NOBODY
     ) -> dict[TopicPartition, ErrorCode]:
-        """Ask once; what became of each. A lost connection is NETWORK_EXCEPTION. Raises: as ``ask`` otherwise."""
+        """Send one commit; returns the result for each partition, NETWORK_EXCEPTION if the connection is lost. Raises
+        like ``ask`` otherwise."""
         topics: dict[str, list[Any]] = {}
         for tp, offset in offsets.items():
             partition = _CommitPartition(
@@ -182,9 +184,9 @@ class GroupCoordinator:
         return codes
 
     async def committed(self, tps: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The committed offset of each, NO_OFFSET where there is none; asks again until it is answered.
+        """The committed offset of each partition, NO_OFFSET without one; retries until there is a response.
 
-        Raises: BrokerError for what waiting does not cure; ClientClosed.
+        Raises: BrokerError for a permanent error; ClientClosed.
         """
         topics = partitions_by_topic(sorted(tps))
         message = _OffsetFetch(
@@ -219,7 +221,7 @@ class GroupCoordinator:
         return found
 
     async def _until(self, is_done: Callable[[], bool], attempt: Callable[[list[KafkaError]], Awaitable[None]]) -> None:
-        """Attempt until it is done, or the client is closed."""
+        """Repeat the attempt until done, or until the client is closed."""
 
         async def attempt_if_open(causes: list[KafkaError]) -> None:
             if self._closed:

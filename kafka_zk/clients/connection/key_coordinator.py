@@ -1,9 +1,9 @@
-"""The coordinator of one transactional id, or of one group, for whoever asks it once at a time.
+"""The coordinator of one transactional id or group, for callers that send single requests.
 
-Its address is remembered until it moves. One request, one answer: what waiting may cure is the caller's to try again.
-Members of groups have a ``group_coordinator``.
+Its address is remembered until it moves. Temporary errors are returned, and the caller retries. Members of groups use
+``group_coordinator``.
 
-On the reactor's thread. Source: TransactionManager.java@3.9 (lookupCoordinator).
+On the reactor thread. Source: TransactionManager.java@3.9 (lookupCoordinator).
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ _PURPOSE = "coordinator"
 
 
 class KeyCoordinator:
-    """Of the ``key``, which ``key_type`` says the meaning of (``coordinators.GROUP``, ``TRANSACTION``)."""
+    """The coordinator of ``key``, which is of type ``key_type`` (``coordinators.GROUP``, ``TRANSACTION``)."""
 
     def __init__(self, reactor: Reactor, config: ClientConfig, cluster: Cluster, key: str, key_type: int) -> None:
         self._cluster = cluster
@@ -32,13 +32,13 @@ class KeyCoordinator:
         self._address: tuple[str, int] | None = None
 
     def forget(self) -> None:
-        """It has moved: look for it again."""
+        """It has moved: find it again."""
         self._address = None
 
     async def ask(self, api_key: ApiKey, message: Any, lowest: int, highest: int) -> Any:
-        """Its answer, whatever it says.
+        """Its response, whatever the error code.
 
-        Raises: KafkaError, NETWORK_EXCEPTION when there is no answer; ClientClosed.
+        Raises: KafkaError, NETWORK_EXCEPTION without a response; ClientClosed.
         """
         host, port = self._address or await self._find()
         doing = f"{api_key.name} to the coordinator at {host}:{port}"

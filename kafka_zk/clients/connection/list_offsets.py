@@ -1,6 +1,6 @@
 """ListOffsets: the earliest and latest offset of partitions, and the first one at or after a time.
 
-Each leader is asked for its partitions; while the metadata are old, it is asked again.
+Each leader is asked for its partitions, again while the metadata are outdated.
 """
 
 from collections.abc import Mapping
@@ -36,9 +36,9 @@ _Partition = _Topic.ListOffsetsPartition
 
 
 class ListedOffset(NamedTuple):
-    """``offset`` is -1 when no record is at or after the time; ``timestamp_ms`` is -1 for earliest and latest.
+    """``offset``: -1 if no record is at or after the time. ``timestamp_ms``: -1 for earliest and latest.
 
-    ``leader_epoch`` is that of the record's batch, -1 when the broker does not say.
+    ``leader_epoch``: of the record's batch, -1 if the broker does not return it.
     """
 
     offset: int
@@ -59,8 +59,8 @@ async def list_offsets(
 
     Args:
         wanted: per partition EARLIEST, LATEST, MAX_TIMESTAMP or a time in ms since the epoch.
-        read_committed: the end is the last stable offset, in the place of the high watermark.
-    Raises: BrokerError for what waiting does not cure; KafkaTimeoutError naming the last cause after ``timeout_ms``.
+        read_committed: the end is the last stable offset instead of the high watermark.
+    Raises: BrokerError for a permanent error; KafkaTimeoutError with the last cause after ``timeout_ms``.
     """
     deadline_s = reactor.seconds() + timeout_ms / 1000
     left = dict(wanted)
@@ -104,7 +104,7 @@ async def _ask(
     read_committed: bool,
     causes: list[KafkaError],
 ) -> dict[TopicPartition, ListedOffset]:
-    """Ask one leader; what went wrong is added to ``causes``."""
+    """Ask one leader; errors are added to ``causes``."""
     topics: dict[str, list[Any]] = {}
     for (topic, partition), spec in wanted.items():
         topics.setdefault(topic, []).append(

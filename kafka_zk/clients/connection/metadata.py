@@ -1,9 +1,9 @@
-"""What a client knows about the cluster: an immutable snapshot, replaced as a whole.
+"""A client's metadata of a cluster: an immutable snapshot that is replaced as a whole.
 
-Pure, and safe to read from any thread. An answer with an older leader epoch than we know of the same topic does not put
-the old leader back (KIP-320), and one with fewer partitions takes none away: a topic never gets fewer, but a broker
-that lags, or has just registered, may know a part of it. Without topic ids (before inter.broker.protocol.version 2.8)
-it may be another topic of that name; see ``_lasting``. Tests: tests/kafka_zk/clients/connection/test_metadata.py.
+Pure, and safe to read from any thread. A response with an older leader epoch for the same topic does not restore the
+old leader (KIP-320), and one with fewer partitions removes none: topics never lose partitions, but a broker that lags
+or has just registered may know only some. Without topic ids (before inter.broker.protocol.version 2.8), it may be
+another topic of that name; see ``_lasting``. Tests: tests/kafka_zk/clients/connection/test_metadata.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ class Node(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """One partition; ``leader`` and ``leader_epoch`` are -1 when there is none (or the broker is too old to say)."""
+    """One partition. ``leader`` and ``leader_epoch`` are -1 without a leader (or if the broker is too old)."""
 
     partition: int
     leader: int
@@ -41,7 +41,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """One topic. ``partitions`` is indexed by partition number; ``available`` are the numbers that have a leader."""
+    """One topic. ``partitions``: indexed by partition number. ``available``: numbers of partitions with a leader."""
 
     name: str
     topic_id: UUID
@@ -66,12 +66,12 @@ class ClusterMetadata:
         return found if found is not None and found.error_code == ErrorCode.NONE and found.partitions else None
 
     def lacks(self, tp: TopicPartition) -> bool:
-        """Whether the topic is known, but without this partition."""
+        """True if the topic is known, but without this partition."""
         found = self.topics.get(tp.topic)
         return found is not None and 0 < len(found.partitions) <= tp.partition
 
     def leader_id(self, tp: TopicPartition) -> int | None:
-        """The broker that leads ``tp``, None when unknown or leaderless."""
+        """The broker that leads ``tp``; None if unknown or leaderless."""
         found = self.topics.get(tp.topic)
         if found is None or not 0 <= tp.partition < len(found.partitions):
             return None
@@ -79,16 +79,16 @@ class ClusterMetadata:
         return leader if leader in self.nodes else None
 
     def leader_epoch(self, tp: TopicPartition) -> int:
-        """The leader epoch known for ``tp``, -1 when unknown."""
+        """The leader epoch of ``tp``; -1 if unknown."""
         found = self.topics.get(tp.topic)
         if found is None or not 0 <= tp.partition < len(found.partitions):
             return -1
         return found.partitions[tp.partition].leader_epoch
 
     def updated(self, response: Any, asked: Iterable[str] | None) -> "ClusterMetadata":
-        """Return the snapshot after a MetadataResponse.
+        """The snapshot after a MetadataResponse.
 
-        Args: ``asked``: the topics that were asked for, None for all; topics not asked for are kept as they are.
+        Args: ``asked``: the requested topics, None for all; other topics are kept.
         """
         nodes = {
             broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in response.brokers
@@ -104,9 +104,9 @@ class ClusterMetadata:
     def with_leaders(
         self, leaders: Mapping[TopicPartition, CurrentLeader], endpoints: Iterable[NodeEndpoint]
     ) -> tuple["ClusterMetadata", set[TopicPartition]]:
-        """The snapshot after a response that named leaders (KIP-951), and the partitions of which that was news.
+        """The snapshot after a response that named leaders (KIP-951), and the partitions with a new leader.
 
-        A leader counts if its epoch is newer than the one that is known, and its address is known or in ``endpoints``.
+        A leader is used if its epoch is newer and its address is known or in ``endpoints``.
         Source: Metadata.updatePartitionLeadership@3.9.
         """
         nodes = {**self.nodes, **{each.node_id: Node(*each) for each in endpoints}}
@@ -148,7 +148,7 @@ def _topic(topic: Any, known: TopicMetadata | None, nodes: Mapping[int, Node]) -
     if topic_id == NO_TOPIC_ID:
         before = _lasting(before, told)
     newest = before | {number: _newer(each, before.get(number)) for number, each in told.items()}
-    # Behind a hole nothing can be addressed by index; the next refresh brings it.
+    # Partitions after a gap cannot be indexed; the next refresh adds them.
     partitions = tuple(newest[number] for number in takewhile(newest.__contains__, count()))
     available = tuple(each.partition for each in partitions if each.leader in nodes)
     return TopicMetadata(topic.name, topic_id, bool(topic.is_internal), topic.error_code, partitions, available)
@@ -173,12 +173,12 @@ def _newer(told: PartitionMetadata, before: PartitionMetadata | None) -> Partiti
 def _lasting(
     before: Mapping[int, PartitionMetadata], told: Mapping[int, PartitionMetadata]
 ) -> dict[int, PartitionMetadata]:
-    """What is still known of a topic without an id.
+    """The partitions of a topic without an id that are still valid.
 
-    An answer with a hole is a part of a topic, since the partitions of a whole one are numbered from 0 without any. One
-    without a hole is believed, as Kafka's clients do (MetadataCache.java@3.9): it may be from a broker that has not
-    been told yet of added partitions, but if the topic was made anew, partitions that are kept never go. Fewer
-    partitions and a leader epoch that is back at 0 show another topic: nothing of the old one counts.
+    A response with a gap contains only a part of the topic, whose partitions are numbered from 0. One without a gap
+    replaces the topic, as in Kafka's clients (MetadataCache.java@3.9): the broker may not know about added partitions
+    yet, but if the topic was recreated, keeping partitions would be wrong forever. Fewer partitions and a leader epoch
+    that is 0 again mean another topic: nothing of the old one is valid.
     """
     missing = before.keys() - told.keys()
     both = before.keys() & told.keys()

@@ -1,11 +1,11 @@
-"""One reactor thread a process, for the blocking facades.
+"""The reactor thread that all blocking clients of a process share.
 
-A Twisted reactor runs once in a process and cannot be started again, so the first blocking client starts it in a daemon
-thread and all others share it, however often clients are made and closed (a notebook's usual way). When the program
-runs the reactor itself in another thread, that one is used.
+A Twisted reactor runs once in a process and cannot be restarted. The first blocking client starts it in a daemon
+thread, and all others share it, however often clients are created and closed (as in a notebook). If the program runs
+the reactor in another thread, that one is used.
 
-Twisted's reactors count timers on the wall clock, which may be set back. One that is started here counts on a clock
-that is never set, as a broker's does (``network.reactor``).
+Twisted's reactors measure timers on the wall clock, which may be set back. A reactor started here uses a monotonic
+clock instead, as a broker's does (``network.reactor``).
 """
 
 import os
@@ -30,18 +30,18 @@ _current: "ReactorThread | None" = None
 
 
 class ReactorThread:
-    """The process's reactor, running in another thread than the caller's."""
+    """The process's reactor, running in another thread than the caller."""
 
     def __init__(self, reactor: Any) -> None:
         self.reactor = reactor
         self._process_id = os.getpid()
 
     def call(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, timeout_s: float | None = None) -> T:
-        """Run ``await function(*args)`` on the reactor's thread and wait for its result.
+        """Run ``await function(*args)`` on the reactor thread and wait for its result.
 
-        Raises: what the coroutine raised; KafkaTimeoutError after ``timeout_s`` (the coroutine is cancelled then);
-        KafkaError when called on the reactor's own thread, when the reactor was stopped, or in a process forked after
-        the thread was started.
+        Raises: the coroutine's exception; KafkaTimeoutError after ``timeout_s`` (the coroutine is then cancelled);
+        KafkaError when called on the reactor thread, after the reactor was stopped, or in a process forked after the
+        thread was started.
         """
         self._check_caller()
         outcome: Future[T] = Future()
@@ -51,7 +51,7 @@ class ReactorThread:
             outcome.set_exception(failure.value)
 
         async def work() -> T:
-            return await function(*args)  # in here, so that the caller hears of an argument that it does not take
+            return await function(*args)  # inside, so that the caller gets a TypeError for a wrong argument
 
         def start() -> None:
             started.append(Deferred.fromCoroutine(work()))
@@ -70,7 +70,7 @@ class ReactorThread:
             raise
 
     def tell(self, function: Callable[..., object], *args: Any) -> None:
-        """Run ``function(*args)`` on the reactor's thread: at once if called there, else before any later ``call``."""
+        """Run ``function(*args)`` on the reactor thread: immediately if called there, else before later ``call``s."""
         from twisted.python import threadable
 
         if threadable.isInIOThread():
@@ -87,7 +87,7 @@ class ReactorThread:
 
 
 def refuse_on_reactor_thread() -> None:
-    """Raise KafkaError if the calling thread is the one that the reactor runs in: it would wait for itself."""
+    """Raise KafkaError on the reactor thread, where a blocking call would wait for itself."""
     from twisted.internet import reactor
     from twisted.python import threadable
 
@@ -99,10 +99,10 @@ def refuse_on_reactor_thread() -> None:
 
 
 def reactor_thread() -> ReactorThread:
-    """Return the process's reactor thread, starting it at the first call.
+    """The process's reactor thread, started at the first call.
 
-    Raises: KafkaError when the reactor runs in the calling thread, was stopped, or belongs to a parent process, and
-        where gevent or eventlet have replaced threads.
+    Raises: KafkaError if the reactor runs in the calling thread, was stopped, or belongs to a parent process, and if
+        gevent or eventlet have replaced threads.
     """
     global _current
     with _lock:
@@ -121,7 +121,7 @@ def reactor_thread() -> ReactorThread:
 
 
 def _use_monotonic_clock(reactor: Any) -> None:
-    """Unless the reactor has a clock of its own (asyncio's), or timers that the program has set on the wall clock."""
+    """Use a monotonic clock, unless the reactor has its own (asyncio's) or timers on the wall clock."""
     from twisted.internet.base import ReactorBase
 
     if getattr(type(reactor), "seconds", None) is ReactorBase.seconds and not reactor.getDelayedCalls():

@@ -1,4 +1,4 @@
-"""Small helpers around Deferreds that every client driver needs."""
+"""Helpers for Deferreds, used by all clients."""
 
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -16,31 +16,31 @@ _ROUNDING_MS = 1e-6
 
 
 def sleep(reactor: Reactor, delay_s: float) -> Deferred[None]:
-    """A Deferred that fires after ``delay_s`` (0: in the reactor's next round)."""
+    """A Deferred that fires after ``delay_s`` (0: in the next reactor turn)."""
     waiting: Deferred[None] = Deferred(lambda _: call.cancel())
     call = reactor.callLater(max(0.0, delay_s), waiting.callback, None)
     return waiting
 
 
 def now_ms(reactor: Reactor) -> int:
-    """The reactor's clock in whole milliseconds. A timer set for a millisecond never runs before that is reached."""
+    """The reactor's clock in whole milliseconds. A timer for a given millisecond never runs before it is reached."""
     return int(reactor.seconds() * 1000 + _ROUNDING_MS)  # 1.007 s are 1006.9999999999999 ms
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> Deferred[T]:
-    """Start a coroutine now."""
+    """Start a coroutine."""
     return Deferred.fromCoroutine(coroutine)
 
 
 class Signal:
-    """Something that happens again and again; whoever waits is woken at the next time it does."""
+    """A repeated event; waiters are woken at its next occurrence."""
 
     def __init__(self, reactor: Reactor) -> None:
         self._reactor = reactor
         self._waiting: list[Deferred[None]] = []
 
     def fire(self) -> None:
-        """Wake everybody who waits now."""
+        """Wake all current waiters."""
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             each.callback(None)
@@ -52,7 +52,7 @@ class Signal:
         return waiting
 
     async def wait_until(self, deadline_s: float) -> bool:
-        """Wait for the next ``fire()``, at most until the reactor's clock shows ``deadline_s``; whether it came."""
+        """Wait for the next ``fire()`` until the reactor's clock shows ``deadline_s``; returns whether it came."""
         return await fires_within(self._reactor, self.wait(), deadline_s - self._reactor.seconds())
 
     def _forget(self, waiting: "Deferred[None]") -> None:

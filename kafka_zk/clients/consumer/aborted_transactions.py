@@ -1,7 +1,7 @@
 """Which batches of a fetch belong to transactions that were aborted, for read_committed.
 
-A broker lists, for what it sends, the aborted transactions: from its first offset on, until its abort marker, the
-producer's transactional batches do not count. Records of open transactions are not sent at all (KIP-98).
+A broker lists the aborted transactions of the records it sends. From such a transaction's first offset until its abort
+marker the producer's transactional batches are aborted. Records of open transactions are not sent at all (KIP-98).
 
 Pure. Source: CompletedFetch.java@3.9. Tests: tests/kafka_zk/clients/consumer/test_aborted_transactions.py.
 """
@@ -23,7 +23,7 @@ def batches_with_aborted(
 ) -> Iterator[tuple[int, BatchHeader, bool]]:
     """Yield position and header of every whole batch, and whether its transaction was aborted.
 
-    Raises: CorruptRecord, InvalidRecord for what is no batch, or a marker that cannot be read.
+    Raises: CorruptRecord, InvalidRecord for an invalid batch, or a marker that cannot be read.
     """
     upcoming = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
     producers: set[int] = set()

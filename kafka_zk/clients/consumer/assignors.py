@@ -1,6 +1,6 @@
-"""Who gets which partition in a group of the broker: the assignors of Kafka's consumer, run by the group's leader.
+"""The assignors of Kafka's consumer, which the leader of a group of the broker runs.
 
-Pure. The work is that of ``rebalance``'s assignors, with one thread per member. Static members come first, in the order
+Pure. ``rebalance``'s assignors do the work, with one thread per member. Static members come first, in the order
 of their group.instance.id, then the others in the order of their member ids, as in Kafka.
 
 Source: AbstractPartitionAssignor, RangeAssignor, RoundRobinAssignor, CooperativeStickyAssignor.java@3.9, but for racks.
@@ -19,7 +19,7 @@ from kafka_zk.rebalance.sticky import StickyAssignor
 
 
 class GroupMemberSubscription(NamedTuple):
-    """What the leader knows of a member."""
+    """A member as its leader sees it, from JoinGroup."""
 
     member_id: str
     group_instance_id: str | None
@@ -32,7 +32,7 @@ Assigned = dict[str, frozenset[TopicPartition]]
 
 
 class PartitionAssignor(NamedTuple):
-    """``is_cooperative``: members keep what they own while they join; what moves is given back first."""
+    """``is_cooperative``: members keep their partitions while they join; a moving partition is revoked first."""
 
     name: str
     assign: Callable[[Members, Mapping[str, int]], Assigned]
@@ -45,8 +45,8 @@ def _by_range(members: Members, partition_counts: Mapping[str, int]) -> Assigned
 
 
 def _by_roundrobin(members: Members, partition_counts: Mapping[str, int]) -> Assigned:
-    """All partitions, by topic and number, dealt round the circle of all members; who is not subscribed is passed over
-    and has to wait for the next round."""
+    """All partitions, by topic and number, dealt to the members in turn; a member that is not subscribed to
+    a topic is skipped until the next round."""
     places, snapshot = _snapshot(members, partition_counts)
     circle = cycle(sorted(places))
     assignment = {}
@@ -58,7 +58,7 @@ def _by_roundrobin(members: Members, partition_counts: Mapping[str, int]) -> Ass
 
 
 def _by_cooperative_sticky(members: Members, partition_counts: Mapping[str, int]) -> Assigned:
-    """Balanced with the fewest moves; a partition moves only after its owner has given it back and joined again."""
+    """Balanced with the fewest moves; a partition moves only after its owner has revoked it and joined again."""
     places, snapshot = _snapshot(members, partition_counts)
     previous = _owners(members)
     place_of = {member.member_id: place for place, member in places.items()}

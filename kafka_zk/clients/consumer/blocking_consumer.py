@@ -71,12 +71,12 @@ class BlockingStream:
         while self._thread.call(self._stream.wait, left_ms):
             if records := handout.rest():
                 return records
-            left_ms = max(0, int((deadline_s - monotonic_s()) * 1000))  # they were taken away meanwhile
+            left_ms = max(0, int((deadline_s - monotonic_s()) * 1000))  # they were revoked meanwhile
         return []
 
 
 class _BlockingMember(BlockingClient[M]):
-    """What the consumers of both kinds of groups have in common.
+    """The common part of the consumers of both kinds of groups.
 
     Attributes:
         config, consumer_id: those of the consumer that runs in the reactor's thread.
@@ -92,7 +92,7 @@ class _BlockingMember(BlockingClient[M]):
     # --- joining ---
 
     def start(self) -> None:
-        """Join the group, if it has not yet; reading does so as well."""
+        """Join the group, unless it has; reading does so, too."""
         with self._joining:
             if not self._streams:
                 self._thread.call(self._client.start)
@@ -128,7 +128,7 @@ class _BlockingMember(BlockingClient[M]):
         """Leave the group: commit what was processed, release all partitions; the iterators of all threads end.
 
         The last records delivered to this thread do not count as processed, unless ``commit`` was called; leaving the
-        ``with`` block without an exception says that it is. Other threads are given time to come back for more
+        ``with`` block without an exception says that it is. Other threads get time to request more
         (``rebalance.backoff.ms`` in a group of ZooKeeper, else 30 s at most). A second close does nothing.
         """
         for stream in self._client.streams:

@@ -35,7 +35,7 @@ class BlockingReader(BlockingClient[Reader]):
     partitions_for = blocking(Reader.partitions_for)
 
     def batches(self, until: Mapping[TopicPartition, int] | None = None) -> Iterator[list[ConsumerRecord]]:
-        """Yield lists of records, for ever, or until each partition of ``until`` was read up to its offset.
+        """Yield lists of records without end, or until each partition of ``until`` was read up to its offset.
 
         ``until=reader.end_offsets(reader.assignment())`` reads to the end as it is now; the last lists may hold records
         beyond it.
@@ -49,6 +49,6 @@ class BlockingReader(BlockingClient[Reader]):
             yield records
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Yield records one by one, for ever."""
+        """Yield records one by one, without end."""
         for records in self.batches():
             yield from records

@@ -1,7 +1,7 @@
 """One member of a group that the broker coordinates: the member's side of Kafka's classic group protocol.
 
-Pure. Every method takes an event and the time, and returns effects; ``tick`` acts on what is due, ``next_due_ms`` says
-when that is. A request that was lost is answered with NETWORK_EXCEPTION.
+Pure. Every method takes an event and the time, and returns effects. ``tick`` performs due actions; ``next_due_ms`` says
+when the next is due. The driver responds to a lost request with NETWORK_EXCEPTION.
 
 A member owns partitions (``member_partitions``) under a lease (``member_lease``); ``classic_states`` has its states.
 
@@ -84,7 +84,7 @@ class ClassicMember:
     """See the module's text.
 
     Attributes:
-        generation_id: what commits are made under.
+        generation_id: the generation of commits.
     """
 
     def __init__(self, config: MemberConfig) -> None:
@@ -105,17 +105,17 @@ class ClassicMember:
         self._effects: list[Effect] = []
 
     def may_act(self, now_ms: int) -> bool:
-        """Whether what is owned is certainly still owned. Any thread."""
+        """Whether the owned partitions are certainly still owned. Any thread."""
         return self._lease.holds(now_ms)
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """The partitions of this member, those that are being given back included."""
+        """The partitions of this member, including those that are being revoked."""
         return self._partitions.owned
 
     @property
     def stopping(self) -> frozenset[TopicPartition]:
-        """What of ``owned`` is being given back."""
+        """The part of ``owned`` that is being revoked."""
         return self._partitions.stopping
 
     @property
@@ -130,7 +130,7 @@ class ClassicMember:
 
     @property
     def watched_topics(self) -> Mapping[str, int]:
-        """The topics that the whole group reads, which its leader looks after, and the partitions that they had."""
+        """The topics that the whole group reads, and their partition counts at the last join; empty unless it leads."""
         return self._joined.counts or {} if self.state is MemberState.STABLE else {}
 
     # --- from the user ---
@@ -142,22 +142,22 @@ class ClassicMember:
         return self._go_on(now_ms)
 
     def subscribe(self, topics: Sequence[str], now_ms: int) -> list[Effect]:
-        """Subscribe to these from now on: a regular expression matches other topics than before."""
+        """Replace the subscription: a regular expression matches other topics than before."""
         self._topics = tuple(sorted(topics))
         if self.state is MemberState.STABLE and self._topics != self._joined.topics:
             self._rejoin("the subscription changed")
         return self._go_on(now_ms)
 
     def partitions_changed(self, counts: Mapping[str, int], now_ms: int) -> list[Effect]:
-        """Topics of the group have these many partitions now; the leader assigns anew if that is news."""
+        """The group's topics have these partition counts now; the leader rejoins if a count has changed."""
         if any(counts.get(topic, 0) != count for topic, count in self.watched_topics.items()):
             self._rejoin("the number of partitions changed")
         return self._go_on(now_ms)
 
     def close(self) -> None:
-        """The user goes, and is given time to give back what is owned: take nothing new.
+        """The user closes the consumer, and gets time to return what they hold: accept no new partitions.
 
-        Until ``leave`` heartbeats go on, and so does a rebalance that was joined with partitions; none is begun.
+        Heartbeats continue until ``leave``, and so does a rebalance joined with partitions; no other begins.
         """
         self._is_closing = True
 

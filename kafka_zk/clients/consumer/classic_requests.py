@@ -23,7 +23,7 @@ from kafka_zk.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_zk.protocol.errors import ErrorCode
 
 _JOIN_SLACK_MS = 5_000
-"""What Kafka's consumer waits for a JoinGroup beyond the rebalance timeout."""
+"""How much longer than the rebalance timeout Kafka's consumer waits for the response to JoinGroup."""
 
 _JoinGroup = codec.request(ApiKey.JOIN_GROUP)
 _SyncGroup = codec.request(ApiKey.SYNC_GROUP)
@@ -32,9 +32,9 @@ _LeaveGroup = codec.request(ApiKey.LEAVE_GROUP)
 
 
 class ClassicRequests:
-    """Of one member. An answer that is lost has the code NETWORK_EXCEPTION.
+    """The requests of one member. A lost response becomes one with the code NETWORK_EXCEPTION.
 
-    Every method raises BrokerError for what keeps it from asking at all, and ClientClosed.
+    Every method raises BrokerError if the request cannot be sent, and ClientClosed.
     """
 
     def __init__(self, config: ConsumerConfig, coordinator: GroupCoordinator) -> None:
@@ -59,7 +59,7 @@ class ClassicRequests:
         return JoinAnswer(code) if response is None else _join_answer(response)
 
     async def sync(self, effect: SendSync) -> tuple[ErrorCode, bytes]:
-        """SyncGroup: waits for the leader; the assignment."""
+        """SyncGroup: waits for the leader, and returns the assignment."""
         assignment = _SyncGroup.SyncGroupRequestAssignment
         message = _SyncGroup(
             group_id=self._config.group_id,
@@ -86,7 +86,7 @@ class ClassicRequests:
         return code
 
     async def leave(self, effect: SendLeave) -> None:
-        """LeaveGroup, whatever is answered."""
+        """LeaveGroup; the response is ignored."""
         identity = _LeaveGroup.MemberIdentity
         message = _LeaveGroup(
             group_id=self._config.group_id,

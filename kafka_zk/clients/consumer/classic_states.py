@@ -1,4 +1,4 @@
-"""The states of a member in the classic group protocol, and what each event makes of them.
+"""The states of a member in the classic group protocol, and the transitions between them.
 
 Pure. Source: AbstractCoordinator.java@3.9. Tests: tests/kafka_zk/clients/consumer/test_classic_states.py.
 """
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class MemberState(Enum):
-    """Where the member is in the protocol."""
+    """A member's state in the protocol."""
 
     UNJOINED = "wants to join"
     STOPPING = "gives its partitions back before it joins"
@@ -20,7 +20,7 @@ class MemberState(Enum):
 
 
 class Event(Enum):
-    """What happens to a member."""
+    """An event of a member."""
 
     JOIN_SENT = "JoinGroup was sent"
     FOLLOWS = "a generation began, and nothing is to be assigned by this member"
@@ -56,7 +56,7 @@ TRANSITIONS: dict[Event, dict[MemberState, MemberState]] = {
         _S.COUNTING: _S.UNJOINED,
         _S.SYNCING: _S.UNJOINED,
         _S.STABLE: _S.UNJOINED,
-        _S.AWAY: _S.UNJOINED,  # its user commits, and so is back
+        _S.AWAY: _S.UNJOINED,  # the user commits, which counts as a poll
     },
     Event.GIVEN_UP: {
         _S.UNJOINED: _S.AWAY,
@@ -69,10 +69,10 @@ TRANSITIONS: dict[Event, dict[MemberState, MemberState]] = {
     Event.CAME_BACK: {_S.AWAY: _S.UNJOINED},
     Event.ENDED: dict.fromkeys(MemberState, _S.LEFT),
 }
-"""What an event makes of a state. An event that is not listed for a state does not happen in it."""
+"""Event -> state -> next state. An event that is not listed for a state does not happen in it."""
 
 REBALANCING = frozenset({_S.JOINING, _S.COUNTING, _S.SYNCING})
-"""The member has begun to join and has no assignment yet."""
+"""The states of a member that has begun to join and has no assignment yet."""
 
 HEARTBEATS = frozenset({_S.STOPPING, _S.COUNTING, _S.STABLE})
-"""While a JoinGroup or SyncGroup waits, the coordinator expects none, and could not answer any on that connection."""
+"""The states with heartbeats. While JoinGroup or SyncGroup waits, the coordinator could not answer one."""

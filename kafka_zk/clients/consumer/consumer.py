@@ -39,11 +39,12 @@ class Consumer(GroupConsumer[ConsumerConfig, ConsumerCoordinator]):
     ``auto.commit.interval.ms`` and whenever a partition goes to another member; records count as processed when the
     next ones are requested, so each is delivered at least once. For at most once, ``commit()`` before processing.
 
-    A consumer that requests nothing for ``max.poll.interval.ms`` is out of the group until it does.
+    A consumer that requests nothing for ``max.poll.interval.ms`` leaves the group until it does.
 
-    A static member (``group.instance.id``) commits and goes without leaving when it is closed: its partitions wait for
-    it for ``session.timeout.ms``. A close gives up commits under way and the last one after 5 s when the coordinator
-    does not answer, and leaving after another 5 s; the group then misses this member after ``session.timeout.ms``.
+    A static member (``group.instance.id``) commits when it is closed, but does not leave the group: its partitions are
+    kept for it for ``session.timeout.ms``. A close gives up commits under way and the last one after 5 s when the
+    coordinator does not answer, and leaving after another 5 s; the group then misses this member after
+    ``session.timeout.ms``.
 
     Args:
         listener: called before partitions are released and before records of new ones come.

@@ -26,10 +26,10 @@ _ALIASES = {
 class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
     """Kafka's keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
 
-    ``partition_assignment_strategy``: what this member can do, its favourite first: a list of ``range``, ``roundrobin``
-    and ``cooperative-sticky`` (or Java's class names), with commas or as a sequence. A group needs one that all its
-    members have.
-    ``consumer_timeout_ms``: iterators end when no record came for that long; -1: never.
+    ``partition_assignment_strategy``: the member's strategies, the preferred first: a list of ``range``, ``roundrobin``
+    and ``cooperative-sticky`` (or Java's class names), with commas or as a sequence. All members of a group need a
+    common strategy.
+    ``consumer_timeout_ms``: iterators end when no record arrived for that long; -1: never.
     ``key_deserializer``, ``value_deserializer``: a name of ``clients.serdes.SERDES``, an object with
     ``deserialize``, or None for bytes as they are.
 
@@ -56,7 +56,7 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
 
     @property
     def member(self) -> MemberConfig:
-        """What the member of the group needs of this."""
+        """The part for the member of the group."""
         return MemberConfig(
             tuple(self.partition_assignment_strategy),
             self.group_instance_id,
@@ -76,7 +76,7 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
 
     @property
     def backoff_ms(self) -> int:
-        """A rebalance waits for users as long as the group waits for a member."""
+        """How long a rebalance waits for users: as long as the group waits for a member."""
         return self.max_poll_interval_ms
 
     @property
@@ -85,5 +85,5 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
 
     @property
     def commits_starts(self) -> bool:
-        """Without ``enable.auto.commit`` nothing is committed but what the user commits."""
+        """Without ``enable.auto.commit`` only the user commits."""
         return self.enable_auto_commit

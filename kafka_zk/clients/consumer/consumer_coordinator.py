@@ -46,11 +46,11 @@ from kafka_zk.registry.offsets import OffsetRefused
 
 _log = Logger()
 _CLOSE_PATIENCE_S = 30.0
-"""What Kafka's consumer gives ``close``."""
+"""The timeout of ``close`` in Kafka's consumer."""
 _LEAVE_PATIENCE_S = 5.0
-"""What the last commit and LeaveGroup are given, each."""
+"""The timeout of the last commit, and of LeaveGroup."""
 _TURN_S = 0.5
-"""How often it is looked whether the user still asks for records."""
+"""How often the consumer checks whether the user still polls."""
 
 _ANOTHER_GENERATION = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
@@ -109,7 +109,7 @@ class ConsumerCoordinator:
         self._turn()
 
     def may_act(self) -> bool:
-        """Whether what is owned is certainly still owned. Any thread."""
+        """Whether the owned partitions are certainly still owned. Any thread."""
         return self._member.may_act(self._now_ms())
 
     def held_back(self) -> None:
@@ -121,7 +121,7 @@ class ConsumerCoordinator:
         return Committer(self._member.member_id, self._member.generation_id, self._config.group_instance_id)
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Answers:
-        """Write these; why each was not written, None where it was.
+        """Commit these; return per partition why it was not written, None if it was.
 
         Waits for the end of a rebalance, at most ``default.api.timeout.ms``.
         """
@@ -170,7 +170,7 @@ class ConsumerCoordinator:
             _log.warn("the last offsets were not committed: the group's coordinator did not answer")
 
     def _end(self) -> None:
-        """Nothing is done by itself any more."""
+        """Stop all periodic work."""
         self._left = True
         for timer in (self._timer, self._looking):
             if timer is not None and timer.active():
@@ -182,7 +182,7 @@ class ConsumerCoordinator:
         return int(self._now_ms_of())
 
     def _turn(self) -> None:
-        """Look at the clock and at the user."""
+        """Check timers, and whether the user still polls."""
         if self._left:
             return
         try:
@@ -201,7 +201,7 @@ class ConsumerCoordinator:
             self._asked_count, self._asked_ms = asked_count, now_ms
             self._apply(self._member.come_back(now_ms))
         elif now_ms - self._asked_ms > self._config.max_poll_interval_ms and self._member.is_there:
-            _log.warn("nobody asked for records for max.poll.interval.ms: this consumer leaves its group until then")
+            _log.warn("no poll for longer than max.poll.interval.ms: this consumer leaves its group until the next one")
             self._apply(self._member.give_up("max.poll.interval.ms is over"))
 
     # --- effects ---
@@ -284,7 +284,7 @@ class ConsumerCoordinator:
         self._apply(self._member.stopped(number, self._now_ms()))
 
     async def _give_back(self, tps: frozenset[TopicPartition]) -> Mapping[TopicPartition, int | None]:
-        """Wait until the user has given these up; the offsets to commit."""
+        """Wait until the user has returned these; return the offsets to commit."""
         self._giving_count += 1
         try:
             return await self._delivery.stop(tps)
@@ -293,7 +293,7 @@ class ConsumerCoordinator:
             self._progress.fire()
 
     async def _settle_commits(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Commit these; return when nothing is committed any more, by whomever it was begun."""
+        """Commit these; return when no commit is running, including commits that others began."""
         await self._commit_and_tell(offsets)
         while self._stop_count:
             await self._progress.wait()

@@ -1,4 +1,4 @@
-"""What only consumers of a group raise."""
+"""The errors that only consumers of a group raise."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from kafka_zk.clients.connection.errors import KafkaError
 
 
 class CommitRefused(KafkaError):
-    """Offsets were not written since this consumer does not own their partitions, or not certainly.
+    """Offsets were not written because this consumer does not own their partitions, or not certainly.
 
     ``reasons`` says why for each partition; those that are not in it were committed.
     """
@@ -20,7 +20,7 @@ class CommitRefused(KafkaError):
 
 
 class RecordDeserializationError(KafkaError):
-    """A record's key or value is not what its deserializer expects; ``seek`` behind it to go on."""
+    """A record's key or value is not what its deserializer expects; ``seek`` behind it to continue."""
 
     def __init__(self, tp: TopicPartition, offset: int, cause: Exception) -> None:
         super().__init__(f"the record at offset {offset} of {tp} cannot be deserialized: {cause}")

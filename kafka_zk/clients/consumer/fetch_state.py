@@ -1,7 +1,7 @@
-"""What a reader knows of each assigned partition: where it is, what is on its way, what lies ready.
+"""A reader's state of each assigned partition: position, fetch in flight, fetched data.
 
 Pure. Every change of a position from outside (``assign``, ``add``, ``seek``, a reset) gives the partition a new
-``generation``, so that answers to older questions are recognised and dropped.
+``generation``, so that responses to older requests are recognised and dropped.
 Tests: tests/kafka_zk/clients/consumer/test_fetch_state.py.
 
 Source: SubscriptionState.java, Fetcher.java and CompletedFetch.java@3.9.
@@ -41,7 +41,7 @@ _STALE_METADATA = frozenset(
 
 
 class After(Enum):
-    """What the driver has to do after an answer."""
+    """What the driver has to do after a response."""
 
     NOTHING = "nothing"
     REFRESH = "refresh the metadata, then fetch again"
@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """One offset to look up; ``spec`` is what to ask ListOffsets for."""
+    """One offset to look up; ``spec`` is the timestamp for ListOffsets."""
 
     spec: int
     generation: int
@@ -75,11 +75,11 @@ class UnreadableBatch(NamedTuple):
 class FetchState:
     """Positions and fetched data of the assigned partitions.
 
-    ``ahead_bytes``: how much of a partition may lie ready before it is not asked for any more; by default
+    ``ahead_bytes``: a partition with more fetched bytes than this is not fetched; by default
     max.partition.fetch.bytes.
 
     ``on_unreadable`` is called for each batch that is stepped over because its records cannot be read: its producer
-    wrote it so (the CRC fits), and it would stop the partition for ever.
+    wrote it so (the CRC is valid), and it would block the partition permanently.
     """
 
     def __init__(self, config: ReaderConfig, ahead_bytes: int | None = None) -> None:
@@ -103,7 +103,7 @@ class FetchState:
         return sorted(self._partitions)
 
     def assign(self, starts: Mapping[TopicPartition, Start]) -> None:
-        """Read exactly these partitions from now on; raises ValueError for a start that is none."""
+        """Read exactly these partitions from now on; raises ValueError for an invalid start."""
         parsed = {tp: parse_start(tp, start) for tp, start in starts.items()}
         self._partitions = {}
         self._ready = {}
@@ -120,19 +120,19 @@ class FetchState:
             self._ready.pop(tp, None)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these no longer; what was fetched of them is dropped."""
+        """Stop reading these; their fetched data are dropped."""
         for tp in partitions:
             self._partitions.pop(tp, None)
             self._ready.pop(tp, None)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Neither fetch nor give out these until ``resume``; what was fetched is kept."""
+        """Neither fetch nor deliver these until ``resume``; fetched data are kept."""
         for tp in partitions:
             self._get(tp).paused = True
             self._ready.pop(tp, None)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on with paused partitions."""
+        """Resume paused partitions."""
         for tp in partitions:
             state = self._get(tp)
             state.paused = False
@@ -145,7 +145,7 @@ class FetchState:
         return sorted(tp for tp, state in self._partitions.items() if state.paused)
 
     def seek(self, tp: TopicPartition, start: Start) -> None:
-        """Go on elsewhere in an assigned partition."""
+        """Continue at another offset of an assigned partition."""
         offset, lookup = parse_start(tp, start)
         self._restart(self._get(tp), tp, offset, lookup)
 
@@ -154,7 +154,7 @@ class FetchState:
         return self._get(tp).position
 
     def high_watermark(self, tp: TopicPartition) -> int:
-        """The last high watermark heard of, -1 before the first answer."""
+        """The last high watermark received, -1 before the first response."""
         return self._get(tp).high_watermark
 
     def plan_lookups(
@@ -174,7 +174,7 @@ class FetchState:
         return found, leaderless
 
     def looked_up(self, tp: TopicPartition, generation: int, offset: int) -> bool:
-        """The answer to a lookup; True if the partition has its position now.
+        """Take the response to a lookup; True if the partition has its position now.
 
         -1 (no record that young) becomes a lookup of the end.
         """
@@ -190,7 +190,7 @@ class FetchState:
         return True
 
     def lookup_failed(self, tp: TopicPartition, generation: int, error: KafkaError, now_ms: int) -> None:
-        """A lookup failed: again after a pause, or the user hears of it."""
+        """A lookup failed: it is repeated after a back-off, or ``take`` raises the error."""
         state = self._current(tp, generation)
         if state is not None:
             state.in_flight = False
@@ -205,9 +205,9 @@ class FetchState:
     ) -> tuple[dict[int, list[Wanted]], bool]:
         """What to fetch now, per broker that is not busy; and whether a partition's leader is unknown.
 
-        A broker that has nothing new for all that we could ask would hold the answer back (fetch.max.wait.ms), and
-        meanwhile nothing else can be asked of it. So while another partition of its still has enough data here, and
-        will soon have room for more, it is not asked.
+        A broker without new data for a fetch delays its response (fetch.max.wait.ms), and takes no other fetch
+        meanwhile. So it gets none while another of its partitions has enough data here, and will soon have room for
+        more.
         """
         plans: dict[int, list[Wanted]] = {}
         full_nodes: set[int] = set()
@@ -216,7 +216,7 @@ class FetchState:
             if state.position is None or state.in_flight or state.paused or state.error is not None:
                 continue
             if state.read_replica is not None and state.read_replica_until_ms <= now_ms:
-                state.read_replica = None  # ask the leader anew
+                state.read_replica = None  # ask the leader again
             node = leader_of(tp) if state.read_replica is None else state.read_replica
             if node is None:
                 leaderless = True
@@ -230,7 +230,7 @@ class FetchState:
                 del plans[node]
         for wanted in plans.values():
             for tp, _, _ in wanted:
-                # Asked last next time: brokers fill an answer in the order of its partitions.
+                # Last in the next request: brokers fill a response in the order of its partitions.
                 state = self._partitions.pop(tp)
                 state.in_flight = True
                 self._partitions[tp] = state
@@ -247,7 +247,7 @@ class FetchState:
         return min(times, default=None)
 
     def fetched(self, wanted: Wanted, answer: FetchedPartition, now_ms: int, *, has_moved: bool = False) -> After:
-        """Take in one partition of a fetch's answer. ``has_moved``: it named another leader or leader epoch, with which
+        """Take one partition of a fetch response. ``has_moved``: it named another leader or leader epoch, with which
         the partition can be fetched without a pause."""
         tp, fetch_offset, generation = wanted
         state = self._current(tp, generation)
@@ -270,7 +270,7 @@ class FetchState:
         return After.NOTHING
 
     def fetch_lost(self, wanted: Wanted, now_ms: int) -> None:
-        """A fetch brought no answer."""
+        """A fetch got no response."""
         state = self._current(wanted.tp, wanted.generation)
         if state is not None:
             state.in_flight = False
@@ -297,8 +297,8 @@ class FetchState:
             return After.REFRESH
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if state.position != fetch_offset or not is_told_by_leader:
-                # There is older data to deliver first; the answer will be the same then, and comes at once. And what
-                # a follower does not have (yet) the leader may have.
+                # Older data are delivered first; a retry then gets the same error immediately. And the leader may have
+                # records that a follower does not have (yet).
                 state.not_before_ms = now_ms + self._retry_backoff_ms
                 return After.NOTHING
             if self._reset in RESETS:
@@ -311,7 +311,7 @@ class FetchState:
 
     @property
     def has_records(self) -> bool:
-        """True when ``take`` has something to give, or to raise."""
+        """True when ``take`` can return records, or raises."""
         return bool(self._ready)
 
     def has_records_of(self, partitions: Collection[TopicPartition]) -> bool:
@@ -332,7 +332,7 @@ class FetchState:
             state = self._partitions[tp]
             self._drain(tp, state, taken)
             if state.batches or state.records is not None:
-                self._ready[tp] = self._ready.pop(tp)  # it had its turn
+                self._ready[tp] = self._ready.pop(tp)  # served: goes to the end
             elif state.error is None:
                 del self._ready[tp]
             elif not taken:

@@ -1,7 +1,7 @@
 """Fetches what a ``FetchState`` wants, for every consumer: one request in flight per broker, lookups of positions.
 
-The thin driver around ``fetch_state``. While the user works on what came, the next records are on their way. A leader
-that moved, a connection that broke or nonsense that was received costs time and a look at fresh metadata, no more.
+The thin driver around ``fetch_state``. It fetches ahead while the user processes records. After a leader change, a
+lost connection or a malformed response it refreshes the metadata and fetches again.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -42,8 +42,8 @@ _SESSIONLESS_EPOCH = -1
 class Fetcher:
     """Keeps ``state`` supplied once ``start`` was called; all methods on the reactor's thread.
 
-    ``arrived`` fires when records, positions or errors came. ``on_reset`` is called for each position that was looked
-    up, with the offset that was found.
+    ``arrived`` fires when records, positions or errors arrived. ``on_reset`` is called for each position that was
+    looked up, with the offset that was found.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Fetcher:
         self.pump()
 
     def stop(self) -> None:
-        """Ask for nothing more; answers that are still under way are taken in."""
+        """Send no more requests; responses in flight are still taken."""
         self._running = False
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
@@ -83,7 +83,7 @@ class Fetcher:
         run(self._once(self._cluster.refresh()))
 
     def prepare(self, partitions: Collection[TopicPartition]) -> None:
-        """Learn the leaders of these and connect to them, so that the first fetch need not wait for that."""
+        """Find the leaders of these and connect to them, so that the first fetch does not wait for either."""
         self._cluster.add_topics(sorted({tp.topic for tp in partitions}))
         run(self._once(self._connect_leaders(partitions)))
 
@@ -95,14 +95,14 @@ class Fetcher:
         await gatherResults(opening, consumeErrors=True)
 
     async def _once(self, preparation: Awaitable[object]) -> None:
-        """If it fails nothing is lost: the fetch tries again, and logs why it failed."""
+        """A failure is ignored here: the fetch tries again, and logs why it failed."""
         try:
             await preparation
         except Exception as error:
             _log.debug("partitions to come are not prepared for: {error}", error=error)
 
     def pump(self) -> None:
-        """Start whatever lookups and fetches can be started now."""
+        """Start all lookups and fetches that can be sent now."""
         if not self._running:
             return
         now_ms = self._now_ms()
@@ -138,7 +138,7 @@ class Fetcher:
             response, names = await self._exchange(node_id, wanted)
             after = self._take_in(response, names, wanted)
         except Exception as error:
-            # Connection lost, timed out or nonsense received: ask again, perhaps another leader.
+            # Connection lost, request timed out or malformed response: ask again, perhaps another leader.
             if self._running:
                 _log.warn("a fetch from broker {node_id} failed: {error}", node_id=node_id, error=error)
                 for each in wanted:

@@ -1,8 +1,8 @@
-"""When offsets of a group are written: by the clock, when the user says so, when ``auto.offset.reset`` chose a start.
+"""When offsets of a group are committed: periodically, by the user, or when ``auto.offset.reset`` chose a start.
 
 Commits are written in the order in which they were decided, one at a time, each only under the ownership in which it
-was decided. So an offset goes back only if the user says so. A start is the exception: it counts for as long as nothing
-else was committed, so it is decided when its turn comes. On the reactor's thread.
+was decided. So an offset decreases only if the user asks for it. A start is the exception: it is valid only until
+another offset is committed, so it is decided when its turn comes. On the reactor's thread.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -26,7 +26,7 @@ NOT_THE_OWNER = OffsetRefused("this consumer does not own the partition")
 Answers = Mapping[TopicPartition, OffsetRefused | None]
 """None: written."""
 Settled = Callable[[], Coroutine[Any, Any, None]]
-"""Waits until it is known what became of the commits that the user has asked for."""
+"""Waits until the outcome of the user's commits is known."""
 Write = Callable[[Mapping[TopicPartition, int]], Awaitable[Answers]]
 """The group's commit."""
 
@@ -50,18 +50,18 @@ class GroupCommits:
             delivery.on_starts_due = self.commit_starts
 
     def start(self) -> None:
-        """Commit by the clock from now on, if the configuration says so."""
+        """Begin periodic commits, if they are configured."""
         if self._interval_s is not None:
             self._timer = self._reactor.callLater(self._interval_s, self._commit_by_clock)
 
     def stop(self) -> None:
-        """Commit by the clock no more."""
+        """Stop periodic commits."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._interval_s = None
 
     async def settled(self) -> None:
-        """Wait until it is known what became of every commit that was asked for up to now."""
+        """Wait until the outcome of each commit requested so far is known."""
         await self._turn.acquire()
         self._turn.release()
 
@@ -80,14 +80,14 @@ class GroupCommits:
             raise CommitRefused(reasons)
 
     def commit_starts(self) -> None:
-        """Commit the starts that ``auto.offset.reset`` chose, or the next owner would choose other ones."""
+        """Commit the starts that ``auto.offset.reset`` chose, or the next owner might choose others."""
         if not self._starts_wait:
             self._starts_wait = True
             self._in_background(self._commit_starts())
 
     async def _commit_starts(self) -> None:
         def due() -> Mapping[TopicPartition, int]:
-            self._starts_wait = False  # one that is found from now on needs another turn
+            self._starts_wait = False  # a start found from now on needs another turn
             return self._delivery.starts_due()
 
         for tp, reason in (await self._write_in_turn(due)).items():
@@ -95,7 +95,7 @@ class GroupCommits:
                 _log.info("the start of {tp} was not committed: {reason}", tp=tp, reason=reason)
 
     async def _commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
-        """Write these when the commits before are done; returns why some were not written."""
+        """Commit these after the earlier commits; returns why some were not written."""
         if not offsets:
             return {}
         answers = await self._write_in_turn(self._delivery.under_the_same_claims(offsets))

@@ -1,4 +1,4 @@
-"""What the consumers of both kinds of groups have in common; ``Group`` is what tells the kinds apart."""
+"""The common part of the consumers of both kinds of groups; the kinds differ in their ``Group``."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -23,15 +23,15 @@ class Group(Lease, Protocol):
     """One consumer's group: who assigns partitions to the consumer's delivery, and where its offsets are kept."""
 
     async def start(self) -> None:
-        """Join. Raises: what keeps this member out."""
+        """Join. Raises: the reason why this member may not join."""
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Answers:
         """Write the offsets of owned partitions."""
 
     async def leave(self, settled: Settled) -> None:
-        """Give back what is owned, then leave, as far as the group can be reached.
+        """Revoke the owned partitions, then leave, as far as the group can be reached.
 
-        ``settled()`` is over when the user's commits are; the user asks for no more.
+        ``settled()`` ends with the last of the user's commits; none begins after it.
         """
 
     async def close(self) -> None:
@@ -43,7 +43,7 @@ G = TypeVar("G", bound=Group)
 
 
 class Joined(NamedTuple, Generic[G]):
-    """What a consumer has from ``start`` on."""
+    """The parts of a consumer that exist from ``start`` on."""
 
     group: G
     delivery: GroupDelivery
@@ -54,7 +54,7 @@ class GroupConsumer(ABC, Generic[C, G]):
     """One member of a group; all methods on the reactor's thread.
 
     Attributes:
-        config: as it was given, with all defaults.
+        config: the given configuration, with all defaults.
         consumer_id: this member's name.
     """
 
@@ -129,7 +129,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         return await (await self._only_stream()).poll(timeout_ms)
 
     async def batches(self) -> AsyncIterator[list[ConsumerRecord]]:
-        """Yield lists of records for ever; raises what ``poll`` raises."""
+        """Yield lists of records without end; raises what ``poll`` raises."""
         stream = await self._only_stream()
         async for records in stream.batches():
             yield records
@@ -180,7 +180,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         await self.leave()
 
     async def leave(self) -> None:
-        """The second half of ``close``: users of streams that are awaited are given time to come back."""
+        """The second half of ``close``: users of awaited streams get time to return what they hold."""
         self._membership.closed = True
         if self._left:
             return

@@ -1,4 +1,4 @@
-"""What the consumers of both kinds of groups are configured with.
+"""The common configuration of the consumers of both kinds of groups.
 
 Pure. Tests: tests/kafka_zk/clients/consumer/test_consumer_config.py, test_zookeeper_config.py.
 """
@@ -38,7 +38,7 @@ class GroupConsumerConfig(CheckedConfig, ABC):
     @property
     @abstractmethod
     def reader(self) -> ReaderConfig:
-        """What fetches."""
+        """The configuration of the fetcher."""
 
     @property
     @abstractmethod
@@ -48,17 +48,17 @@ class GroupConsumerConfig(CheckedConfig, ABC):
     @property
     @abstractmethod
     def backoff_ms(self) -> int:
-        """How long users may hold records of what is taken away."""
+        """How long users may hold records of revoked partitions."""
 
     @property
     @abstractmethod
     def auto_commit_enable(self) -> bool:
-        """Whether the offsets of processed records are committed without the user's doing."""
+        """Whether the offsets of processed records are committed automatically."""
 
     @property
     @abstractmethod
     def commits_starts(self) -> bool:
-        """Whether the starts that ``auto.offset.reset`` chose are committed at once."""
+        """Whether the starts that ``auto.offset.reset`` chose are committed immediately."""
 
     @property
     def deserializers(self) -> tuple[Deserializer | None, Deserializer | None]:

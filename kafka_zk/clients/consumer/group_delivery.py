@@ -128,7 +128,7 @@ class GroupDelivery:
         self._membership.failure = error
         self.wake()
 
-    # --- the way in ---
+    # --- assigning ---
 
     async def _tell_and_fetch(self, claims: Mapping[TopicPartition, _Claim]) -> None:
         await self._user.before_starting({tp: claim.stream.number for tp, claim in claims.items()})
@@ -150,7 +150,7 @@ class GroupDelivery:
         self.fetcher.pump()
         self.fetcher.arrived.fire()
 
-    # --- the way out ---
+    # --- revoking ---
 
     async def _stopped(
         self, partitions: frozenset[TopicPartition], claims: Mapping[TopicPartition, _Claim], deadline_s: float
@@ -162,7 +162,7 @@ class GroupDelivery:
         while (told is not None and not told.called) or self._awaited(claims):
             await self._asked.wait_until(min(deadline_s, self._close_s))
             if self._reactor.seconds() >= min(deadline_s, self._close_s):
-                break  # the user who holds records of them did not come back in time
+                break  # the user holds their records for longer than allowed
         left = {tp: claim for tp, claim in claims.items() if self._claims.get(tp) is claim}
         offsets = {tp: self._offset_to_release(tp, claim) for tp, claim in left.items()}
         self._forget(frozenset(left))
@@ -196,12 +196,12 @@ class GroupDelivery:
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        """What is owned and handed out, sorted."""
+        """The owned partitions that are delivered, sorted."""
         return sorted(tp for tp, claim in self._claims.items() if not claim.stopping)
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """What is owned, be it on its way out."""
+        """The owned partitions, including those that are being revoked."""
         return frozenset(self._claims)
 
     def is_committed(self, tp: TopicPartition, offset: int) -> bool:
@@ -234,7 +234,7 @@ class GroupDelivery:
                 self._claims[tp].floor = offset
 
     def under_the_same_claims(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], dict[TopicPartition, int]]:
-        """Returns what tells, at any later time, which of these are owned as now (or as now not at all)."""
+        """Return a function that returns those of these partitions whose ownership is unchanged since this call."""
         claims = {tp: self._claims.get(tp) for tp in offsets}
         return lambda: {tp: offset for tp, offset in offsets.items() if self._claims.get(tp) is claims[tp]}
 
@@ -251,7 +251,10 @@ class GroupDelivery:
         return claim.stream.handout.waiting_offsets().get(tp, self._position(tp, claim))
 
     def seek(self, tp: TopicPartition, start: FetchStart) -> None:
-        """Go on elsewhere; what is held of the partition does not count any more. Raises: KafkaError: not owned."""
+        """Continue at another offset; records of the partition that the user holds no longer count.
+
+        Raises: KafkaError: not owned.
+        """
         claim = self._owned(tp)
         if not claim.fetching:
             raise KafkaError(f"{tp} is not fetched yet: a listener is still at work")
@@ -271,7 +274,7 @@ class GroupDelivery:
             self.state.pause([tp])
 
     def unpause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on with paused partitions. Raises: KafkaError: not owned."""
+        """Resume paused partitions. Raises: KafkaError: not owned."""
         for tp in partitions:
             self._owned(tp)
             self.state.resume([tp])
@@ -279,12 +282,12 @@ class GroupDelivery:
         self.fetcher.arrived.fire()
 
     def close_within(self, patience_s: float) -> None:
-        """The consumer ends: no user is waited for longer than this, whatever is waited for already."""
+        """The consumer closes: from now on it waits for users at most this long, in waits that have begun, too."""
         self._close_s = self._reactor.seconds() + patience_s
         self.wake()
 
     def wake(self) -> None:
-        """Let all who wait look again whether there is something to wait for."""
+        """Let all waits check their condition again."""
         self.fetcher.arrived.fire()
         self._asked.fire()
 

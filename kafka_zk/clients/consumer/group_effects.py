@@ -1,6 +1,6 @@
-"""What a member of a group wants done: requests to the coordinator, and what becomes of its partitions.
+"""The effects of a group member: requests to the coordinator, and changes of its partitions.
 
-Every request but SendLeave has a number, which its answer is given with; an answer to an older one is dropped.
+Every request but SendLeave has a number, which its response repeats; a response to an older one is dropped.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The records delivered to the user of one stream, and those the user is done with: where delivery begins and ends.
+"""The records of one stream on their way to the user: waiting, held by the user, or done.
 
 Records are here in the order of delivery: those that the user is *done* with (forgotten), those that they *hold*, and
 those that wait. Users are done with what they hold when they request more. Taking a partition away (``withdraw``) and
@@ -37,21 +37,21 @@ class Handout:
     # --- for the user ---
 
     def done(self) -> None:
-        """The user requests more, and so is done with what they hold."""
+        """The user requests more, so they are done with the records they hold."""
         with self._lock:
             notify = self._set_done()
         if notify:
             self._on_done()
 
     def load(self, records: list[ConsumerRecord]) -> None:
-        """Take in records to be handed out; all former ones must be done."""
+        """Add records to hand out; all earlier ones must be done."""
         with self._lock:
             assert self._done_count == len(self._records), "the former records are done first"
             self._records = records
             self._done_count = self._given_count = 0
 
     def rest(self) -> list[ConsumerRecord]:
-        """Hand out all that waits, at once; nothing if it may not be."""
+        """Hand out all waiting records together; none if ``may_act`` is false."""
         with self._lock:
             if self._given_count == len(self._records) or not self._may_act():
                 return []
@@ -80,7 +80,7 @@ class Handout:
         return self._given_count < len(self._records)
 
     def held_by_this_thread(self) -> bool:
-        """Whether the calling thread was given what is held."""
+        """Whether the calling thread received the held records."""
         return self._holder == threading.get_ident()
 
     def _set_done(self) -> bool:
@@ -127,17 +127,17 @@ class Handout:
             return set(self._lost)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """These are taken away: know nothing more of them; the user may still hold records of them."""
+        """Forget these partitions, which were revoked; the user may still hold records of them."""
         with self._lock:
             self._lost |= self._remove(partitions)
 
     def pass_over(self, partitions: Collection[TopicPartition]) -> None:
-        """The user continues elsewhere in these: what is here and what they hold of them no longer counts."""
+        """The user seeks in these: waiting and held records of them no longer count."""
         with self._lock:
             self._remove(partitions)
 
     def _remove(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Returns those of which the user holds records."""
+        """Return those partitions of which the user holds records."""
         held = self._records[self._done_count : self._given_count]
         waiting = self._records[self._given_count :]
         kept = [record for record in held if record.tp not in partitions]

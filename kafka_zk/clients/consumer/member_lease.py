@@ -1,14 +1,14 @@
-"""Until when a member certainly owns what it was assigned.
+"""The time until which a member certainly owns its partitions.
 
-A Java consumer has no such thing; with it no two of our members hand out records of a partition at the same time. Pure.
+Java's consumer has no lease. With it two of our members never deliver records of one partition at the same time. Pure.
 """
 
 
 class MemberLease:
-    """Every answer of the coordinator renews it.
+    """A lease, which every response of the coordinator renews.
 
     It ends a session timeout after the request was sent, and a rebalance timeout after the last one that met no
-    rebalance, so not later than the coordinator gives the member up.
+    rebalance, so not later than the coordinator removes the member.
     """
 
     def __init__(self, session_timeout_ms: int, rebalance_timeout_ms: int) -> None:
@@ -18,13 +18,13 @@ class MemberLease:
         self._until_ms = 0
 
     def holds(self, now_ms: int) -> bool:
-        """Whether it has not ended. Any thread."""
+        """Whether it is valid. Any thread."""
         return now_ms < self._until_ms
 
     def renew(self, sent_ms: int, *, is_calm: bool) -> None:
-        """A request that was sent then was answered.
+        """The coordinator has responded to a request sent at that time.
 
-        ``is_calm``: no rebalance was under way. A member that does not join one in time is out, heartbeats or not.
+        ``is_calm``: no rebalance was under way. A member that does not join one in time is removed, heartbeats or not.
         """
         if is_calm:
             self._calm_ms = sent_ms

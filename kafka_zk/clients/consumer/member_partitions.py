@@ -1,4 +1,4 @@
-"""The partitions of a member of a group, from their assignment until they are given back or lost. Pure."""
+"""The partitions of a member of a group, from their assignment until they are revoked or lost. Pure."""
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.consumer_protocol import NO_GENERATION
@@ -7,10 +7,10 @@ NOTHING: frozenset[TopicPartition] = frozenset()
 
 
 class MemberPartitions:
-    """What one member owns.
+    """The partitions of one member.
 
     Attributes:
-        owned: those that are being given back included.
+        owned: including those that are being revoked.
         generation_id: the generation of the last assignment.
     """
 
@@ -21,19 +21,19 @@ class MemberPartitions:
 
     @property
     def stopping(self) -> frozenset[TopicPartition]:
-        """What of ``owned`` is being given back."""
+        """The part of ``owned`` that is being revoked."""
         return NOTHING.union(*self._stops.values())
 
     def stop(self, number: int, tps: frozenset[TopicPartition]) -> None:
-        """Begin to give these back."""
+        """Begin to revoke these."""
         self._stops[number] = tps
 
     def stopped(self, number: int) -> None:
-        """What was begun under this number is done, if it was not lost meanwhile."""
+        """The revocation of this number has ended: its partitions are no longer owned. Ignored after ``lose``."""
         self.owned -= self._stops.pop(number, NOTHING)
 
     def lose(self) -> frozenset[TopicPartition]:
-        """The others may own all of it by now; what was owned."""
+        """Lose all partitions, which others may own by now; return those that were owned."""
         lost = self.owned
         self.owned, self.generation_id, self._stops = NOTHING, NO_GENERATION, {}
         return lost

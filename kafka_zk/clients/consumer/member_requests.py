@@ -1,17 +1,17 @@
-"""What a member of a group has asked its coordinator for, and when the next request is due. Pure."""
+"""The request in flight from a group member to its coordinator, and the time of the next. Pure."""
 
 from kafka_zk.clients.consumer.group_effects import CountPartitions, SendHeartbeat, SendJoin, SendSync
 
 
 class MemberRequests:
-    """Of one member; an answer is known by the number of its request."""
+    """The requests of one member; a response is matched by the number of its request."""
 
     def __init__(self) -> None:
         self.is_coordinator_known = False
         self.retry_ms = 0
         """When JoinGroup may be sent."""
         self.heartbeat: SendHeartbeat | None = None
-        """The one that is not answered."""
+        """The request in flight."""
         self.heartbeat_due_ms = 0
         self.sent_ms = 0
         """When the awaited request was sent."""
@@ -26,12 +26,12 @@ class MemberRequests:
         self._awaited, self.sent_ms = request, now_ms
 
     def is_answered(self, number: int, kind: type[SendJoin] | type[SendSync] | type[CountPartitions]) -> bool:
-        """Take in an answer; False if its request is not awaited."""
+        """Take a response; False if its request is not awaited."""
         if not isinstance(self._awaited, kind) or self._awaited.number != number:
             return False
         self._awaited = None
         return True
 
     def forget(self) -> None:
-        """No answer is awaited any more."""
+        """Await no response any more."""
         self._awaited = self.heartbeat = None

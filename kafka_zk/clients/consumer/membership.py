@@ -9,17 +9,17 @@ from kafka_zk.clients.connection.errors import ClientClosed
 
 
 class Lease(Protocol):
-    """What tells whether this member still owns its partitions."""
+    """The check whether this member still owns its partitions."""
 
     def may_act(self) -> bool:
-        """Whether what is owned is still owned for certain."""
+        """Whether the owned partitions are certainly still owned."""
 
     def held_back(self) -> None:
         """Records wait that may not be handed out."""
 
 
 class Membership:
-    """Of one consumer, from its making to its end."""
+    """The membership of one consumer, from its creation to its end."""
 
     def __init__(self) -> None:
         self.suspended = False

@@ -1,8 +1,8 @@
 """``offsets.storage=kafka``: a group coordinates through ZooKeeper and keeps its offsets with the broker's coordinator.
 
-So Kafka's users moved their groups in 2015: with ``dual.commit.enabled`` offsets are written to both sides, and a
-partition starts at the larger one; when all members do so it is switched off. What one side lacks when a partition
-starts is written at once, so that idle partitions move as well.
+Kafka 0.8.2 introduced it for the migration of groups: with ``dual.commit.enabled`` offsets are written to both sides,
+and a partition starts at the larger one; once all members do so it is switched off. When a partition starts, an offset
+that one side lacks is written there, so that idle partitions migrate, too.
 
 The coordinator knows no owners in ZooKeeper: a commit there is checked against the lease before it is sent, and not
 fenced beyond that, as with Kafka's own consumer. On the reactor's thread.
@@ -110,7 +110,7 @@ class OffsetsInKafka:
         return answers
 
     async def _to_kafka(self, offsets: Offsets) -> Answers:
-        """Tries again what failed but for OFFSET_METADATA_TOO_LARGE, ``max_retries`` times."""
+        """Repeats failed commits ``max_retries`` times, except after OFFSET_METADATA_TOO_LARGE."""
         answers: Answers = {}
         left = dict(offsets)
         for tries_left in range(self._max_retries, -1, -1):
@@ -144,7 +144,7 @@ class OffsetsInKafka:
         return larger
 
     def _level(self, offsets: Offsets) -> None:
-        """Write what one side lacks, unless more was committed meanwhile."""
+        """Write offsets that one side lacks, unless a later one was committed meanwhile."""
         due = {tp: offset for tp, offset in offsets.items() if self._delivery.is_committed(tp, offset)}
         run(self.commit(due)).addErrback(self._lost)
 

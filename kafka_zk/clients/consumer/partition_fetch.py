@@ -1,4 +1,4 @@
-"""What is known of one partition that is read: where it is, what is on its way, what lies ready.
+"""The state of one partition that is read: position, fetch in flight, fetched data.
 
 Pure data; the rules are in ``fetch_state``.
 """
@@ -12,10 +12,11 @@ from kafka_zk.storage.records.record_batch import BatchHeader, Buffer
 
 class PartitionFetch:
     """Two offsets: ``position``, the next record for the user (None while it is looked up), and ``fetch_offset``, the
-    next one to ask for; between them lies what was fetched and not yet taken.
+    next one to ask for; between them are the records that were fetched and not yet taken.
 
     ``read_replica`` is the broker to read from until ``read_replica_until_ms``, None for the leader (KIP-392).
-    ``generation`` changes with every change of the position from outside, so that answers to older questions are known.
+    ``generation`` changes with every change of the position from outside, so that responses to older requests are
+    recognised.
     """
 
     __slots__ = (
@@ -51,7 +52,7 @@ class PartitionFetch:
         self.restart(generation, position, lookup)
 
     def restart(self, generation: int, position: int | None, lookup: int | None) -> None:
-        """Go on elsewhere: at ``position``, or where the answer to ``lookup`` (what to ask ListOffsets for) says."""
+        """Restart at ``position``, or at the offset that ListOffsets returns for the timestamp ``lookup``."""
         self.generation = generation
         self.position, self.lookup = position, lookup
         self.fetch_offset = position if position is not None else 0

@@ -26,7 +26,7 @@ class Reader:
     """Reads partitions that you assign; all methods on the reactor's thread.
 
     ``Reader(reactor, bootstrap_servers="h:9092")`` takes Kafka's consumer keys with ``.`` as ``_``, or a ready
-    ReaderConfig. Records come in order within a partition, each offset once; leaders may move meanwhile. A
+    ReaderConfig. Records come in order within a partition, each offset once; leaders may change meanwhile. A
     truncation of a log is noticed only when the reader's position is out of range (auto.offset.reset).
 
     Raises: ConfigError naming the key and what is allowed.
@@ -93,13 +93,13 @@ class Reader:
         authorization …) once all records before were returned; KafkaTimeoutError when a topic does not exist.
         """
         deadline_s = self._reactor.seconds() + timeout_ms / 1000
-        while True:  # behind a marker or what was aborted there may be records
+        while True:  # behind a marker or aborted records there may be others
             records = await self._take(deadline_s)
             if records or self._reactor.seconds() >= deadline_s:
                 return records
 
     async def _take(self, deadline_s: float) -> list[ConsumerRecord]:
-        """The next records; empty when the position only moved, or when nothing came in time."""
+        """The next records; empty when only the position moved, or after a timeout."""
         self._check_open()
         await self._start()
         self._fetcher.pump()
@@ -112,7 +112,7 @@ class Reader:
         return records
 
     async def batches(self, until: Mapping[TopicPartition, int] | None = None) -> AsyncIterator[list[ConsumerRecord]]:
-        """Yield lists of records, for ever, or until the position of each partition of ``until`` reached its offset.
+        """Yield lists of records without end, or until the position of each partition of ``until`` reached its offset.
 
         ``until=await reader.end_offsets(reader.assignment())`` reads to the end as it is now; the last lists may hold
         records beyond it.
@@ -159,7 +159,7 @@ class Reader:
         )
 
     async def close(self) -> None:
-        """Stop reading; calls that wait fail with ClientClosed."""
+        """Stop reading; waiting calls fail with ClientClosed."""
         self._closed = True
         self._fetcher.stop()
         self._fetcher.arrived.fire()

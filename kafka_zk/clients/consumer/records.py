@@ -1,4 +1,4 @@
-"""Records as a consumer gets them, decoded a batch at a time.
+"""Records for a consumer, decoded one batch at a time.
 
 Pure. Tests: tests/kafka_zk/clients/consumer/test_records.py.
 """
@@ -16,7 +16,7 @@ class ConsumerRecord(NamedTuple):
 
     ``timestamp_ms`` was set by the producer, or by the broker where the topic says LogAppendTime (then
     ``is_log_append_time``). ``leader_epoch`` is that of the leader that wrote it, -1 when unknown. ``key`` and
-    ``value`` are bytes or None, or what a consumer's deserializers made of them.
+    ``value`` are bytes or None, or the results of a consumer's deserializers.
     """
 
     topic: str
@@ -46,7 +46,7 @@ def decode_batch(
     """Return the records of one batch at and after ``from_offset``; those of control batches and of aborted
     transactions are not for consumers.
 
-    Raises: CorruptRecord when the CRC does not fit (if checked) or the blob does not decompress, InvalidRecord.
+    Raises: CorruptRecord when the CRC does not match (if checked) or the blob does not decompress, InvalidRecord.
     """
     if check_crcs:
         check_crc(data, position, header)
@@ -66,7 +66,7 @@ def decode_batch(
 
 
 def is_unreadable(data: Buffer, position: int, header: BatchHeader, error: StorageError) -> bool:
-    """Whether a batch was written as it is, so that no other fetch and no other replica gives a better one."""
+    """Whether the producer wrote the batch so: then no other fetch or replica returns a valid one."""
     if not isinstance(error, CorruptRecord | InvalidRecord):
         return False
     try:

@@ -19,11 +19,11 @@ Start = int | str | Timestamp
 """Where to begin: an offset, ``"earliest"``, ``"latest"``, or a Timestamp (the end, if no record is that young)."""
 
 RESETS = {"earliest": EARLIEST, "latest": LATEST}
-"""What ListOffsets is asked for a start that is named."""
+"""Named start -> timestamp for ListOffsets."""
 
 
 def parse_start(tp: TopicPartition, start: Start) -> tuple[int | None, int | None]:
-    """Return (offset, what to ask ListOffsets for): one of the two. Raises: ValueError for an invalid start."""
+    """Return (offset, timestamp for ListOffsets): one of the two is None. Raises: ValueError for an invalid start."""
     if isinstance(start, Timestamp):
         if start.timestamp_ms < 0:
             raise ValueError(f"{tp}: a timestamp must not be negative, got {start.timestamp_ms}")

@@ -1,6 +1,6 @@
-"""Partitions that are owned, whose committed offsets are still looked up at the coordinator.
+"""Owned partitions whose committed offsets are still being fetched from the coordinator.
 
-A partition that is taken away meanwhile is withdrawn here: it never starts, and nothing is committed. On the reactor's
+A partition that is revoked meanwhile is withdrawn here: it never starts, and nothing is committed. On the reactor's
 thread.
 """
 
@@ -34,6 +34,6 @@ class StartsLookedUp:
             self._start({tp: Start(threads[tp], offsets[tp]) for tp in left})
 
     def withdraw(self, tps: Collection[TopicPartition]) -> None:
-        """These are taken away."""
+        """These are revoked: do not start them."""
         for tp in tps:
             self._pending.pop(tp, None)

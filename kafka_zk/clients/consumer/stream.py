@@ -1,4 +1,4 @@
-"""One stream of a group's consumer: what Kafka calls a consumer thread. Its partitions are its own.
+"""One stream of a group's consumer: what Kafka calls a consumer thread. Each partition belongs to one stream.
 
 The records of a stream go to one user at a time, who is done with them when they request more.
 """
@@ -70,13 +70,13 @@ class Stream:
             await self._wait_until(deadline_s)
 
     async def batches(self) -> AsyncIterator[list[ConsumerRecord]]:
-        """Yield lists of records for ever; raises what ``poll`` raises."""
+        """Yield lists of records without end; raises what ``poll`` raises."""
         while True:
             if records := await self.poll(_LONG_MS):
                 yield records
 
     async def wait(self, timeout_ms: int | None) -> bool:
-        """Wait until ``handout.next`` has something to hand out; False if nothing came in time. Raises as ``poll``."""
+        """Wait until ``handout.next`` has something to hand out; False after a timeout. Raises as ``poll``."""
         deadline_s = self._reactor.seconds() + (_LONG_MS if timeout_ms is None else timeout_ms) / 1000
         while True:
             self._membership.check()
@@ -89,7 +89,7 @@ class Stream:
             await self._wait_until(deadline_s)
 
     def _load(self) -> None:
-        """Move fetched records to the hand-out; raises what stands in their place."""
+        """Move fetched records to the hand-out; raises an error that takes their place."""
         while not self.handout.has_waiting and self._state.has_records_of(self.partitions):
             if not self._membership.may_act():
                 return
@@ -97,7 +97,7 @@ class Stream:
 
     async def _wait_until(self, deadline_s: float) -> None:
         if self.handout.has_waiting or self._state.has_records_of(self.partitions):
-            # There are records that must not be handed out: the lease may be held again any moment.
+            # Records wait that must not be handed out: the lease may be renewed any moment.
             self._membership.held_back()
             deadline_s = min(deadline_s, self._reactor.seconds() + _LEASE_RECHECK_S)
         self.waiting_count += 1
@@ -122,7 +122,7 @@ class Stream:
                 if value_deserializer is not None:
                     value = value_deserializer.deserialize(topic, value, headers)
             except Exception as error:
-                # The user gets whatever their deserializer raises, in their own call.
+                # An exception of the deserializer is raised in the user's own call.
                 tp = record.tp
                 failed.add(tp)
                 self._state.fail(tp, offset, RecordDeserializationError(tp, offset, error))

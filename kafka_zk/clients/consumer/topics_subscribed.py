@@ -16,7 +16,7 @@ class TopicsSubscribed(NamedTuple):
     exclude_internal_topics: bool = True
 
     def of(self, metadata: ClusterMetadata) -> list[str]:
-        """The topics, sorted; those that are named need not be there."""
+        """The topics, sorted; named topics need not exist."""
         if self.pattern == STATIC:
             return list(self.names)
         allowed = topic_filter(self.pattern, self.names[0], exclude_internal_topics=self.exclude_internal_topics)
@@ -35,5 +35,5 @@ def parse_subscription(topics: Iterable[str], white_list: str | None, black_list
         return names, STATIC
     pattern = WHITE_LIST if white_list is not None else BLACK_LIST
     regex = normalized(white_list or black_list or "")
-    topic_filter(pattern, regex)  # raises for what is none
+    topic_filter(pattern, regex)  # raises for an invalid expression
     return [regex], pattern

@@ -1,4 +1,4 @@
-"""A consumer's user, as the consumer sees them: a listener, which may have to be called in another thread."""
+"""The consumer's view of its user: a listener, which may have to be called in another thread."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol
@@ -12,17 +12,17 @@ _log = Logger()
 
 
 class UserThread(Protocol):
-    """The way between the reactor's thread and the user's."""
+    """Calls between the reactor's thread and the user's."""
 
     def call(self, method: Callable[..., Awaitable[None] | None], *arguments: Any) -> Awaitable[None] | None:
-        """Call a method of the user's where they expect it."""
+        """Call a method of the user in the user's thread."""
 
     def call_reactor(self, function: Callable[[], None]) -> None:
         """Call this on the reactor's thread; the caller may be in the user's."""
 
 
 class ReactorUser:
-    """A user who lives on the reactor's thread."""
+    """A user on the reactor's thread."""
 
     def call(self, method: Callable[..., Awaitable[None] | None], *arguments: Any) -> Awaitable[None] | None:
         return method(*arguments)
@@ -42,12 +42,12 @@ class UserSide:
         self._thread = thread
 
     async def before_starting(self, streams: Mapping[TopicPartition, int]) -> None:
-        """Partitions come, each to the stream of that number; returns when the listener is done."""
+        """Partitions were assigned, each to the stream of that number; returns when the listener is done."""
         if self._listener is not None:
             await self._told(self._listener.before_starting_fetchers, self._consumer_id, streams)
 
     async def before_releasing(self, partitions: Collection[TopicPartition]) -> None:
-        """Partitions go; returns when the listener is done."""
+        """Partitions are revoked; returns when the listener is done."""
         if self._listener is not None:
             await self._told(self._listener.before_releasing_partitions, sorted(partitions))
 

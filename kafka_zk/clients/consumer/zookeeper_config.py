@@ -48,14 +48,14 @@ _SECURITY_NAMES = {key: key.replace(".", "_") for key in SECURITY_KEYS}
 class ZookeeperConsumerConfig(GroupConsumerConfig):
     """Kafka's keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
 
-    ``partition_assignment_strategy``: what this member can do, its favourite first: a list of ``range``,
+    ``partition_assignment_strategy``: the member's strategies, the preferred first: a list of ``range``,
     ``roundrobin``, ``sticky`` and ``cooperative``, with commas or as a sequence. Beside a member that names none, such
     as Kafka's old consumer, it is ``range``, unless ``roundrobin`` is all that our members list.
-    ``group_instance_id`` makes a static member. When it leaves or dies, its partitions are kept for it, and read by
-    nobody, for ``session_timeout_ms`` from when its registration is gone: at once when it leaves, when
+    ``group_instance_id`` makes a static member. When it leaves or dies, its partitions are kept for it, and not read,
+    for ``session_timeout_ms`` from when its registration is gone: at once when it leaves, when
     ``zookeeper_session_timeout_ms`` is over when it dies, so that the two add up. While ZooKeeper is away that time
-    does not run. It takes ``sticky`` or ``cooperative``: ``range`` and ``roundrobin`` keep no places, and while a group
-    falls back to them the member's log says so.
+    does not run. It takes ``sticky`` or ``cooperative``: ``range`` and ``roundrobin`` keep nothing, and the
+    member logs when its group falls back to them.
     ``offsets_storage``: ``zookeeper``, or ``kafka``: the group's coordinator keeps the offsets. Then
     ``dual_commit_enabled`` (the default there) writes them to ZooKeeper, too, and begins at the larger of the two.
     ``key_deserializer``, ``value_deserializer``: a name of ``clients.serdes.SERDES``, an object with
@@ -119,7 +119,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
-        """Build from keys in either spelling, those that secure the connections to ZooKeeper and brokers included.
+        """Build from keys in either spelling, including those for secure connections to ZooKeeper and brokers.
 
         Raises: ConfigError for a key that neither Kafka's old consumer nor this one has.
         """
@@ -145,7 +145,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def strategies(self) -> tuple[str, ...]:
-        """What this member announces, by the names that stand in ZooKeeper, its favourite first."""
+        """The strategies that this member registers, by their names in ZooKeeper, the preferred first."""
         return tuple(self.partition_assignment_strategy)
 
     @property
@@ -155,22 +155,22 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def ahead_bytes(self) -> int:
-        """How much of a partition is fetched ahead: the queued chunks besides the one that is being worked on."""
+        """How much of a partition is fetched ahead: the queued chunks besides the one in use."""
         return max(1, self.queued_max_message_chunks - 1) * self.fetch_message_max_bytes
 
     @property
     def commits_starts(self) -> bool:
-        """As Kafka's old consumer, which has no other way to say where its group begins."""
+        """As Kafka's old consumer, whose groups have no other way to keep their start."""
         return True
 
     @property
     def group(self) -> GroupConfig:
-        """What the group's driver needs of this."""
+        """The part for the group's driver."""
         return GroupConfig(self.backoff_ms, self.rebalance_max_retries, self.exclude_internal_topics)
 
     @property
     def offsets_channel(self) -> ClientConfig:
-        """What asks the group's coordinator for offsets."""
+        """The configuration of the client that fetches offsets from the group's coordinator."""
         return ClientConfig(
             client_id=self.client_id or self.group_id,
             request_timeout_ms=self.offsets_channel_socket_timeout_ms,
@@ -180,7 +180,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def reader(self) -> ReaderConfig:
-        """The same for what fetches, by the names of Kafka's new consumer."""
+        """The same for the fetcher, by the names of Kafka's new consumer."""
         return ReaderConfig(
             client_id=self.client_id or self.group_id,
             auto_offset_reset=_RESETS[self.auto_offset_reset],

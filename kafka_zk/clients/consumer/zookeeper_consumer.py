@@ -1,7 +1,7 @@
 """A consumer whose group coordinates through ZooKeeper, for Twisted programs. For threads: ``blocking_consumer``.
 
-It joins the group with a registration in ZooKeeper; which partitions are its own, and from where, is worked out by
-``rebalance.driver``; brokers are found in ZooKeeper's registry.
+It joins the group with a registration in ZooKeeper; ``rebalance.driver`` determines its partitions and
+their starts; brokers are found in ZooKeeper's registry.
 """
 
 import socket
@@ -52,7 +52,7 @@ class ZookeeperConsumer(GroupConsumer[ZookeeperConsumerConfig, ZookeeperGroup]):
 
     Args:
         listener: called before partitions are released and before records of new ones come.
-        observe: called with everything that happens in the group, see ``rebalance.events``.
+        observe: called with each event of the group, see ``rebalance.events``.
     Raises: ConfigError naming the key and what is allowed.
     """
 
@@ -91,7 +91,7 @@ class ZookeeperConsumer(GroupConsumer[ZookeeperConsumerConfig, ZookeeperGroup]):
     ) -> None:
         """Subscribe, once and before ``start``: to topics, or all whose names (do not) match a Java regex.
 
-        With several ``streams``, each is given partitions of its own.
+        With several ``streams``, each gets partitions of its own.
         Raises: KafkaError when it is too late; InvalidTopicFilter; ValueError for anything but one of the three.
         """
         if not 1 <= streams <= MOST_STREAMS:
@@ -166,7 +166,7 @@ async def _find_brokers(client: RegistryClient, protocol: str) -> list[tuple[str
 
 
 def _consumer_id(config: ZookeeperConsumerConfig, now_ms: int, random: Random) -> str:
-    """The member's name, as Kafka's old consumer makes it."""
+    """The member's name, in the format of Kafka's old consumer."""
     if config.group_instance_id is not None:
         return f"{config.group_id}_{config.group_instance_id}"
     if config.consumer_id is not None:

@@ -1,4 +1,4 @@
-"""A consumer's group in ZooKeeper: ``rebalance.driver`` works out which partitions are the consumer's, and from where.
+"""A consumer's group in ZooKeeper: ``rebalance.driver`` determines the consumer's partitions and starts.
 
 ZooKeeper keeps the offsets as it keeps the owners, or (``offsets.storage=kafka``) the brokers' coordinator does.
 """
@@ -28,7 +28,7 @@ class ZookeeperGroup:
     """One member's session in ZooKeeper, its connections to brokers, and the driver between them.
 
     Args:
-        make_driver: makes the driver of a delivery.
+        make_driver: returns the driver of a delivery.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class ZookeeperGroup:
         return await self._offsets_in_kafka.commit(offsets)
 
     async def leave(self, settled: Settled) -> None:
-        """Wait for the commits under way, give back what is owned, and remove the registration.
+        """Wait for the commits under way, release the owned partitions, and remove the registration.
 
-        Without ZooKeeper nothing can be given back; after the backoff and the session's timeout it is taken from us
+        Without ZooKeeper nothing can be released; after the backoff and the session's timeout the partitions are lost
         anyway. The same time is enough for a coordinator that keeps the offsets.
         """
         if self._membership.failure is not None:

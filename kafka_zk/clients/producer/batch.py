@@ -1,4 +1,4 @@
-"""A batch of records on its way to one partition, from its first record to its outcome.
+"""A batch of records for one partition, from its first record to its outcome.
 
 Pure but for the lock that lets any thread wait for the outcome. Source: ProducerBatch.java@3.9.
 """
@@ -119,7 +119,7 @@ class ProducerBatch:
             set_producer(self._encoded, producer_id, producer_epoch, base_sequence)
 
     def encode(self) -> bytearray:
-        """Return the record batch as it goes on the wire; closes it. Compresses at the first call only."""
+        """Return the encoded record batch, and close it. Only the first call compresses."""
         self.closed = True
         if self._encoded is None:
             assert self._builder is not None
@@ -136,19 +136,19 @@ class ProducerBatch:
     # --- outcome ---
 
     def complete(self, base_offset: int, log_append_time_ms: int) -> None:
-        """The broker has it; a no-op when the outcome is known already."""
+        """The broker has written it; a no-op when the outcome is known already."""
         if not self.done:
             self.base_offset, self.log_append_time_ms = base_offset, log_append_time_ms
             self._finish()
 
     def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None) -> None:
-        """It will not be delivered, or may not have been; a no-op when the outcome is known already."""
+        """It will not be written, or may not have been; a no-op when the outcome is known already."""
         if not self.done:
             self.error, self._record_errors = error, record_errors or {}
             self._finish()
 
     def split_into(self, children: Sequence["ProducerBatch"]) -> None:
-        """The same records go on in smaller batches; this one is done when all of them are."""
+        """The same records continue in smaller batches; this one is done when all of them are."""
         starts, start = [], 0
         for child in children:
             starts.append((start, child))
@@ -176,11 +176,11 @@ class ProducerBatch:
         return batch, index
 
     def leaves(self) -> list["ProducerBatch"]:
-        """The batches that its records went on in: itself, or what it was split into in the end."""
+        """The batches that hold its records now: itself, or the parts after all splits."""
         return [leaf for _, part in self._children for leaf in part.leaves()] if self._children else [self]
 
     def error_of(self, index: int) -> KafkaError:
-        """Return why the record at ``index`` failed; its neighbours learn that they were not the bad ones."""
+        """Return why the record at ``index`` failed; its neighbours' error says that other records were invalid."""
         assert self.error is not None
         if not self._record_errors or self.count == 1:
             return self._record_errors.get(index, self.error)
@@ -190,7 +190,7 @@ class ProducerBatch:
         return self._record_errors.get(index, fallback)
 
     def add_listener(self, function: Callable[[], object]) -> None:
-        """Call ``function()`` once the outcome is known: at once, or later on the thread that brings it."""
+        """Call ``function()`` once the outcome is known: now, or later on the thread that reports it."""
         with self._lock:
             if not self.done:
                 self._listeners.append(function)

@@ -1,4 +1,4 @@
-"""What an answer of the broker means for a batch: done, again, smaller, or failed.
+"""What a produce response means for a batch: done, retried, split or failed.
 
 Pure. Source: Sender.java@3.9 (completeBatch, canRetry, failBatch).
 Tests: tests/kafka_zk/clients/producer/test_producer_core.py.
@@ -27,11 +27,11 @@ STALE_METADATA = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
-"""Codes that mean: our picture of the cluster is old. Java's InvalidMetadataException and its children."""
+"""Codes that mean that the client's metadata are stale. Java's InvalidMetadataException and its subclasses."""
 
 
 class BatchCompletion:
-    """Ends or repeats batches in the accumulator, and keeps the sequences straight.
+    """Completes or retries batches in the accumulator, and keeps the sequences consistent.
 
     ``on_failed`` is called for each batch that is given up, before its records fail.
     """
@@ -52,12 +52,12 @@ class BatchCompletion:
         self._compression = config.compression_type
 
     def handle(self, batch: ProducerBatch, response: PartitionResult, now_ms: int, *, has_moved: bool = False) -> bool:
-        """Act on an answer; True when the metadata should be refreshed.
+        """Handle a response; True when the metadata should be refreshed.
 
-        ``has_moved``: the answer named another leader, to which the batch can go without a pause.
+        ``has_moved``: the response named another leader, to which the batch can be sent without a back-off.
         """
         self.accumulator.returned(batch.tp)
-        if batch.done:  # it expired while in flight; a late success still moves the sequences on
+        if batch.done:  # it expired while in flight; a late success still advances the sequences
             if response.error_code == ErrorCode.NONE and self.idempotence is not None and batch.has_sequence:
                 self.idempotence.completed(batch)
             return False
@@ -72,13 +72,13 @@ class BatchCompletion:
             batch.has_new_leader = has_moved
             self.accumulator.requeue([batch])
         elif code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            self._succeed(batch, -1, -1)  # written long ago; the broker forgot where
+            self._succeed(batch, -1, -1)  # written earlier; the broker forgot the offset
         else:
             self._refuse(batch, response)
         return code in STALE_METADATA and not has_moved
 
     def expire(self, now_ms: int) -> None:
-        """Fail what ran out of ``delivery.timeout.ms``."""
+        """Fail batches older than ``delivery.timeout.ms``."""
         for batch in self.accumulator.expired(now_ms):
             age_ms = now_ms - batch.created_ms
             error = KafkaTimeoutError(
@@ -93,12 +93,12 @@ class BatchCompletion:
             self._end(batch, error)
 
     def drop_unsent(self, error: KafkaError) -> None:
-        """Fail what was never sent: its transaction is aborted."""
+        """Fail batches that were never sent: their transaction is aborted."""
         for batch in self.accumulator.take_unsent():
             self._end(batch, error)
 
     def fail_all(self, error: KafkaError) -> None:
-        """Fail everything that has no outcome: the producer is closing or cannot go on."""
+        """Fail all batches without an outcome: the producer is closing or has failed."""
         for batch in self.accumulator.abort_all():
             self._end(batch, error)
 

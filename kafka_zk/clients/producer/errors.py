@@ -1,14 +1,14 @@
 """What a transactional producer raises; an application needs to tell three cases apart.
 
 - ``TransactionAbortable``: this transaction cannot be committed. Abort it (``with producer.transaction()`` has done so
-  already), and go on with the same producer: the work may be done again in a new transaction.
+  already), and continue with the same producer: repeat the work in a new transaction.
 - ``ProducerFenced``: another producer with the same ``transactional.id`` has begun, or the coordinator has given this
-  one up (``transaction.timeout.ms``). Close it and do not go on: somebody else does this work now. What was not
-  committed is aborted.
-- ``TransactionFatal``: this producer can do nothing more; a new one may. ``ProducerFenced`` is one of these, too.
+  one up (``transaction.timeout.ms``). Close it and stop: another program may do its work now. The coordinator aborts
+  the open transaction.
+- ``TransactionFatal``: this producer is unusable; create a new one. ``ProducerFenced`` is a subclass.
 
-Besides these, ``KafkaTimeoutError`` means that nobody knows yet whether the transaction was committed or aborted: call
-the same method again.
+Besides these, ``KafkaTimeoutError`` means that the outcome (committed or aborted) is still unknown: call the same
+method again.
 
 Source: KafkaProducer.java@3.9 (ProducerFencedException, TransactionAbortableException and what the documentation of
 send and commitTransaction says of the others), KIP-691.
@@ -18,7 +18,7 @@ from kafka_zk.clients.connection.errors import KafkaError
 
 
 class TransactionAbortable(KafkaError):
-    """This transaction can only be aborted; the producer is as good as before."""
+    """This transaction can only be aborted; the producer remains usable."""
 
 
 class TransactionFatal(KafkaError):
@@ -34,7 +34,7 @@ class TransactionAborted(KafkaError):
 
 
 class IllegalTransactionState(KafkaError):
-    """The program calls the methods of a transactional producer in an order that makes no sense.
+    """The program calls the methods of a transactional producer in an invalid order.
 
-    The message says what is wrong; nothing was changed by the call.
+    The message says what is wrong; the call changed nothing.
     """

@@ -1,4 +1,4 @@
-"""What ``send`` hands out: where a record went, once the broker has said so.
+"""The future that ``send`` returns: where a record was written, once the broker has responded.
 
 A future is two references (batch, index in it), so a million of them cost little; the outcome lives once, in the batch.
 """
@@ -29,7 +29,7 @@ class RecordMetadata(NamedTuple):
 class RecordFuture:
     """The coming outcome of one record. Awaitable on the reactor's thread; ``result()`` blocks in any other thread.
 
-    ``batch`` and ``index``: where the record was put; the records of a batch share their fate.
+    ``batch`` and ``index``: where the record was put; the records of a batch share its outcome.
     """
 
     __slots__ = ("batch", "index", "timestamp_ms")
@@ -46,7 +46,7 @@ class RecordFuture:
     def value(self) -> RecordMetadata:
         """Return the metadata of a record that is done.
 
-        Raises: KafkaError, what became of it instead.
+        Raises: KafkaError: why it was not written.
         """
         batch, index = self.batch.locate(self.index)
         assert batch.done, "asked for the outcome of a record that has none yet"
@@ -60,7 +60,7 @@ class RecordFuture:
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
         """Wait for the outcome; not on the reactor's own thread, which would wait for itself.
 
-        Raises: KafkaError, what became of the record; KafkaTimeoutError after ``timeout_s``.
+        Raises: KafkaError: why the record was not written; KafkaTimeoutError after ``timeout_s``.
         """
         if not self.batch.done:
             finished = threading.Event()
@@ -70,8 +70,8 @@ class RecordFuture:
         return self.value()
 
     def add_done_callback(self, function: Callable[["RecordFuture"], Any]) -> None:
-        """Call ``function(self)`` on the reactor's thread when done; at once, on this thread, if it already is. What it
-        raises is logged, and concerns nobody else."""
+        """Call ``function(self)`` on the reactor's thread when done; at once, on this thread, if it already is.
+        Its exceptions are only logged."""
         self.batch.add_listener(partial(_call, function, self))
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata]:

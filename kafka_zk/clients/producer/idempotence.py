@@ -1,17 +1,17 @@
-"""Sequence numbers: how a retried batch is written once and in order.
+"""Sequence numbers: they let a retried batch be written once and in order.
 
 Pure. One producer id and epoch for the producer; per partition the next sequence, the end of the acknowledged ones, and
 the batches that have a sequence and no outcome yet (on the wire or waiting for a retry), in order.
 
 A broker without state of the producer accepts any first sequence. A leader that is just becoming one may refuse a first
-batch and accept the second: the first is then out of order for ever. So a partition has only one batch in flight until
-the broker has acknowledged one of this producer id and epoch, and no new batch follows one that is retried. Java's
-client does send several (KAFKA-14359, KAFKA-15591).
+batch and accept the second: the first is then permanently out of order. So a partition has only one batch in flight
+until the broker has acknowledged one of this producer id and epoch, and no new batch follows one that is retried.
+Java's client does send several (KAFKA-14359, KAFKA-15591).
 
 When a gap is certain (a batch failed for good, or the broker forgot us) the epoch is bumped: the partition's unfinished
 batches are numbered from 0 again under the new epoch. Other partitions move to the new epoch when they have none
 unfinished. A batch that expired after having been sent leaves its partition *unresolved*: nothing new is drained until
-the batches behind it tell whether the broker had it.
+the outcome of the batches behind it shows whether the broker had it.
 
 In a transaction only the coordinator bumps the epoch: a gap makes the transaction fail, and its end starts over.
 
@@ -99,7 +99,7 @@ class Idempotence:
         self._restart_requested()
 
     def start_over(self, producer_id: int, epoch: int) -> None:
-        """Nothing was sent under this id and epoch, and nothing of before is unfinished."""
+        """Whether nothing was sent under this id and epoch, and no earlier batch is unfinished."""
         self.producer_id, self.epoch = producer_id, epoch
         self._partitions.clear()
         self._unresolved.clear()
@@ -123,7 +123,7 @@ class Idempotence:
         self._restart_requested()
 
     def may_drain(self, batch: ProducerBatch) -> bool:
-        """Whether the first batch of its partition may go out now without risking order or a gap."""
+        """Whether the first batch of its partition may be sent now without risking order or a gap."""
         if self.needs_producer_id:
             return False
         entry = self._entry(batch.tp)
@@ -134,7 +134,7 @@ class Idempotence:
         return entry.is_oldest(batch)
 
     def drained(self, batch: ProducerBatch) -> None:
-        """Give a batch that goes out for the first time the next sequence; a retry keeps its own."""
+        """Give a batch that is sent for the first time the next sequence; a retry keeps its own."""
         if batch.has_sequence:
             batch.sequence_was_reset = False
             return
@@ -148,7 +148,7 @@ class Idempotence:
     def should_retry(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
         """Decide about a batch that was refused; may ask for an epoch bump."""
         if code == ErrorCode.UNKNOWN_PRODUCER_ID and not self._transactional:
-            # -1: the partition moved while the answer was made; the next answer will tell more.
+            # -1: the partition moved while the broker responded; the next response says more.
             if log_start_offset != -1 and not batch.sequence_was_reset:
                 self._to_restart.add(batch.tp)
             return True
@@ -157,7 +157,7 @@ class Idempotence:
         return code.retriable
 
     def _should_retry_out_of_order(self, batch: ProducerBatch) -> bool:
-        """The oldest unfinished batch is refused for ever: nothing will be sent that the broker misses before it.
+        """The broker refuses the oldest unfinished batch permanently: no earlier batch remains that could fill the gap.
 
         If a later batch was acknowledged, this one could only be written out of order, or twice: it fails. Java's
         client retries it until ``delivery.timeout.ms`` (KAFKA-14359). Otherwise there is a gap: the epoch is bumped.
@@ -183,7 +183,7 @@ class Idempotence:
         entry = self._entry(batch.tp)
         self._forget(entry, batch)
         if self._transactional:
-            self._unresolved.add(batch.tp)  # batches behind it are out of order for ever: they fail, too
+            self._unresolved.add(batch.tp)  # batches behind it stay out of order: they fail, too
         elif certainly_not_written and not entry.was_overtaken(batch):
             self._to_restart.add(batch.tp)
 

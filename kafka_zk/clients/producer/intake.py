@@ -1,6 +1,6 @@
 """The first step of every record, on the caller's thread: check it, choose its partition, put it into its batch.
 
-This is the producer's hot path: it does no I/O, takes one lock and makes one small object a record.
+This is the producer's hot path: it does no I/O, and per record takes one lock and creates one small object.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Missing(Enum):
 class RecordIntake:
     """Takes records for one producer; any thread.
 
-    ``refusal`` is set when no record can be taken any more: the producer was closed or has failed for good.
+    ``refusal`` is set when no more records are taken: the producer was closed or has failed permanently.
     """
 
     def __init__(self, cluster: Cluster, accumulator: RecordAccumulator, config: ProducerConfig, clock: Clock) -> None:
@@ -48,10 +48,10 @@ class RecordIntake:
         timestamp_ms: int | None,
         headers: Sequence[Header],
     ) -> RecordFuture | Missing:
-        """Take a record, or say what is missing; a record that is not taken leaves no trace.
+        """Take a record, or say what is missing; a record that is not taken changes nothing.
 
-        Args: ``value``, ``key``: what the serializers take; bytes or None without any.
-        Raises: KafkaError (closed, too large), TypeError, ValueError for what is no record, SerializationError.
+        Args: ``value``, ``key``: what the serializers take; bytes or None without serializers.
+        Raises: KafkaError (closed, too large), TypeError, ValueError for an invalid record, SerializationError.
         """
         if self.refusal is not None:
             raise self.refusal

@@ -1,7 +1,7 @@
 """Which partition a record goes to: explicit, else by key, else in turn; or a user's callable.
 
 Pure. ``murmur2`` and the rule ``(murmur2(key) & 0x7fffffff) % count`` are those of the Java producer, so records of one
-key land in one partition whichever client wrote them. Tests: tests/kafka_zk/clients/producer/test_partitioners.py.
+key are written to one partition by either client. Tests: tests/kafka_zk/clients/producer/test_partitioners.py.
 
 Source: Utils.java#murmur2, BuiltInPartitioner.java and RoundRobinPartitioner.java@3.9.
 """
@@ -72,7 +72,7 @@ class RoundRobinPartitioner:
 
 
 class StickyPartitioner:
-    """Keys by murmur2; records without a key stay with one partition until it got ``sticky_bytes``, then the next.
+    """Keys by murmur2; records without a key go to one partition until it received ``sticky_bytes``, then to the next.
 
     Fewer and fuller batches than round-robin when there are many partitions (KIP-480, KIP-794).
     """

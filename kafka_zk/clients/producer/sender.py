@@ -1,7 +1,7 @@
-"""Sends what the accumulator has ready, and brings the answers back to it.
+"""Sends the accumulator's ready batches, and reports the responses to it.
 
-The driver of the producer's cores: it alone knows sockets and timers. One run looks at everything once; runs are
-caused by new batches, answers, fresh metadata, new connections and time.
+The driver of the producer's cores: only it uses sockets and timers. One run checks everything once; new batches,
+responses, fresh metadata, new connections and timers cause runs.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class Sender:
     """Moves batches between the accumulator and the brokers; lives on the reactor's thread.
 
     Args:
-        on_progress: called after every answer: memory may have become free.
+        on_progress: called after every response: memory may have become free.
         on_fatal: called once with the error after which this producer can send nothing more.
         transactions: of a transactional producer; they say what may be sent when.
     """
@@ -82,12 +82,12 @@ class Sender:
         self._run_at(self._reactor.seconds())
 
     def drop_unsent(self, error: KafkaError) -> None:
-        """What was never sent fails with ``error``; what is on its way, or was, goes on."""
+        """Fail batches that were never sent with ``error``; batches that were sent continue."""
         self._completion.drop_unsent(error)
         self._on_progress()
 
     def stop(self, error: KafkaError) -> None:
-        """Send nothing more; what has no outcome fails with ``error``."""
+        """Send nothing more; batches without an outcome fail with ``error``."""
         self._stopped = True
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
@@ -120,7 +120,7 @@ class Sender:
             self._run_at(max(min(wake_ms), now_ms + 1) / 1000)
 
     def _send_ready(self, now_ms: int) -> int | None:
-        """Send as long as something is ready for a connection with room; returns the next time to look."""
+        """Send while a batch is ready for a connection with room; return the time of the next check."""
         may_drain = self._may_drain()
         while True:
             drained = self._accumulator.drain(
@@ -190,7 +190,7 @@ class Sender:
         try:
             response = await self._exchange(connection, batches)
         except Exception as error:
-            # Connection lost, timed out or nonsense received: whether the batches were written is unknown.
+            # Connection lost, request timed out or malformed response: whether the batches were written is unknown.
             if not self._stopped:
                 _log.warn("a produce request to broker {node_id} failed: {error}", node_id=node_id, error=error)
             lost = PartitionResult(-1, ErrorCode.NETWORK_EXCEPTION, error_message=str(error))
@@ -235,7 +235,7 @@ class Sender:
         return read_produce_response(version, body)
 
     async def _ask_producer_id(self) -> None:
-        """Ask until a broker gives an id; an error that waiting cannot cure ends the producer."""
+        """Ask brokers until one gives an id; an error that waiting cannot cure ends the producer."""
         assert self._idempotence is not None
         message = _InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT_MS)
         while not self._stopped:

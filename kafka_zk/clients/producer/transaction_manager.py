@@ -1,7 +1,7 @@
-"""Carries out what the transactions of a producer need: asks the transaction's coordinator, and a group's for offsets.
+"""Sends the requests of a producer's transactions: to the transaction coordinator, and offsets to a group's.
 
 The driver of ``transaction_state``, on the reactor's thread. One request to the coordinator at a time, so that none
-overtakes another; what waiting may cure is asked again until the transaction no longer wants it.
+overtakes another; retriable errors repeat the request until the transaction no longer needs it.
 
 Source: TransactionManager.java@3.9. Tests: tests/kafka_zk/clients/producer/test_transaction_manager.py.
 """
@@ -130,8 +130,8 @@ class TransactionManager:
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata, *, is_alone: bool = False
     ) -> None:
-        """See ``Producer.send_offsets``. Unless the group has no members (``is_alone``), only one of them commits: of a
-        consumer that was put out of its group the coordinator cannot tell that it is a zombie."""
+        """See ``Producer.send_offsets``. Unless the group has no members (``is_alone``), only a member may commit:
+        without a member id the coordinator cannot recognize a consumer that was removed from its group."""
         self.state.check_in_transaction()
         if not offsets:
             return
@@ -164,7 +164,7 @@ class TransactionManager:
     # -- the sender's calls -------------------------------------------------------------------------------------------
 
     def add_new_partitions(self) -> None:
-        """Those that batches wait for."""
+        """The partitions that batches wait for."""
         tps = self.state.take_new()
         if tps:
             run(self._add(tps))
@@ -175,12 +175,12 @@ class TransactionManager:
         self._tell()
 
     def not_sent(self, error: KafkaError) -> None:
-        """A record of the transaction came into no batch."""
+        """A record of the transaction was put into no batch."""
         self.state.fail(Outcome.ABORTABLE, error)
         self._tell()
 
     def close(self) -> None:
-        """Ask for nothing more."""
+        """Send no more requests."""
         self._closed = True
         self._changed.fire()
 
@@ -228,7 +228,7 @@ class TransactionManager:
 
     @property
     def _is_forgotten(self) -> bool:
-        """The coordinator has forgotten the producer while it aborts: there is nothing to abort."""
+        """The coordinator forgot the producer during an abort: there is nothing to abort."""
         return self.state.state is State.ABORTING and self.state.needs_epoch_bump and not self._closed
 
     def _goes_on(self) -> bool:
@@ -249,7 +249,7 @@ class TransactionManager:
         return True
 
     async def _ask(self, coordinator: KeyCoordinator, request: Request, is_wanted: Callable[[], bool]) -> Any:
-        """The answer without errors; None when it is wanted no longer, or the state has taken an error."""
+        """Return the response without errors; None when it is no longer needed, or the state has taken an error."""
         await self._one_at_a_time.acquire()
         try:
             while is_wanted() and not self._closed:
@@ -317,7 +317,7 @@ class TransactionManager:
 
 
 def _decisive(codes: Iterable[int]) -> ErrorCode:
-    """Of the codes of an answer's parts the one that says what to do; what waiting does not cure goes first."""
+    """Return the code of a response that decides: one that waiting does not cure goes first."""
     found = [ErrorCode.of(code) for code in codes if code]
     causes = [code for code in found if code is not ErrorCode.OPERATION_NOT_ATTEMPTED]
     given_up = [code for code in causes if outcome_of(code) not in (Outcome.RETRY, Outcome.FIND_AND_RETRY)]

@@ -48,7 +48,7 @@ def init_producer_id(transactional_id: str, producer_id: int, epoch: int, timeou
 
 
 def add_partitions(transactional_id: str, producer_id: int, epoch: int, tps: Iterable[TopicPartition]) -> Request:
-    """Let these partitions belong to the transaction."""
+    """Add these partitions to the transaction."""
     topics = partitions_by_topic(tps)
     message = _AddPartitions(
         v3_and_below_transactional_id=transactional_id,
@@ -61,7 +61,7 @@ def add_partitions(transactional_id: str, producer_id: int, epoch: int, tps: Ite
 
 
 def add_offsets(transactional_id: str, producer_id: int, epoch: int, group_id: str) -> Request:
-    """Let offsets of the group belong to the transaction."""
+    """Add the group's offsets to the transaction."""
     message = _AddOffsets(
         transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, group_id=group_id
     )
@@ -76,7 +76,7 @@ def commit_offsets(
     group: ConsumerGroupMetadata,
     offsets: Mapping[TopicPartition, int],
 ) -> Request:
-    """Store a group's offsets in the transaction. A member needs a broker that knows of members (2.5)."""
+    """Store a group's offsets in the transaction. A member needs a broker whose request has members (2.5)."""
     topics: dict[str, list[Any]] = {}
     for tp, offset in offsets.items():
         partition = _CommitPartition(
@@ -100,8 +100,8 @@ def commit_offsets(
 
 
 def end(transactional_id: str, producer_id: int, epoch: int, *, is_committed: bool, is_known: bool) -> Request:
-    """Commit or abort. Unless the coordinator is known to have heard of the transaction (``is_known``), it may answer
-    that there is nothing to abort."""
+    """Commit or abort. Unless the coordinator certainly knows the transaction (``is_known``), it may respond that
+    there is nothing to abort."""
     message = _EndTxn(
         transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=is_committed
     )

@@ -4,14 +4,14 @@
 state         meaning
 ============  =========================================================================================================
 Uninitialized the producer has no id yet
-Initializing  the coordinator is asked for it
+Initializing  the id is requested from the coordinator
 Ready         no transaction
-InTransaction records may be sent; a partition is added to the transaction before its first batch goes out
-Prepared      everything was sent; another program asks for EndTxn, unless it is aborted here
-Committing    everything was sent; EndTxn is asked for
-Aborting      what was not sent is dropped; EndTxn is asked for
-Abortable     something failed: only an abort helps
-Fatal         nothing helps
+InTransaction records may be sent; a partition is added to the transaction before its first batch is sent
+Prepared      everything was sent; another program sends EndTxn, unless this one aborts
+Committing    everything was sent; EndTxn is requested
+Aborting      unsent records are dropped; EndTxn is requested
+Abortable     a request or a batch failed: only an abort is possible
+Fatal         the producer is unusable
 ============  =========================================================================================================
 
 Source: KIP-98, KIP-360; TransactionManager.java@3.9. Tests: tests/kafka_zk/clients/producer/test_transaction_state.py.
@@ -92,7 +92,7 @@ _OUTCOMES = {
 
 
 def outcome_of(code: ErrorCode) -> Outcome:
-    """Of an error code that a coordinator answered; the same for all of the transactions' requests."""
+    """Return the meaning of an error code; it is the same in the responses to all transaction requests."""
     if code in _OUTCOMES:
         return _OUTCOMES[code]
     return Outcome.RETRY if code.retriable else Outcome.FATAL
@@ -108,7 +108,7 @@ _FATAL_WHEN_PRODUCING = frozenset(
 
 
 class TransactionState:
-    """Of one producer."""
+    """The transaction state of one producer."""
 
     def __init__(self) -> None:
         self.state = State.UNINITIALIZED
@@ -131,7 +131,7 @@ class TransactionState:
         self._go(State.INITIALIZING)
 
     def initialization_failed(self) -> None:
-        """It may be tried again."""
+        """InitProducerId failed or timed out; it may be tried again."""
         if self.state is State.INITIALIZING:
             self._go(State.UNINITIALIZED)
 
@@ -146,7 +146,7 @@ class TransactionState:
         self._go(State.IN_TRANSACTION)
 
     def prepare(self) -> None:
-        """A transaction without anything stays as it is. Raises: as ``begin_commit``."""
+        """An empty transaction stays unchanged. Raises: as ``begin_commit``."""
         self._check_complete()
         if self.has_something:
             self._go(State.PREPARED)
@@ -167,7 +167,7 @@ class TransactionState:
         self._go(State.ABORTING)
 
     def ended(self) -> None:
-        """The coordinator has committed or aborted the transaction, or there was nothing of it."""
+        """The coordinator has committed or aborted the transaction, or did not know it."""
         self._go(State.READY)
         for each in (self._new, self._asked, self._added, self._unconfirmed_offsets):
             each.clear()
@@ -187,13 +187,13 @@ class TransactionState:
 
     @property
     def refusal(self) -> str:
-        """What is wrong about a call, in the present state."""
+        """Return why the call is not allowed in the present state."""
         return {
             State.UNINITIALIZED: "call init_transactions first",
             State.INITIALIZING: "init_transactions is under way",
             State.READY: "no transaction was begun: call begin_transaction, or send inside of `with transaction():`",
             State.IN_TRANSACTION: "a transaction was begun already",
-            State.PREPARED: "the transaction is prepared: nothing can be added to it, and somebody else commits it",
+            State.PREPARED: "the transaction is prepared: nothing can be added to it, and another program commits it",
             State.COMMITTING: "the transaction is being committed; call commit_transaction again to wait for it",
             State.ABORTING: "the transaction is being aborted; call abort_transaction again to wait for it",
         }.get(self.state, "the transaction has failed: call abort_transaction")
@@ -201,9 +201,9 @@ class TransactionState:
     # -- partitions ---------------------------------------------------------------------------------------------------
 
     def may_send(self, tp: TopicPartition, *, is_retry: bool) -> bool:
-        """Whether a batch may go out. If only its partition is missing in the transaction, that is to be added.
+        """Whether a batch may be sent. If only its partition is missing in the transaction, the partition is added.
 
-        What was sent before goes on also when the transaction has failed: its sequences must not be missing.
+        A retry continues even after the transaction has failed, because its sequences must not be missing in the log.
         """
         if self.state in (State.IN_TRANSACTION, State.COMMITTING):
             if tp not in self._added and tp not in self._asked:
@@ -219,18 +219,18 @@ class TransactionState:
         return sorted(self._asked)
 
     def added(self, tps: Iterable[TopicPartition]) -> None:
-        """They belong to the transaction now."""
+        """The coordinator has added these partitions to the transaction."""
         self._added.update(tps)
         self._asked.difference_update(tps)
         self._has_added = True
 
     def offsets_asked(self, group_id: str, tps: Iterable[TopicPartition]) -> None:
-        """A group's offsets are to belong to the transaction, too."""
+        """Record that a group's offsets will be added to the transaction."""
         self._has_offsets = True
         self._unconfirmed_offsets.update((group_id, tp) for tp in tps)
 
     def group_added(self) -> None:
-        """The coordinator knows of the group."""
+        """The coordinator has added the group to the transaction."""
         self._has_added = True
 
     def offsets_sent(self, group_id: str, tps: Iterable[TopicPartition]) -> None:
@@ -256,10 +256,10 @@ class TransactionState:
         elif error.code in _FATAL_WHEN_PRODUCING:
             self.fail(Outcome.FATAL, error)
         else:
-            self.fail(Outcome.BUMP, error)  # its sequences are missing in the log, perhaps
+            self.fail(Outcome.BUMP, error)  # its sequences may be missing in the log
 
     def fail(self, outcome: Outcome, error: KafkaError) -> None:
-        """Take an error that asking again does not cure."""
+        """Take an error that a retry does not cure."""
         if self.state is State.FATAL:
             return
         if outcome is Outcome.FENCED:
@@ -274,7 +274,7 @@ class TransactionState:
         self._go(State.FATAL)
 
     def _abortable(self, error: KafkaError, *, needs_epoch_bump: bool) -> None:
-        # An abort that is refused so is done by asking for a new epoch.
+        # A new epoch takes the place of the refused abort.
         self.needs_epoch_bump |= needs_epoch_bump or self.state is State.ABORTING
         if self.state in (State.IN_TRANSACTION, State.COMMITTING):
             self.error = TransactionAbortable(str(error), error.code)
@@ -283,7 +283,7 @@ class TransactionState:
             self._fatal(TransactionFatal(str(error), error.code))
 
     def epoch_bumped(self) -> None:
-        """The producer goes on with an epoch in which nothing was sent."""
+        """The producer continues with an epoch in which nothing was sent."""
         self.needs_epoch_bump = False
 
     def _go(self, state: State) -> None:

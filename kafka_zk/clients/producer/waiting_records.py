@@ -1,8 +1,8 @@
-"""Records that cannot be taken yet: for want of metadata, of their partition or of room, each ``max.block.ms`` at most.
+"""Records that wait for metadata, for their partition or for room in the buffer, at most ``max.block.ms`` each.
 
-All of a topic wait in one queue, so that none overtakes another. But a partition that the topic does not have (yet) may
-never come, so records for it wait by themselves; when it is there, they join the topic's queue in the order of the
-calls. What waits takes no ``buffer.memory`` and belongs to no batch.
+The records of a topic wait in one queue, so that none overtakes another. Records for a partition that the topic does
+not have (yet) wait separately, since it may never exist; once it does, they join the topic's queue in the order of the
+calls. A waiting record uses no ``buffer.memory`` and belongs to no batch.
 
 Source: KafkaProducer.java@3.9 (waitOnMetadata, which blocks the thread that sends). Tests:
 tests/kafka_zk/clients/producer/test_waiting_records.py.
@@ -37,12 +37,12 @@ _Queue = deque[_Waiting]
 
 
 class WaitingRecords:
-    """Of one producer; on the reactor's thread.
+    """The waiting records of one producer; on the reactor's thread.
 
     Args:
         take: offers a record; a Deferred for one that was taken or refused.
         wait_for: waits until a record may be offered again, at most the given seconds; raises KafkaTimeoutError then.
-        on_failed: called with the error of records that waited in vain, before they fail with it.
+        on_failed: called with the error of records whose wait timed out, before they fail with it.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class WaitingRecords:
         return not any(self._queues())
 
     def has_queue(self, topic: str) -> bool:
-        """Whether a record of the topic, for a partition that is there, has to wait behind others."""
+        """Whether a record of the topic, for an existing partition, has to wait behind others."""
         return topic in self._topics
 
     def add(self, topic: str, record: ProducerRecord) -> "Deferred[RecordMetadata]":
-        """Let a record wait. Fails with what ``wait_for`` raises, or ``take`` refuses it with."""
+        """Let a record wait. The result fails with the error of ``wait_for`` or ``take``."""
         self._count += 1
         result: Deferred[RecordMetadata] = Deferred()
         waiting = _Waiting(self._count, record, self._reactor.seconds() + self._max_block_s, result)
@@ -86,7 +86,7 @@ class WaitingRecords:
             await self._moved.wait()
 
     def fail_all(self, error: Exception) -> None:
-        """Nothing that waits is sent any more; ``on_failed`` is not called."""
+        """Fail all waiting records; ``on_failed`` is not called."""
         waiting = [each for queue in self._queues() for each in _pop_until(queue, _FOR_EVER)]
         for search in list(self._searches.values()):
             search.cancel()  # it finds its queue empty, and ends
@@ -112,7 +112,7 @@ class WaitingRecords:
         return self._topics[topic]
 
     async def _serve(self, topic: str) -> None:
-        """Take the waiting records of one topic in order, then go away."""
+        """Offer the waiting records of one topic in order, then end."""
         await sleep(self._reactor, 0)
         queue = self._topics[topic]
         while queue:
@@ -129,7 +129,7 @@ class WaitingRecords:
         self._moved.fire()
 
     async def _waited(self, missing: Missing, topic: str, queue: _Queue) -> bool:
-        """Wait for the first record's sake; False if it was in vain, and the records whose time is over have failed."""
+        """Wait until the first record may be offered; False after a timeout, when the expired records have failed."""
         self._moved.fire()
         first = queue[0]
         error: Exception
@@ -147,7 +147,7 @@ class WaitingRecords:
         _fail(failed, error)
         return False
 
-    # --- partitions that are not there ---
+    # --- partitions that do not exist ---
 
     def _set_apart(self, topic: str, waiting: _Waiting) -> None:
         assert waiting.record.partition is not None, "only a partition that was asked for can be missing"

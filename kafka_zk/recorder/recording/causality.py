@@ -1,10 +1,10 @@
-"""What each entry of a recording follows from: edges from effect to cause, found as the entries come. Pure.
+"""The cause of each entry of a recording: edges from effect to cause, found as entries arrive. Pure.
 
-An edge is *certain* where ZooKeeper or the process itself gives it: a watch fires for the change of its znode, a read
-follows the watch that fired, ephemeral znodes go with their session, an event names the zxid of the change that it
-shows. A broker's new role most likely follows from the last write of its partition's state, and the end of a session
-from what somebody did to its process. What else a process does is only known to come after the last thing that it told.
-Such edges are not certain, and the page draws them dotted.
+An edge is *certain* if ZooKeeper or the process itself states it: a watch fires for the change of its znode, a read
+follows the watch that fired, ephemeral znodes end with their session, an event names its change's zxid. Others are only
+likely: a broker's new role follows from the last write of its partition's state, the end of a session from what an
+operator did to its process, and anything else from the last event that the process reported. The page draws likely
+edges dotted.
 """
 
 from collections.abc import Hashable
@@ -21,13 +21,13 @@ from kafka_zk.registry.client.events import Reread, SessionChanged, WatchArmed, 
 from kafka_zk.registry.znodes import topics
 
 CLOSELY_MS = 5_000
-"""What a process told longer ago is no likely cause of what it does now."""
+"""An event that the process reported longer ago is no likely cause."""
 ACTED_MS = 30_000
-"""What somebody did to a process longer ago is no likely cause of its session's end, unless that lasts longer."""
+"""An operator's act longer ago is no likely cause of a session's end, unless the session timeout is longer."""
 LATE_END_MS = 5_000
-"""So much later than its timeout ZooKeeper may end a session: it looks once in each tick."""
+"""How much later than its timeout ZooKeeper may end a session, since it checks once per tick."""
 TOLD_LATE_MS = 2_000
-"""An act is told when it is done, by which time the session may be over."""
+"""How much later than its effect an act may be reported."""
 _ENDS_SESSIONS = frozenset(("kill", "pause", "expire", "cut", "delay", "fill-disk", "leave", "crash"))
 _UNDOES = {"resume": ("pause",), "mend": ("cut", "delay"), "free-disk": ("fill-disk",)}
 _OF_CLIENTS = (ClientsSeen, Denied)
@@ -38,7 +38,7 @@ Value = TypeVar("Value")
 
 
 class Cause(NamedTuple):
-    """``seq``: of the entry."""
+    """``seq``: number of the entry that is the cause."""
 
     seq: int
     certain: bool
@@ -56,7 +56,7 @@ class _Act(NamedTuple):
 
 
 class Causality:
-    """Remembers the latest entry for each path and each process; its memory is bounded, old entries are forgotten."""
+    """Remembers the latest entry of each path and each process, in bounded memory."""
 
     def __init__(self) -> None:
         self._data_changed: dict[str, int] = {}
@@ -69,7 +69,7 @@ class Causality:
         self._ended: dict[str, _Told] = {}
 
     def of_change(self, actor: str, time_ms: int, session_end: int | None) -> Cause | None:
-        """Of a change that this process made; ``session_end``: the entry of the session's end that it belongs to."""
+        """The cause of a change by this process. ``session_end``: the entry of the session's end, if it caused it."""
         if session_end is not None:
             return Cause(session_end, certain=True)
         last = self._last.get(process_of(actor))
@@ -78,25 +78,25 @@ class Causality:
         return Cause(last.seq, certain=False)
 
     def of_session_end(self, actor: str, time_ms: int, timeout_ms: int) -> Cause | None:
-        """Of the end of this process's session; ``timeout_ms``: the session's, 0 where nobody knows it."""
-        act = self._acts.pop(actor, None)  # what ended one session does not end the next one
+        """The cause of the end of this process's session. ``timeout_ms``: of the session, 0 if unknown."""
+        act = self._acts.pop(actor, None)  # an act ends only one session
         if act is None or time_ms - act.time_ms > max(ACTED_MS, timeout_ms + LATE_END_MS):
             return None
         return Cause(act.seq, certain=False)
 
     def ended(self, seq: int, actor: str, time_ms: int) -> None:
-        """This entry is the end of the session of this process, whose cause is not known yet."""
+        """Remember that this entry ended the process's session without a known cause."""
         _remember(self._ended, actor, _Told(seq, time_ms))
 
     def changed(self, seq: int, zxid: int, path: str, *, created_or_deleted: bool) -> None:
-        """This entry is a change of a znode."""
+        """Remember that this entry changed a znode."""
         _remember(self._data_changed, path, seq)
         _remember(self._by_zxid, zxid, seq)
         if created_or_deleted:
             _remember(self._children_changed, path.rpartition("/")[0] or "/", seq)
 
     def of_event(self, event: Event) -> Cause | None:
-        """Of what a process told."""
+        """The cause of an event."""
         found: int | None = None
         if isinstance(event, _OF_CLIENTS):
             return None
@@ -121,8 +121,8 @@ class Causality:
         return Cause(last.seq, certain=False)
 
     def told(self, seq: int, event: Event) -> int | None:
-        """This entry is an event. Returns the end of a session that came of it and was told before; None: of no other
-        event than an act, and of no act whose effect is yet to come."""
+        """Remember an event. If it is an operator's act that caused the end of a session in an earlier entry, returns
+        that entry's number."""
         ended = None
         if isinstance(event, WatchFired):
             _remember(self._fired, (event.actor, event.path), seq)
@@ -135,13 +135,13 @@ class Causality:
         return ended
 
     def _acted(self, seq: int, act: OperatorActed) -> int | None:
-        """Returns the end of the session that came of it already."""
+        """Returns the end of the session that this act caused, if it is already recorded."""
         target = _target(act)
         if target in self._acts and self._acts[target].action in _UNDOES.get(act.action, ()):
             del self._acts[target]
         if act.action not in _ENDS_SESSIONS:
             return None
-        ended = self._ended.pop(target, None)  # the next act has not ended it again
+        ended = self._ended.pop(target, None)  # the next act did not end it
         if ended is not None and abs(act.time_ms - ended.time_ms) <= TOLD_LATE_MS:
             return ended.seq
         _remember(self._acts, target, _Act(seq, act.time_ms, act.action))
@@ -149,13 +149,13 @@ class Causality:
 
 
 def _target(act: OperatorActed) -> str:
-    """The process that it was done to, by the name of its session: ``broker 1`` is broker-1, ``board/anna`` the member
-    board_anna."""
+    """The process that the act was done to, by its session's name: ``broker 1`` is broker-1, ``board/anna`` is the
+    member board_anna."""
     return act.target.replace("broker ", "broker-", 1) if "/" not in act.target else act.target.replace("/", "_", 1)
 
 
 def _remember(known: dict[Key, Value], key: Key, value: Value) -> None:
-    """The latest last; the oldest go when there are too many."""
+    """Set the value as the latest, and drop the oldest beyond the limit."""
     known.pop(key, None)
     known[key] = value
     if len(known) > _KEPT:

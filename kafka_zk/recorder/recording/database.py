@@ -16,7 +16,7 @@ _SCHEMA = "".join((
 def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
     """Open a recording, or create it unless it is read only. Raises: NoRecording."""
     if read_only and path is not None and not path.is_file():
-        raise NoRecording(f"there is no recording {path}")
+        raise NoRecording(f"{path} does not exist")
     name = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
     try:
         database = sqlite3.connect(name, uri=read_only)
@@ -32,7 +32,7 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
         (version,) = database.execute("select value from meta where key = 'version'").fetchone() or ("?",)
     except sqlite3.DatabaseError as error:
         database.close()
-        raise NoRecording(f"{path} is no recording: {error}") from error
+        raise NoRecording(f"{path} is not a recording: {error}") from error
     if version != str(VERSION):
         database.close()
         raise NoRecording(f"{path} is a recording of version {version}; this program reads version {VERSION}")
@@ -40,6 +40,6 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
 
 
 def used_bytes(database: sqlite3.Connection) -> int:
-    """The size of what is in the database."""
+    """Bytes in use in the database, without free pages."""
     sizes = [database.execute(f"pragma {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")]
     return int(sizes[0] * (sizes[1] - sizes[2]))

@@ -11,12 +11,12 @@ Document = dict[str, Any]
 
 
 def text(data: bytes | None) -> str | None:
-    """Bytes that are no UTF-8 come back by ``data_of``; JSON holds them as lone surrogates."""
+    """Decode bytes; ``data_of`` restores invalid UTF-8, which JSON holds as lone surrogates."""
     return None if data is None else data.decode(errors="surrogateescape")
 
 
 def storable(told: str) -> str:
-    """SQLite takes no lone surrogates, which may be in traces."""
+    """Replace lone surrogates, which SQLite rejects and traces may contain."""
     return told.encode(errors="replace").decode()
 
 
@@ -25,7 +25,7 @@ def data_of(told: str | None) -> bytes | None:
 
 
 def znode_document(znode: Znode | None) -> list[Any] | None:
-    """A list in the order of ``Znode``: recordings hold many."""
+    """A list in the order of ``Znode``, because recordings hold many."""
     return None if znode is None else [text(znode.data), *znode[1:]]
 
 
@@ -34,7 +34,7 @@ def znode_of(document: list[Any] | None) -> Znode | None:
 
 
 def shown_znode(path: str, document: list[Any] | None) -> Znode | None:
-    """As ``znode_of``, without secrets, which recordings of earlier versions have."""
+    """Like ``znode_of``, with secrets masked (recordings of earlier versions contain them)."""
     znode = znode_of(document)
     return None if znode is None else znode._replace(data=masked(path, znode.data))
 
@@ -44,7 +44,7 @@ def change_document(change: Change) -> Document:
 
 
 def without_secrets(path: str, told: str) -> str:
-    """The JSON of an entry about this path as it may be shown: recordings of earlier versions kept secrets."""
+    """The JSON of an entry with secrets masked (recordings of earlier versions contain them)."""
     if not may_hold_secrets(path):
         return told
     document = json.loads(told)

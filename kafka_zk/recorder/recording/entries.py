@@ -1,4 +1,4 @@
-"""The entries of a recording: everything that ZooKeeper wrote and that processes told, numbered from 1."""
+"""The entries of a recording: ZooKeeper's writes and the processes' events, numbered from 1."""
 
 import json
 import sqlite3
@@ -13,16 +13,16 @@ CREATED, CHANGED, DELETED = "created", "changed", "deleted"
 SESSION_BEGAN, SESSION_ENDED = "session began", "session ended"
 CHANGES = (CREATED, CHANGED, DELETED)
 SQL_CHANGES = "'created', 'changed', 'deleted'"
-"""As in the index, else SQLite does not use it."""
+"""Spelled as in the index; otherwise SQLite does not use it."""
 _GROUP_STEPS = "'RebalancePrepared', 'AssignmentCompleted'"
 _SET_WATCHES = "'WatchArmed', 'WatchSeen'"
 _WATCHES = f"{_SET_WATCHES}, 'WatchFired', 'WatchGone'"
 _SESSION_CHANGES = f"'{SESSION_BEGAN}', '{SESSION_ENDED}'"
 _FROM_ZOOKEEPER = f"{SQL_CHANGES}, {_SESSION_CHANGES}"
 _MOST_OUT_OF_ORDER = 500
-"""So many entries may have been told later than others that happened after them."""
+"""How many entries may have been recorded after later ones."""
 _MOST_WATCHES = 100_000
-"""So many of the latest entries are looked through for who watches what."""
+"""How many of the latest entries are searched for watches."""
 SCHEMA = """
 create table if not exists entries (
     seq integer primary key, time_ms integer, actor text, kind text, path text, zxid integer, session integer,
@@ -45,9 +45,10 @@ SHOWN = COLUMNS.replace("doc", "without_secrets(path, doc)")
 
 
 class Entry(NamedTuple):
-    """One thing that happened. ``kind`` is one of ZooKeeper's here, or the class of an event; ``path`` "" for most.
+    """One write or event.
 
-    ``session`` is 0 for what processes tell. ``cause``: the entry that it follows from, None: not known.
+    ``kind``: a ZooKeeper kind of this module, or the class of an event. ``path``: "" for most events. ``session``: 0
+    for events. ``cause``: number of the entry that caused it, None if unknown. ``certain``: see ``causality``.
     """
 
     seq: int
@@ -63,7 +64,7 @@ class Entry(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """How many entries an actor has within a stretch of time that begins at ``from_ms``."""
+    """Number of entries of an actor in an interval that begins at ``from_ms``."""
 
     actor: str
     from_ms: int
@@ -71,14 +72,14 @@ class Bucket(NamedTuple):
 
 
 class Entries:
-    """The entries of one recording, in the order in which they were taken. Raises: sqlite3.Error."""
+    """The entries of one recording, in the order of their arrival. Raises: sqlite3.Error."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
         self.first: int
-        """The number of the oldest entry that is there; 1 if there is none yet."""
+        """Number of the oldest entry; 1 without entries."""
         self.count: int
-        """The number of the latest entry; 0 if there is none yet."""
+        """Number of the latest entry; 0 without entries."""
         self.first, self.count = self._row(
             "select (select coalesce(min(seq), 1) from entries), (select coalesce(max(seq), 0) from entries)"
         )
@@ -86,7 +87,7 @@ class Entries:
     # --- writing ---
 
     def add(self, entry: Entry) -> None:
-        """Take the entry, whose number is ``count`` + 1."""
+        """Append the entry, whose number must be ``count`` + 1."""
         seq, time_ms, actor, kind, path, zxid, session, cause, certain, document = entry
         names = (documents.storable(actor), kind, documents.storable(path))
         row = (seq, time_ms, *names, zxid, signed(session), cause, int(certain), json.dumps(document))
@@ -94,30 +95,29 @@ class Entries:
         self.count = seq
 
     def set_likely_cause(self, seq: int, cause: int) -> None:
-        """The entry's cause became known after the entry."""
+        """Set an entry's cause, which became known later."""
         self._database.execute("update entries set cause = ?, certain = 0 where seq = ?", (cause, seq))
 
     def forget_until(self, last: int) -> None:
-        """Remove the entries up to this one."""
+        """Remove the entries up to ``last``."""
         self._database.execute("delete from entries where seq <= ?", (last,))
         self.first = last + 1
 
     # --- by number ---
 
     def numbered(self, first: int, last: int, limit: int) -> list[Entry]:
-        """At most ``limit`` entries, by number."""
+        """At most ``limit`` entries in an interval of numbers."""
         return self._entries("where seq between ? and ? order by seq limit ?", first, last, limit)
 
     def entry(self, seq: int) -> Entry | None:
         return next(iter(self._entries("where seq = ?", seq)), None)
 
     def effects(self, seq: int, limit: int) -> list[Entry]:
-        """What this entry is the cause of."""
+        """The entries that this one caused."""
         return self._entries("where cause = ? order by seq limit ?", seq, limit)
 
     def whole(self, seq: int) -> int:
-        """The last entry of the transaction that this one belongs to: the znodes were never what they are between two
-        of them."""
+        """The last entry of this entry's transaction. States in the middle of a transaction never existed."""
         entry = self.entry(seq)
         if entry is None or not entry.zxid:
             return seq
@@ -125,14 +125,14 @@ class Entries:
         return self.count if other is None else int(other[0]) - 1
 
     def last_zxid(self) -> int:
-        """Of the latest transaction; 0: there is none."""
+        """The zxid of the latest transaction; 0 without one."""
         found = self._row(
             f"select zxid from entries where kind in ({_FROM_ZOOKEEPER}) and zxid > 0 order by seq desc limit 1"
         )
         return 0 if found is None else int(found[0])
 
     def changes_of(self, path: str, seq: int, limit: int) -> list[Entry]:
-        """The latest changes of a znode until this entry, the last first."""
+        """The latest changes of a znode up to entry ``seq``, newest first."""
         return self._entries(
             f"where path = ? and path != '' and seq <= ? and kind in ({SQL_CHANGES}) order by seq desc limit ?",
             path, seq, limit,
@@ -143,8 +143,8 @@ class Entries:
         return next(iter(found), None)
 
     def watchers(self, seq: int) -> dict[str, list[str]]:
-        """Who watches which path after this entry, as processes or ZooKeeper told: whose last watch has not fired, and
-        was set in a session that lives."""
+        """The watchers of each path after entry ``seq``: processes whose last watch has not fired and belongs to a
+        live session."""
         watches = self._database.execute(
             f"select path, actor, max(case when kind in ({_SET_WATCHES}) then time_ms end) "
             f"from entries where kind in ({_WATCHES}) and seq between ? and ? "
@@ -163,17 +163,17 @@ class Entries:
     # --- by time ---
 
     def times(self) -> tuple[int, int] | None:
-        """The first and the last moment in ms; None: nothing happened yet."""
-        # each by itself: together SQLite would read the whole index
+        """Time of the first and the last entry; None without entries."""
+        # Two subqueries: with min and max in one query, SQLite would read the whole index.
         first, last = self._row("select (select min(time_ms) from entries), (select max(time_ms) from entries)")
         return None if first is None else (first, last)
 
     def between(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
-        """At most ``limit`` entries, by time."""
+        """At most ``limit`` entries in an interval, by time."""
         return self._entries("where time_ms between ? and ? order by time_ms, seq limit ?", from_ms, to_ms, limit)
 
     def seq_at(self, time_ms: int) -> int:
-        """The last entry of ZooKeeper or a process that is not later than this."""
+        """The last entry at or before ``time_ms``; 0 without one."""
         (seq,) = self._row(
             "select coalesce(max(seq), 0) from "
             "(select seq from entries where time_ms <= ? order by time_ms desc limit ?)",
@@ -182,7 +182,7 @@ class Entries:
         return int(seq)
 
     def first_from(self, time_ms: int) -> int:
-        """The first entry that is not earlier; 0: there is none."""
+        """The first entry at or after ``time_ms``; 0 without one."""
         found = self._row("select seq from entries where time_ms >= ? order by time_ms, seq limit 1", time_ms)
         return 0 if found is None else int(found[0])
 
@@ -191,7 +191,7 @@ class Entries:
         return int(count)
 
     def density(self, from_ms: int, to_ms: int, width_ms: int) -> list[Bucket]:
-        """How much each actor did, for a picture of more entries than can be drawn."""
+        """Entries per actor and interval, for a picture of more entries than can be drawn."""
         rows = self._database.execute(
             "select actor, ((time_ms - ?) / ?) * ? + ?, count(*) from entries where time_ms between ? and ? "
             "group by 1, 2 order by 2",
@@ -200,7 +200,7 @@ class Entries:
         return [Bucket(*row) for row in rows]
 
     def kinds_between(self, from_ms: int, to_ms: int) -> dict[str, int]:
-        """How many entries of each kind."""
+        """Number of entries of each kind."""
         return dict(
             self._database.execute(
                 "select kind, count(*) from entries where time_ms between ? and ? group by kind", (from_ms, to_ms)
@@ -208,11 +208,11 @@ class Entries:
         )
 
     def group_steps(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
-        """The latest of what coordinators told of rebalances in this time, in order."""
+        """The latest rebalance events of coordinators in this interval, in order."""
         return self._latest(f"kind in ({_GROUP_STEPS})", from_ms, to_ms, limit)
 
     def operator_acts(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
-        """The latest of what somebody did to the cluster in this time, in order."""
+        """The latest operator acts in this interval, in order."""
         return self._latest("kind = 'OperatorActed'", from_ms, to_ms, limit)
 
     def clients_seen(self, seq: int) -> list[Entry]:

@@ -1,5 +1,5 @@
-"""What goes wrong with a recording."""
+"""Errors of recordings."""
 
 
 class NoRecording(Exception):
-    """A file is no recording, or of another version; ``str()`` says which."""
+    """A file is not a recording, or has another version; ``str()`` says which."""

@@ -1,4 +1,4 @@
-"""A stretch of a recording as a recording of its own."""
+"""Exports part of a recording as a new recording."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from kafka_zk.recorder.recording.znode_history import put_checkpoint
 
 
 def export(recording: Recording, path: Path, first: int, last: int) -> None:
-    """Write the entries from ``first`` to ``last`` to a new file, which begins with the znodes as they were.
+    """Write the entries from ``first`` to ``last`` and the znodes before them to a new file.
 
     Raises: OSError, sqlite3.Error.
     """

@@ -1,7 +1,7 @@
-"""Who held what from when to when: leaderships, ownerships in groups, registrations. Pure.
+"""Who held what and when: leaderships, ownerships in groups, registrations. Pure.
 
-A span belongs to a lane, which is a partition, a group's partition, or a broker: this is the picture of partitions by
-time, in which nobody's time is silence.
+Each span belongs to a lane: a partition, a group's partition, or a broker. The page draws lanes by time; a span without
+a holder is a silence.
 """
 
 import re
@@ -23,9 +23,9 @@ _CONTROLLER = "/controller"
 
 
 class Hold(NamedTuple):
-    """From now on ``holder`` has the lane; "" is nobody.
+    """From now on ``holder`` has the lane; "" means no holder.
 
-    ``kind``: leader, owner (by a znode), assigned (by a group's coordinator), broker, member or controller.
+    ``kind``: leader, owner (by a znode), assigned (by a group coordinator), broker, member or controller.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class Hold(NamedTuple):
 
 
 def hold(change: Change) -> Hold | None:
-    """What a change says about who holds what; None: nothing."""
+    """The new holder that follows from a change, or None."""
     path, znode = change.path, change.after
     if found := _STATE.fullmatch(path):
         return _leader(found[1], int(found[2]), znode)
@@ -51,12 +51,12 @@ def hold(change: Change) -> Hold | None:
 
 
 def assigned_lanes(group: str) -> str:
-    """How the lanes of a group of the broker begin."""
+    """The prefix of the lanes of a broker-coordinated group."""
     return f"{group}: "
 
 
 def assigned(event: AssignmentCompleted | MemberDeparted, held: Mapping[str, str]) -> Iterable[Hold]:
-    """What a coordinator says about who has which partitions; ``held``: the group's lanes until now, by holder."""
+    """The new holders of a group's partitions. ``held``: the group's lanes until now, with their holders."""
     if isinstance(event, MemberDeparted):
         return [Hold("assigned", lane, NOBODY) for lane, holder in held.items() if holder == event.member]
     now = {

@@ -1,8 +1,7 @@
 """A recording: everything that happened to a cluster, in one SQLite file or in memory, and the znodes at any moment.
 
-Entries are numbered from 1 in the order in which they were taken. Those of ZooKeeper are in the order of their zxids;
-what processes tell comes up to a poll later than it happened, and keeps its own time. In memory a recording is bounded:
-its oldest entries go.
+Entries are numbered from 1 in the order of their arrival. ZooKeeper's entries are ordered by zxid. Events of processes
+arrive up to one poll late and keep their own time. In memory, a recording is bounded and drops its oldest entries.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,16 +34,16 @@ from kafka_zk.registry.client.events import SessionChanged
 
 MOST_IN_MEMORY_BYTES = 256 * 1024 * 1024
 _FORGOTTEN_SHARE = 8
-"""When that is reached the oldest entries are forgotten, one in so many."""
+"""When memory is full, one entry in this number is dropped, oldest first."""
 
 
 class Recording:
-    """Takes what happens, and gives it back by its parts; one thread. Close it at the end.
+    """Stores entries and provides them by topic, on one thread. Close it at the end.
 
     Args:
-        path: a file, which is created or continued; None: in memory, of which it takes MOST_IN_MEMORY_BYTES at most.
-        read_only: it is there, and nothing is added.
-    Raises: NoRecording for a file that is none, or of another version; OSError.
+        path: a file to create or continue; None: in memory, at most MOST_IN_MEMORY_BYTES.
+        read_only: the file must exist and is not changed.
+    Raises: NoRecording if the file is not a recording or has another version; OSError.
     """
 
     entries: Entries
@@ -55,14 +54,14 @@ class Recording:
     def __init__(self, path: Path | None = None, *, read_only: bool = False) -> None:
         self.database = open_database(path, read_only=read_only)
         self.is_bounded = path is None
-        """In memory: the oldest entries go."""
+        """In memory: the oldest entries are dropped."""
         self.kept = "in memory" if path is None else f"in {path.name}"
-        """Where it is, for people."""
+        """Where the recording is stored, for people."""
         self.samples = Samples(self.database)
         self._load({})
 
     def _load(self, names: Mapping[int, str]) -> None:
-        """Go on where the database ends; ``names``: of sessions."""
+        """Continue at the end of the database. ``names``: known names of sessions."""
         self.entries = Entries(self.database)
         self.spans = Spans(self.database)
         self.znodes = ZnodeHistory(self.database, self.entries)
@@ -73,9 +72,9 @@ class Recording:
         self.database.close()
 
     def add(self, events: Iterable[Event], transactions: Iterable[Transaction]) -> None:
-        """Take what came since the last call.
+        """Store events and transactions that arrived since the last call.
 
-        Raises: sqlite3.Error (a full disk, say); then nothing of this call is in the recording.
+        Raises: sqlite3.Error (for example a full disk); then nothing of this call is stored.
         """
         merged: list[tuple[int, int, Event | Transaction]] = [
             *((each.time_ms, 1, each) for each in events),
@@ -128,7 +127,7 @@ class Recording:
             self._add_change(transaction, change, end)
 
     def _timeout_ms(self, session: int) -> int:
-        """As agreed when the session began; 0: that is not in the recording."""
+        """The negotiated timeout of the session; 0 if its start is not recorded."""
         found = self.entries.first_of_session(session)
         return int(found.document["timeout_ms"]) if found is not None and found.kind == SESSION_BEGAN else 0
 
@@ -154,7 +153,7 @@ class Recording:
         return entry.seq
 
     def _forget_oldest(self) -> None:
-        """What was there before stays as a checkpoint."""
+        """Drop the oldest entries. The znodes before the remaining ones stay in a checkpoint."""
         last = self.entries.first + (self.entries.count - self.entries.first) // _FORGOTTEN_SHARE
         kept = self.entries.entry(last + 1)
         assert kept is not None, "there are later ones"
@@ -166,21 +165,20 @@ class Recording:
 
     @property
     def used_bytes(self) -> int:
-        """The size of what is recorded."""
+        """Size of the recorded data."""
         return used_bytes(self.database)
 
     @property
     def misses(self) -> str:
-        """What is not there any more, for people; "" for nothing."""
+        """What the recording has dropped, for people; "" for nothing."""
         if self.entries.first == 1 or not self.is_bounded:
             return ""
         size_mb = MOST_IN_MEMORY_BYTES >> 20
         return (
-            f"the first {self.entries.first - 1} entries: in memory the last {size_mb} MB are kept, --record FILE"
-            " keeps all"
+            f"the first {self.entries.first - 1} entries: memory holds the last {size_mb} MB, --record FILE keeps all"
         )
 
-    # --- what somebody says about the recording ---
+    # --- notes about the recording ---
 
     def note(self, key: str, value: str) -> None:
         with self.database:

@@ -1,8 +1,8 @@
-"""High watermarks and committed offsets by time, in a recording's database.
+"""High watermarks and committed offsets over time, in a recording's database.
 
-A *series* is ``end flights-0`` or ``committed board: flights-0``, and for pictures of all partitions of a topic
-together ``ends flights`` and ``lag board: flights``; ``heard 0x1f``: whether a session is silent. A value lasts until
-the next one; None: nobody answers, or there is no such session any more.
+Names of series: ``end flights-0`` (high watermark), ``committed board: flights-0``, the sums ``ends flights`` and
+``lag board: flights`` of a topic, and ``heard 0x1f`` (whether a session is silent). A value holds until the next one.
+None: unknown, or the session has ended.
 """
 
 import sqlite3
@@ -15,33 +15,33 @@ create table if not exists samples (
 ) without rowid;
 """
 MOST_SAMPLES = 500_000
-"""So many are kept, about 25 MB; then the oldest go."""
+"""Limit of stored samples, about 25 MB; the oldest are dropped."""
 _FORGOTTEN_SHARE = 8
 _COUNTED_EVERY = 1_000
 
 
 class Sample(NamedTuple):
-    """``value`` from ``time_ms`` on."""
+    """``value`` holds from ``time_ms`` on."""
 
     time_ms: int
     value: int | None
 
 
 class Samples:
-    """Of one recording; the same thread. Raises: sqlite3.Error."""
+    """The samples of one recording, for its thread. Raises: sqlite3.Error."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
         self._there = bool(database.execute("select 1 from sqlite_master where name = 'samples'").fetchone())
-        self._last: dict[str, int | None] = {}  # what lasts; of series that are not here it is in the database
+        self._last: dict[str, int | None] = {}  # current value of some series; the database has the others
         self._added = 0
 
     def add(self, time_ms: int, values: Mapping[str, int | None], *, for_good: bool = False) -> int:
-        """Take what changed; returns how many did.
+        """Store changed values and return their number.
 
         Args:
-            values: None ends a series, until there is a value again.
-            for_good: None is hardly ever told again, nor a value after it: such series are not kept in memory.
+            values: None ends a series until its next value.
+            for_good: ended series will hardly return, so they are not kept in memory.
         """
         new = {series: value for series, value in values.items() if self._lasting(series, time_ms) != value}
         with self._database:
@@ -58,11 +58,11 @@ class Samples:
         return len(new)
 
     def end(self, beginning: str, time_ms: int) -> None:
-        """End, for good, the series that begin so and still last: whoever told of them is no longer there."""
+        """End the series with this prefix for good, because their source is gone."""
         self.add(time_ms, dict.fromkeys(self.at(time_ms, [beginning])), for_good=True)
 
     def at(self, time_ms: int, beginnings: Iterable[str], limit: int = MOST_SAMPLES) -> dict[str, int]:
-        """The values that are known at a moment, of the series that begin so; at most so many for each beginning."""
+        """The values at a moment of the series with these prefixes; at most ``limit`` per prefix."""
         found: dict[str, int] = {}
         for beginning in beginnings if self._there else ():
             rows = self._database.execute(  # with max(), SQLite takes the value from the same row
@@ -74,7 +74,7 @@ class Samples:
         return found
 
     def between(self, series: str, from_ms: int, to_ms: int, limit: int) -> list[Sample]:
-        """The value at the begin, and what followed; thinned out to so many."""
+        """The value at ``from_ms`` and the following ones, thinned out to ``limit``."""
         if not self._there:
             return []
         first = self._before(series, from_ms)
@@ -87,7 +87,7 @@ class Samples:
         return [*([first] if first else ()), *(Sample(*row) for row in rows)]
 
     def names(self, beginning: str, limit: int) -> list[str]:
-        """Of the series that begin so."""
+        """The names of series with this prefix."""
         if not self._there:
             return []
         rows = self._database.execute(
@@ -97,7 +97,7 @@ class Samples:
         return [name for (name,) in rows]
 
     def rows(self, from_ms: int, to_ms: int) -> list[tuple[str, int, int | None]]:
-        """All of a stretch, with what lasted when it began."""
+        """All samples of an interval, and the values at its beginning."""
         if not self._there:
             return []
         names = self._database.execute("select distinct series from samples").fetchall()
@@ -128,4 +128,4 @@ class Samples:
                     "(select time_ms from samples order by time_ms limit 1 offset ?)",
                     (count - MOST_SAMPLES + MOST_SAMPLES // _FORGOTTEN_SHARE,),
                 )
-            self._last.clear()  # what still lasts, and was forgotten with them, is told again
+            self._last.clear()  # current values that were dropped are stored again

@@ -1,4 +1,4 @@
-"""Whose a session is, as its ephemeral znodes tell. Pure."""
+"""Names of sessions, from their ephemeral znodes. Pure."""
 
 import re
 
@@ -10,7 +10,7 @@ _MEMBER = re.compile(r"/consumers/[^/]+/ids/([^/]+)")
 
 
 def session_name(change: Change) -> str | None:
-    """The process whose session created this znode: ``broker-0``, or a consumer id; None: the znode does not tell."""
+    """The process whose session created this znode: ``broker-0``, or a consumer id. None if the znode does not say."""
     if change.after is None or not change.after.session:
         return None
     if found := _BROKER.fullmatch(change.path):
@@ -20,15 +20,15 @@ def session_name(change: Change) -> str | None:
 
 
 def unnamed(session: int) -> str:
-    """A session of which nobody knows whose it is."""
+    """The name of a session of an unknown process."""
     return f"session {session & (1 << 64) - 1:#x}"
 
 
 def process_of(actor: str) -> str:
-    """Whose session this actor uses: the controller is a broker in its office."""
+    """The process whose session this actor uses: a controller uses its broker's."""
     return f"broker-{actor.removeprefix(_CONTROLLER)}" if actor.startswith(_CONTROLLER) else actor
 
 
 def signed(session: int) -> int:
-    """SQLite's integers are signed; ZooKeeper's session ids are, too, but are told as unsigned ones at times."""
+    """A session id as a signed integer, as SQLite stores it; some sources report unsigned ones."""
     return session - (1 << 64) if session >= 1 << 63 else session

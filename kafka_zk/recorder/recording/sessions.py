@@ -1,4 +1,4 @@
-"""Whose the sessions in a recording are."""
+"""The processes that the sessions in a recording belong to."""
 
 import sqlite3
 from collections.abc import Container, Mapping
@@ -14,11 +14,11 @@ class Sessions:
         self._names = dict(known)
 
     def known(self) -> dict[int, str]:
-        """A copy of what is known until now."""
+        """A copy of the known names."""
         return dict(self._names)
 
     def actor_of(self, session: int) -> str:
-        """Whose session that is, as far as the recording knows."""
+        """The process of the session, or a generated name."""
         if session not in self._names:
             row = self._database.execute(
                 "select actor from entries where session = ? and session != 0 limit 1", (signed(session),)
@@ -27,17 +27,17 @@ class Sessions:
         return self._names[session]
 
     def owner(self, znode_session: int) -> str:
-        """Whose ephemeral znode that is; "" for a znode that is not ephemeral, whose session is 0."""
+        """The owner of an ephemeral znode; "" for other znodes, whose session is 0."""
         return self.actor_of(znode_session) if znode_session else ""
 
     def name(self, session: int, actor: str) -> None:
-        """What the session did before anybody knew whose it is, that actor did."""
+        """Name the session, also in entries recorded before its name was known."""
         if session and self.actor_of(session) != actor:
             self._names[session] = actor
             self._database.execute("update entries set actor = ? where session = ?", (actor, signed(session)))
 
     def keep(self, owners: Container[int]) -> None:
-        """Forget the sessions that are in no entry any more, but for these."""
+        """Forget the sessions that have no entries, except these."""
         heard_of = {session for (session,) in self._database.execute("select distinct session from entries")}
         self._names = {
             session: name

@@ -1,4 +1,4 @@
-"""The spans of a recording: who held what from when to when."""
+"""The spans of a recording: who held what and when."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ create index if not exists by_begin on spans (from_ms);
 
 
 class Span(NamedTuple):
-    """``to_ms`` None: it lasts."""
+    """``to_ms`` None: it is still open."""
 
     kind: str
     lane: str
@@ -30,8 +30,8 @@ class Span(NamedTuple):
 
 
 class LaneGroup(NamedTuple):
-    """The lanes of one kind whose names differ only in the partition; ``stem`` is what they begin with, ``flights-``
-    say, or ``board: flights-``. ``to_ms`` None: one of them lasts."""
+    """Lanes of one kind whose names differ only in the partition. ``stem`` is their prefix, such as ``flights-`` or
+    ``board: flights-``. ``to_ms`` None: one of them is still open."""
 
     kind: str
     stem: str
@@ -41,10 +41,9 @@ class LaneGroup(NamedTuple):
 
 
 class Move(NamedTuple):
-    """From ``from_ms`` on ``holder`` has the lane, before ``previous`` had it: "" means no holder,
-    None that there was never one.
+    """The lane passed from ``previous`` to ``holder`` at ``from_ms``. "" means no holder, ``previous`` None: none yet.
 
-    ``to_ms`` None: it lasts. The kinds are those of ``holds.Hold``.
+    ``to_ms`` None: the span is still open. The kinds are those of ``holds.Hold``.
     """
 
     kind: str
@@ -62,7 +61,7 @@ class Spans:
         self._database = database
 
     def add(self, time_ms: int, hold: Hold) -> None:
-        """The lane's present span ends, unless it is the same, and this one begins."""
+        """End the lane's current span and begin this one, unless they are equal."""
         kind, lane, holder, note = hold
         last = self._database.execute(
             "select id, holder, note from spans where kind = ? and lane = ? order by id desc limit 1", (kind, lane)
@@ -75,11 +74,11 @@ class Spans:
         self._database.execute("insert into spans (kind, lane, holder, note, from_ms) values (?, ?, ?, ?, ?)", values)
 
     def forget_before(self, time_ms: int) -> None:
-        """Remove the spans that ended earlier."""
+        """Remove the spans that ended before ``time_ms``."""
         self._database.execute("delete from spans where to_ms < ?", (time_ms,))
 
     def assigned(self, stem: str) -> dict[str, str]:
-        """Who holds what of a group of the broker now, whose lanes begin with ``stem``."""
+        """The current holder of each lane of a broker-coordinated group, whose lanes begin with ``stem``."""
         rows = self._database.execute(
             "select lane, holder from spans where kind = 'assigned' and lane between ? and ? and to_ms is null "
             "and holder != ''",
@@ -88,14 +87,14 @@ class Spans:
         return {lane: holder for lane, holder in rows if ": " not in lane.removeprefix(stem)}
 
     def holders(self, kind: str, limit: int) -> dict[str, str]:
-        """Who holds the lanes of a kind now; those that nobody holds are not there."""
+        """The current holder of each lane of a kind, without unheld lanes."""
         rows = self._database.execute(
             "select lane, holder from spans where kind = ? and to_ms is null and holder != '' limit ?", (kind, limit)
         )
         return dict(rows.fetchall())
 
     def groups(self, from_ms: int, to_ms: int, limit: int) -> list[LaneGroup]:
-        """The lanes of partitions that somebody held in this time, by topic."""
+        """The lanes of partitions that had a holder in this interval, by topic."""
         rows = self._database.execute(
             f"select kind, {_STEM} as stem, count(distinct lane), min(from_ms), "
             "case when max(to_ms is null) then null else max(to_ms) end from spans "
@@ -106,14 +105,14 @@ class Spans:
         return [LaneGroup(*row) for row in rows]
 
     def of_group(self, group: LaneGroup, from_ms: int, to_ms: int, limit: int, *, unheld: bool = False) -> list[Span]:
-        """Those of a group of lanes that touch this time; ``unheld``: only those without a holder."""
+        """The spans of a group of lanes that overlap this interval. ``unheld``: only those without a holder."""
         return self._spans(
             f"kind = ? and lane between ? and ? and {_STEM} = ?{' and holder = ' + repr('') if unheld else ''}",
             (group.kind, group.stem, f"{group.stem}{_LAST}", group.stem), from_ms, to_ms, limit,
         )  # fmt: skip
 
     def single(self, from_ms: int, to_ms: int, limit: int) -> list[Span]:
-        """Those of the controller, of brokers and of members that touch this time."""
+        """The spans of the controller, brokers and members that overlap this interval."""
         return self._spans("kind in ('controller', 'broker', 'member')", (), from_ms, to_ms, limit)
 
     def _spans(self, condition: str, values: tuple[str, ...], from_ms: int, to_ms: int, limit: int) -> list[Span]:
@@ -125,7 +124,7 @@ class Spans:
         return [Span(*row) for row in rows]
 
     def moves(self, from_ms: int, to_ms: int, limit: int) -> list[Move]:
-        """The latest of the spans that begin in this time, in order, each with who held its lane before."""
+        """The latest spans that begin in this interval, in order, with the previous holders of their lanes."""
         rows = self._database.execute(
             "select kind, lane, holder, (select holder from spans as p where p.kind = s.kind and p.lane = s.lane "
             "and p.id < s.id order by p.id desc limit 1), from_ms, to_ms from spans as s "
@@ -135,7 +134,7 @@ class Spans:
         return [Move(*row) for row in reversed(rows)]
 
     def rows(self, from_ms: int, to_ms: int) -> Iterator[Any]:
-        """The table's rows of all spans that touch this time."""
+        """The table rows of all spans that overlap this interval."""
         return self._database.execute(
             "select * from spans where from_ms <= ? and (to_ms is null or to_ms >= ?)", (to_ms, from_ms)
         )

@@ -1,7 +1,7 @@
-"""Which watches stand at a moment: those that were set in a session that lives. Pure.
+"""Which watches are set at a moment: those set in a live session. Pure.
 
-Nobody tells in which session a watch was set: a process sets watches in the latest one that it has. A broker that
-restarts has two for a while, until ZooKeeper ends the one of its old process.
+Traces do not say in which session a watch was set, so the latest session of the process is assumed. A restarted broker
+has two until ZooKeeper ends the session of its old process.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from kafka_zk.recorder.recording.session_names import process_of
 
 
 class SetWatch(NamedTuple):
-    """Has not fired."""
+    """A watch that has not fired."""
 
     path: str
     actor: str
@@ -19,7 +19,7 @@ class SetWatch(NamedTuple):
 
 
 class Lifetime(NamedTuple):
-    """A session of a process. ``began_ms`` 0: before everything that is known; ``ended_ms`` None: it lives."""
+    """A session of a process. ``began_ms`` 0: before the recording. ``ended_ms`` None: it is alive."""
 
     process: str
     began_ms: int
@@ -27,7 +27,7 @@ class Lifetime(NamedTuple):
 
 
 def standing(watches: Iterable[SetWatch], sessions: Iterable[Lifetime]) -> dict[str, list[str]]:
-    """By path who watches it, in the order of ``watches``. One that was set in no known session stands."""
+    """The watchers of each path, in the order of ``watches``. A watch without a known session counts as set."""
     latest_first: dict[str, list[Lifetime]] = {}
     for session in sorted(sessions, key=lambda each: each.began_ms, reverse=True):
         latest_first.setdefault(session.process, []).append(session)
@@ -40,7 +40,7 @@ def standing(watches: Iterable[SetWatch], sessions: Iterable[Lifetime]) -> dict[
 
 
 def _lived_at(time_ms: int, latest_first: Iterable[Lifetime]) -> Lifetime | None:
-    """The one that began last of those that lived then."""
+    """The latest session that was alive at that time."""
     lived = (
         each
         for each in latest_first

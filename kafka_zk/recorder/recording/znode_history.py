@@ -1,6 +1,6 @@
 """The znodes of a recording at any moment.
 
-Between two *checkpoints*, each of which holds all znodes, a moment is reached by the changes, forwards or backwards.
+*Checkpoints* hold all znodes. Between two checkpoints, changes are applied or undone to reach a moment.
 """
 
 import json
@@ -20,7 +20,7 @@ SCHEMA = "create table if not exists checkpoints (seq integer primary key, znode
 
 
 class ZnodeHistory:
-    """The znodes of one recording: as they are now, and as they were after any of its entries.
+    """The znodes of one recording: the current ones, and those after any entry.
 
     Raises: sqlite3.Error.
     """
@@ -29,25 +29,25 @@ class ZnodeHistory:
         self._database = database
         self._entries = entries
         self._since_checkpoint = 0
-        self._tree, self._at = ZnodeTree(), 0  # what was asked for last, and the entry after which the znodes were so
+        self._tree, self._at = ZnodeTree(), 0  # the last result of ``after``, and its entry
         self._now = ZnodeTree(self.after(entries.count).znodes)
 
     @property
     def sessions(self) -> set[int]:
-        """Those that own an ephemeral znode now."""
+        """The sessions that own an ephemeral znode now."""
         return {znode.session for znode in self._now.znodes.values()}
 
     def now(self, path: str) -> Znode | None:
         return self._now.znodes.get(path)
 
     def take(self, transaction: Transaction) -> list[Change]:
-        """Apply a transaction to the present znodes; returns what it changed, of which each becomes an entry."""
+        """Apply a transaction to the current znodes. Returns its changes, each of which becomes an entry."""
         changes = self._now.take(transaction)
         self._since_checkpoint += len(changes)
         return changes
 
     def after(self, seq: int) -> ZnodeTree:
-        """All znodes after this entry; for reading, until the next call."""
+        """All znodes after this entry. Read-only, and valid until the next call."""
         seq = max(self._entries.first - 1, min(seq, self._entries.count))
         near, packed = self._database.execute(
             "select seq, znodes from checkpoints where seq <= ? order by seq desc limit 1", (seq,)
@@ -64,14 +64,14 @@ class ZnodeHistory:
         return self._tree
 
     def checkpoint_if_due(self) -> None:
-        """Keep all znodes, so often that all checkpoints together are at most about twice as large as the changes."""
+        """Store a checkpoint, rarely enough that all checkpoints are at most about twice as large as the changes."""
         if self._since_checkpoint >= max(_LEAST_BETWEEN_CHECKPOINTS, len(self._now.znodes) // 2):
             self._since_checkpoint = 0
             with self._database:
                 put_checkpoint(self._database, self._entries.count, self._now)
 
     def begin_after(self, seq: int) -> None:
-        """What was there after this entry stays as a checkpoint; the checkpoints before it go."""
+        """Store a checkpoint after this entry, and remove the earlier ones."""
         tree = self.after(seq)
         self._database.execute("delete from checkpoints where seq <= ?", (seq,))
         put_checkpoint(self._database, seq, tree)
@@ -86,7 +86,7 @@ class ZnodeHistory:
 
 
 def put_checkpoint(database: sqlite3.Connection, seq: int, tree: ZnodeTree) -> None:
-    """These are all znodes after this entry."""
+    """Store all znodes after this entry."""
     znodes = {path: znode_document(znode) for path, znode in tree.znodes.items()}
     packed = zlib.compress(json.dumps(znodes).encode(), 1)
     database.execute("insert or replace into checkpoints values (?, ?)", (seq, packed))

@@ -1,4 +1,4 @@
-"""All znodes at one moment, and the changes that lead from one moment to the next, and back. Pure."""
+"""All znodes at one moment, and the changes between moments. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from kafka_zk.recorder.zookeeper_files.transaction_log import (
 
 
 class Change(NamedTuple):
-    """One znode, before and after; None: it was, or is, not there."""
+    """One znode before and after a change. None: the znode did not exist."""
 
     path: str
     before: Znode | None
@@ -29,7 +29,7 @@ class Change(NamedTuple):
 
 
 class ZnodeTree:
-    """Znodes by path, without the root. ``znodes`` is for reading."""
+    """Znodes by path, without the root. ``znodes`` is read-only for callers."""
 
     def __init__(self, znodes: Mapping[str, Znode] | None = None) -> None:
         self.znodes: dict[str, Znode] = {}
@@ -38,10 +38,10 @@ class ZnodeTree:
             self.apply(Change(path, None, znode))
 
     def take(self, transaction: Transaction) -> list[Change]:
-        """Apply a transaction; returns what it changed.
+        """Apply a transaction and return its changes.
 
-        One that does not fit (it deletes what is not there, say, because the log begins in the middle) is taken as
-        far as it does.
+        Operations that do not fit (such as deleting an unknown znode, if the log begins in the middle) are applied as
+        far as possible.
         """
         changes = []
         for operation in transaction.operations:
@@ -52,7 +52,7 @@ class ZnodeTree:
         return changes
 
     def apply(self, change: Change) -> None:
-        """Whatever was there before, it is as ``after`` says now."""
+        """Set the znode to ``after``, whatever it was before."""
         before = self.znodes.get(change.path)
         if before is not None and before.session:
             self._ephemerals[before.session].discard(change.path)
@@ -95,6 +95,6 @@ class ZnodeTree:
 
 
 def _same(change: Change) -> bool:
-    """Whether somebody only looked again, who has seen the znode before."""
+    """True if the observer re-read an unchanged znode."""
     before, after = change.before, change.after
     return before is not None and after is not None and (before[:2], before.session) == (after[:2], after.session)

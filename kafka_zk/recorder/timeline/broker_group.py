@@ -1,11 +1,11 @@
-"""Puts what the coordinator of a broker's group tells together into rebalances, as ``rebalances`` does for ZooKeeper.
+"""Combines the events of a broker-coordinated group into rebalances, as ``rebalances`` does for ZooKeeper groups.
 
-The group's preparation begins a rebalance, which lasts until an assignment is valid and every partition that stopped is
-delivered again: a cooperative group needs two generations for that. An eager member gives everything back before it
-joins again, so its partitions are silent from its JoinGroup until the assignment; of a cooperative one only those that
-it loses. Where members tell themselves when they stop and start (``rebalance.events``), that counts instead. Without
-events of the brokers, the states that were seen and the records of generations tell; a silence then begins when the
-rebalance was seen. Pure. Tests: tests/kafka_zk/recorder/timeline/test_broker_group.py.
+A rebalance lasts from the group's preparation until an assignment is valid and every stopped partition is delivered
+again; a cooperative group needs two generations for that. An eager member gives up all partitions before it joins, so
+they are silent from its JoinGroup until the assignment; a cooperative member gives up only those it loses. If members
+report themselves when they stop and start (``rebalance.events``), their reports count instead. Without events of the
+brokers, observed states and the records of generations are used; a silence then begins when the rebalance was observed.
+Pure. Tests: tests/kafka_zk/recorder/timeline/test_broker_group.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,34 +32,33 @@ from kafka_zk.recorder.timeline.events import FIRST_LOOK, GenerationSeen, SeenMe
 from kafka_zk.recorder.timeline.rebalances import CoordinatedBy, GroupRebalance, Rebalances
 
 RECORD_MS = 2_000
-"""How long after a group was found to be stable again the record of its generation is awaited."""
+"""How long to wait for the record of a generation after the group became stable."""
 _REBALANCING = (GroupState.PREPARING_REBALANCE.value, GroupState.COMPLETING_REBALANCE.value)
 _WITHOUT_MEMBERS = (GroupState.EMPTY.value, GroupState.DEAD.value)
 
 
 class BrokerGroupRebalances(Rebalances):
-    """Of one group, whose events name members by their short names (``member_names``)."""
+    """The rebalances of one group, whose events use short names of members (``member_names``)."""
 
     coordinated_by: ClassVar[CoordinatedBy] = CoordinatedBy.BROKER
 
     def __init__(self) -> None:
         super().__init__()
-        self._preparing = False  # or the assignment is awaited
+        self._preparing = False  # or waiting for the assignment
         self._generation = -1  # whose assignment is known
         self._assigned: Mapping[str, tuple[TopicPartition, ...]] = {}
-        self._coordinator_tells = False
-        self._seen_in: object = None  # the rebalance in which a generation's record was seen last
-        self._record_due_ms: int | None = None  # until then the record of a stable group may still come
-        self._deliver_themselves: set[str] = set()  # members that tell when they stop and start
-
+        self._coordinator_tells = False  # the coordinator writes a trace
+        self._seen_in: object = None  # the rebalance in which the last generation's record was seen
+        self._record_due_ms: int | None = None  # until then the record of a stable group may still arrive
+        self._deliver_themselves: set[str] = set()  # members that report when they stop and start
     def add(self, event: Event, request_count: int | None = None) -> None:
-        """Requests are counted here, as the coordinator sees them: not what a member counts."""
+        """Requests are counted here from the coordinator's events, not from ``request_count``."""
         if isinstance(event, DeliveryStarted | DeliveryStopped):
             self._deliver_themselves.add(event.actor)
         super().add(event)
 
     def advance(self, now_ms: int) -> GroupRebalance | None:
-        """The rebalance that is over if nothing happens before ``now_ms``."""
+        """The rebalance that is over, provided that nothing more happens before ``now_ms``."""
         if self._record_due_ms is not None and now_ms < self._record_due_ms:
             return None
         return super().advance(now_ms)
@@ -79,7 +78,7 @@ class BrokerGroupRebalances(Rebalances):
         elif isinstance(event, StateSeen) and not self._coordinator_tells:
             self._state_seen(event)
 
-    # -- what the coordinator tells --
+    # -- events of the coordinator --
 
     def _of_coordinator(self, event: CoordinatorEvent) -> None:
         match event:
@@ -137,7 +136,7 @@ class BrokerGroupRebalances(Rebalances):
             case Departure.SESSION_ENDED:
                 self._gone(event.time_ms, member)
             case Departure.DROPPED:
-                self.traced.discard(member)  # its session has not ended
+                self.traced.discard(member)  # its session did not end
                 self._gone(event.time_ms, member)
                 self._begin(event.time_ms, answers=False).causes[f"{member} {event.cause}"] = None
         self._busy.discard(member)
@@ -157,14 +156,14 @@ class BrokerGroupRebalances(Rebalances):
                 self._start(time_ms, member, new)
 
     def _told_for(self, members: Iterable[str]) -> list[str]:
-        """Those that do not tell themselves when they stop and start."""
+        """The members that do not report when they stop and start."""
         return [member for member in members if member not in self._deliver_themselves]
 
     def _asked(self, member: str) -> None:
-        """A request of that member to the coordinator."""
+        """Count a request of the member to the coordinator."""
         self._requests[member] = self._requests.get(member, 0) + 1
 
-    # -- what is seen from outside --
+    # -- events of the observer --
 
     def _first_look(self, event: GenerationSeen) -> None:
         present = {each.member: each.assigned for each in event.members}
@@ -205,5 +204,5 @@ class BrokerGroupRebalances(Rebalances):
 
 
 def _given_back(held: tuple[TopicPartition, ...], seen: SeenMember) -> set[TopicPartition]:
-    """What the member delivers no more when it joins."""
+    """The partitions that the member gives up when it joins."""
     return set(held).difference(seen.owned)

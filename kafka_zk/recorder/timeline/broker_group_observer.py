@@ -1,8 +1,8 @@
-"""Watches a group of the broker from outside and reports what changes, as events.
+"""Observes a broker-coordinated group from outside and reports changes as events.
 
-Any cluster will do, Apache Kafka's as well: the coordinator is asked for the group's state again and again, and what a
-generation's members were assigned stands in ``__consumer_offsets``, one record for each. Why a member goes only the
-coordinator knows (its broker's trace says). Source of the records: GroupMetadataValue.json@3.9.
+It works with any cluster, including Apache Kafka: it polls the coordinator for the group's state and reads the
+assignments of each generation from its record in ``__consumer_offsets``. Only the coordinator knows why a member left
+(its broker's trace says). Source of the records: GroupMetadataValue.json@3.9.
 """
 
 from typing import Any
@@ -25,13 +25,13 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 _TIMEOUT_MS = 2_000
 _FIRST_LOOK_S = 20.0
-"""The first who asks for a group makes ``__consumer_offsets``, which takes a moment."""
+"""The first request for a group creates ``__consumer_offsets``, which takes a moment."""
 
 
 class BrokerGroupObserver:
-    """Reports on one group; ``poll`` it as often as you want to see its state. A context manager is ``close``'s.
+    """Reports on one group. Call ``poll`` as often as its state should be read. A context manager, like ``close``.
 
-    Raises: KafkaError when the group cannot be looked at in the first place.
+    Raises: KafkaError if the first read of the group fails.
     """
 
     def __init__(
@@ -43,18 +43,18 @@ class BrokerGroupObserver:
         self._source = EventSource(OBSERVER, observe)
         self._state: str | None = None
         self.trouble: str | None = None
-        """Why the group was not seen at the last poll; None if it was."""
+        """Why the last poll failed; None if it succeeded."""
         self._admin = BlockingAdmin(bootstrap_servers=bootstrap, security=security, **timeouts)
         self._reader = BlockingReader(bootstrap_servers=bootstrap, security=security, **timeouts)
         try:
             self.sees_nobody = self._begin()
-            """Whether the group had no member at the first look."""
+            """True if the group had no member at first."""
         except BaseException:
             self.close()
             raise
 
     def poll(self, timeout_ms: int) -> None:
-        """Wait for records that long, and look at the state. A broker that does not answer is no error."""
+        """Wait ``timeout_ms`` for records, then read the state. A missing response is not an error."""
         for record in self._reader.poll(timeout_ms):
             self._take(record)
         asked_ms = wall_ms()
@@ -65,13 +65,13 @@ class BrokerGroupObserver:
             self.trouble = str(error)
 
     def close(self) -> None:
-        """Report nothing from now on."""
+        """Report nothing more."""
         self._reader.close()
         self._admin.close()
 
     def _begin(self) -> bool:
-        """What is written after the first look is read in any case; what both show is no news. Returns whether the
-        group has no member."""
+        """Read the state and the records that follow it; what both contain is reported once. Returns True if the group
+        has no member."""
         self._describe_first()
         count = len(self._reader.partitions_for(OFFSETS_TOPIC).partitions)
         tp = TopicPartition(OFFSETS_TOPIC, partition_for(self._group, count))
@@ -99,7 +99,7 @@ class BrokerGroupObserver:
         return self._admin.groups.describe_groups([self._group])[self._group]
 
     def _see_state(self, described: GroupDescription, asked_ms: int) -> None:
-        """``asked_ms``: a record of the generation that ends this state must not seem to be older than the state."""
+        """``asked_ms``: the time before the request, so that a record that ends this state is not older than it."""
         if described.state != self._state:
             self._state = described.state
             self._observe(StateSeen(asked_ms, OBSERVER, "state changed", 0, described.state))
@@ -110,7 +110,7 @@ class BrokerGroupObserver:
                 return
             self._observe(_seen(decode_group_value(record.value), record.timestamp_ms))
         except ProtocolError:
-            return  # a program of its own has written there
+            return  # written by another program
 
 
 def _seen(group: GroupMetadataValue, time_ms: int) -> GenerationSeen:

@@ -10,8 +10,8 @@ from kafka_zk.recorder.timeline.trace_file import Traced
 
 
 class BrokerTimeline(Timeline):
-    """Takes the events of brokers, members and an observer. What is about another group, or about none, is passed over;
-    members get short names."""
+    """Takes the events of brokers, members and an observer, ignores those of other groups or of no group, and gives
+    members short names."""
 
     def __init__(self, group_id: str) -> None:
         super().__init__(BrokerGroupRebalances())
@@ -19,7 +19,7 @@ class BrokerTimeline(Timeline):
         self._names = MemberNames()
 
     def add(self, traced: Traced) -> None:
-        """Take in an event, unless it is about something else."""
+        """Add an event, unless it belongs to another group or to none."""
         if self._is_about_the_group(traced):
             super().add(traced._replace(event=self._names.in_event(traced.event)))
 

@@ -1,4 +1,4 @@
-"""Why a group rebalances: who came, who went, and what else its members give as a cause. Pure."""
+"""Why a group rebalances: members that came or went, and other causes that its members name. Pure."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -9,31 +9,31 @@ _EXPLAINED_BY_MEMBERS = ("started", "this member leaves", "the session ended", "
 
 
 class MemberChanges(NamedTuple):
-    """Members by their consumer ids, in the order in which they came and went."""
+    """Members by consumer id, in the order of their changes."""
 
     joined: tuple[str, ...] = ()
-    returned: tuple[str, ...] = ()  # were here before
-    left: tuple[str, ...] = ()  # said so in their traces
-    expired: tuple[str, ...] = ()  # are gone, and no trace of theirs says that they left: their sessions ended
-    gone: tuple[str, ...] = ()  # are gone and write no trace, so that nobody knows why
+    returned: tuple[str, ...] = ()  # former members
+    left: tuple[str, ...] = ()  # according to their traces
+    expired: tuple[str, ...] = ()  # gone, and their traces do not say that they left: the session ended
+    gone: tuple[str, ...] = ()  # gone without a trace file, for an unknown reason
 
     def sentences(self) -> Iterator[str]:
-        """``g_anna came`` and so on, one for each."""
+        """One sentence for each change, such as ``g_anna came``."""
         yield from (f"{member} came" for member in (*self.joined, *self.returned))
         yield from (f"{member} left" for member in self.left)
         yield from (f"{member} is gone" for member in (*self.expired, *self.gone))
 
 
 class MemberChange:
-    """Collects what happens to the members during one rebalance."""
+    """Collects the changes of members during one rebalance."""
 
     def __init__(self) -> None:
-        self._came: dict[str, bool] = {}  # whether it was here before
+        self._came: dict[str, bool] = {}  # True for former members
         self._left: dict[str, None] = {}
         self._gone: dict[str, None] = {}
 
     def __bool__(self) -> bool:
-        """Whether somebody came or went."""
+        """True if a member came or went."""
         return bool(self._came or self._left or self._gone)
 
     def came(self, member: str, *, before: bool) -> None:
@@ -43,15 +43,15 @@ class MemberChange:
         self._left[member] = None
 
     def gone(self, member: str) -> None:
-        """Its registration vanished; ``left`` may still follow."""
+        """The member's registration was deleted; ``left`` may still follow."""
         self._gone[member] = None
 
     def infer(self, causes: Iterable[str], present: Collection[str]) -> None:
-        """What only the members' own causes tell: nobody else has seen it (yet)."""
+        """Add changes that only the members' causes name."""
         for cause in causes:
             for member, verb in _MEMBERSHIP.findall(cause):
                 if verb == "came" and member in present and member not in self._came:
-                    continue  # it is no news: the cause is that of an earlier change
+                    continue  # caused by an earlier change
                 if verb == "came":
                     self.came(member, before=False)
                 elif member not in present:

@@ -1,6 +1,6 @@
-"""What an outside observer sees of a cluster: brokers, the controller, the state of each partition.
+"""Events of an outside observer of a cluster: brokers, the controller, the state of each partition. Pure.
 
-The brokers' own events are those of ``registry.client.events``, ``controller.events`` and ``replica.events``. Pure.
+The brokers' own events are those of ``registry.client.events``, ``controller.events`` and ``replica.events``.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from kafka_zk.base.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class ClusterSeen(Event):
-    """Base of all."""
+    """Base of all events of a cluster's observer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +23,21 @@ class BrokerSeen(ClusterSeen):
 
 @dataclass(frozen=True, slots=True)
 class BrokerGone(ClusterSeen):
-    """A broker's registration is gone: its session ended, or it left."""
+    """A broker's registration was deleted: its session ended, or it left."""
 
     broker_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerSeen(ClusterSeen):
-    """``/controller`` names this broker (-1: it is not there)."""
+    """``/controller`` names this broker (-1: the znode does not exist)."""
 
     controller_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class LeadershipSeen(ClusterSeen):
-    """The state znode of a partition says this (leader -1: none)."""
+    """The state znode of a partition has this content (leader -1: none)."""
 
     partition: TopicPartition
     leader: int
@@ -48,21 +48,21 @@ class LeadershipSeen(ClusterSeen):
 
 @dataclass(frozen=True, slots=True)
 class WatchSeen(ClusterSeen):
-    """ZooKeeper says that this process watches ``path`` (``wchc``)."""
+    """ZooKeeper lists this process as a watcher of ``path`` (``wchc``)."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class WatchGone(ClusterSeen):
-    """ZooKeeper says no more that this process watches ``path``: the watch fired, or the session is over."""
+    """ZooKeeper no longer lists this process as a watcher of ``path``: the watch fired, or the session ended."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorActed(ClusterSeen):
-    """Somebody did this to the cluster with ``kafka-zk break`` or on the web page; ``expected`` is what should come."""
+    """An operator did this with ``kafka-zk break`` or on the web page; ``expected`` is the expected effect."""
 
     action: str
     target: str

@@ -1,7 +1,7 @@
-"""What happens to a cluster as lines of text, in the order of time. Pure: the time is given.
+"""A cluster's events as lines of text, by time. Pure: the time is an argument.
 
-Events of several processes come a little out of order, so each is held back for a moment. What one process does to many
-partitions within a moment is one line. Tests: tests/kafka_zk/recorder/timeline/test_cluster_lines.py.
+Events of several processes arrive slightly out of order, so each is held back for a moment. Equal events of one process
+for many partitions share a line. Tests: tests/kafka_zk/recorder/timeline/test_cluster_lines.py.
 """
 
 import heapq
@@ -20,9 +20,9 @@ from kafka_zk.recorder.timeline.sentences import Mark, Sentence, sentence
 
 HOLD_BACK_MS = 400
 TOGETHER_MS = 100
-"""Equal sentences of one process are one line if they are not further apart."""
+"""Equal sentences of one process that are at most this far apart share a line."""
 REMEMBERED_COUNT = 8
-"""So many states of a partition are known as written by a controller that told of it."""
+"""How many states of a partition, as reported by controllers, are remembered."""
 NAMED_COUNT = 6
 _WHO_WIDTH = 12
 
@@ -36,8 +36,7 @@ class _Line:
 
 
 class ClusterEvents:
-    """Collects events and gives them back sorted by their time, without what the observer saw of states that the
-    controller tells of itself."""
+    """Collects events and returns them sorted by time, without observed states that a controller also reported."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, Event]] = []
@@ -52,7 +51,7 @@ class ClusterEvents:
                 written.append((info.leader, info.leader_epoch, tuple(info.isr)))
 
     def due(self, now_ms: int | None = None) -> Iterator[Event]:
-        """What is due now (None: all that is left)."""
+        """The events due at ``now_ms`` (None: all)."""
         while self._waiting and (now_ms is None or self._waiting[0][0] <= now_ms - HOLD_BACK_MS):
             event = heapq.heappop(self._waiting)[2]
             if not isinstance(event, LeadershipSeen) or not self._is_told(event):
@@ -67,7 +66,7 @@ def time_of_day(time_ms: int) -> str:
 
 
 class ClusterLines:
-    """Lines that begin with the time, as ``time_text`` tells it; ``verbose``: every step."""
+    """Lines that begin with ``time_text`` of the time. ``verbose``: every step."""
 
     def __init__(
         self, events: ClusterEvents, *, verbose: bool, time_text: Callable[[int], str] = time_of_day
@@ -77,7 +76,7 @@ class ClusterLines:
         self._time_text = time_text
 
     def lines(self, now_ms: int | None = None) -> Iterator[str]:
-        """What is due now (None: all that is left)."""
+        """The lines due at ``now_ms`` (None: all)."""
         for line in self._grouped(self._events.due(now_ms)):
             more = len(line.items) - NAMED_COUNT
             named = ", ".join(line.items[:NAMED_COUNT]) + (f" and {more} more" if more > 0 else "")
@@ -100,5 +99,5 @@ class ClusterLines:
 
 
 def _who(event: Event) -> str:
-    """``controller 0``: broker 0 as the controller; what the observer sees are ``znodes``."""
+    """``controller 0`` for broker 0 as the controller; ``znodes`` for the observer."""
     return "znodes" if event.actor == OBSERVER else event.actor.replace("-", " ")

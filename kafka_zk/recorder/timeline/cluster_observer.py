@@ -1,7 +1,7 @@
-"""Watches a cluster's znodes from outside and reports what changes, as events: brokers, controller, leaders and ISRs.
+"""Observes a cluster's znodes from outside and reports changes as events: brokers, controller, leaders and ISRs.
 
-Why a broker does something, and which requests it sends, only its trace tells. Several changes between two reads are
-seen as one, as with every watch.
+Only a broker's trace says why it acts and which requests it sends. As with every watch, several changes between two
+reads are reported as one.
 """
 
 from functools import partial
@@ -20,11 +20,11 @@ from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.registry.znodes.topics import TopicAssignment
 
 MAX_PARTITIONS = 500
-"""The states of so many are watched: each costs a watch at the server, and a read at every change."""
+"""How many partition states are watched: each costs a watch at the server, and a read at every change."""
 
 
 class ClusterObserver:
-    """Reports from its making until ``close``; where the client's callbacks run."""
+    """Reports from its creation until ``close``, on the thread of the client's callbacks."""
 
     def __init__(self, client: RegistryClient, observe: Observe) -> None:
         self._client = client
@@ -42,7 +42,7 @@ class ClusterObserver:
         ]
 
     def close(self) -> None:
-        """Report nothing from now on."""
+        """Report nothing more."""
         for watcher in (*self._watchers, *self._topics.values(), *self._states.values()):
             watcher.close()
 
@@ -82,7 +82,7 @@ class ClusterObserver:
 
     def _state_read(self, tp: TopicPartition, data: bytes | None, stat: ZnodeStat | None) -> None:
         if stat is None:
-            return  # not yet, or not any more
+            return  # not created yet, or deleted
         try:
             state = znodes.decode_state(*tp, data, stat.version)
         except InvalidZnode:

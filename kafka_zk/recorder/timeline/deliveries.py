@@ -1,4 +1,4 @@
-"""Who delivers which partition, since when, and who did before. Pure."""
+"""Which member delivers each partition, since when, and which one did before. Pure."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -7,14 +7,14 @@ from typing import NamedTuple
 from kafka_zk.base.types import TopicPartition
 
 HISTORY = 1_000
-"""How many changes of a partition are kept."""
+"""How many changes of a partition are remembered."""
 
 
 class Silence(NamedTuple):
-    """A partition that nobody delivered for ``silent_ms``, and by whom it was delivered before and after.
+    """A time without delivery of a partition, with the members that delivered it before and after.
 
-    ``noticed``: the member before died; it counts from when that was noticed, not from its last delivery. ``silent_ms``
-    is None when nobody took it over, or when it was taken over before the observer noticed anything.
+    ``noticed``: the previous member died; the silence counts from when that was noticed, not from its last delivery.
+    ``silent_ms`` is None if no member took the partition over, or if one did before the observer noticed the death.
     """
 
     partition: TopicPartition
@@ -25,14 +25,14 @@ class Silence(NamedTuple):
 
 
 class Change(NamedTuple):
-    """From ``time_ms`` on ``member`` delivers the partition; None: nobody."""
+    """From ``time_ms`` on, ``member`` delivers the partition; None: no member."""
 
     time_ms: int
     member: str | None
 
 
 class Stop(NamedTuple):
-    """Nobody has delivered a partition since then."""
+    """A partition that no member has delivered since ``since_ms``."""
 
     since_ms: int
     before: str
@@ -40,24 +40,24 @@ class Stop(NamedTuple):
 
 
 class Deliveries:
-    """Of one group."""
+    """The deliveries of one group."""
 
     def __init__(self) -> None:
         self.by: dict[TopicPartition, str] = {}
         """The member that delivers each partition now."""
         self.stopped: dict[TopicPartition, Stop] = {}
-        """Those that nobody delivers now, though somebody did."""
+        """Partitions that were delivered, but are not now."""
         self.history: dict[TopicPartition, deque[Change]] = {}
 
     def held_by(self, member: str) -> tuple[TopicPartition, ...]:
         return tuple(tp for tp, deliverer in self.by.items() if deliverer == member)
 
     def before(self) -> dict[TopicPartition, str]:
-        """The member that delivers, or delivered last, each partition."""
+        """The current or last member of each partition."""
         return {**self.by, **{tp: stop.before for tp, stop in self.stopped.items()}}
 
     def stop(self, time_ms: int, member: str, partitions: Iterable[TopicPartition], *, noticed: bool) -> None:
-        """Those of the partitions that the member delivered are silent from now on."""
+        """Stop the partitions that this member delivers."""
         for tp in partitions:
             if self.by.get(tp) == member:
                 del self.by[tp]
@@ -65,7 +65,7 @@ class Deliveries:
                 self._remember(tp, time_ms, None)
 
     def start(self, time_ms: int, member: str, partition: TopicPartition) -> Silence | None:
-        """The member delivers the partition; returns the silence that ends, if somebody had delivered it."""
+        """The member delivers the partition. Returns the silence that ends, if it was delivered before."""
         before = self.by.get(partition)
         self.by[partition] = member
         stop = self.stopped.pop(partition, None)
@@ -75,14 +75,14 @@ class Deliveries:
             return Silence(partition, stop.before, member, time_ms - stop.since_ms, stop.noticed)
         if before in (None, member):
             return None
-        return Silence(partition, before or "", member, None, True)  # its death is not known yet
+        return Silence(partition, before or "", member, None, True)  # the previous member's death is not noticed yet
 
     def _remember(self, partition: TopicPartition, time_ms: int, member: str | None) -> None:
         self.history.setdefault(partition, deque(maxlen=HISTORY)).append(Change(time_ms, member))
 
 
 def together(silences: Iterable[Silence]) -> Silence:
-    """Several silences of one partition, in order, as one: all of the time that it was silent."""
+    """Combine consecutive silences of one partition."""
     first, *others = silences
     for each in others:
         known = [ms for ms in (first.silent_ms, each.silent_ms) if ms is not None]

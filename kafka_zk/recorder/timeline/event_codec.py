@@ -1,8 +1,8 @@
-"""Events as JSON and back: a line of a trace file. Every class of event has its place here, whoever tells of it.
+"""Events as JSON and back: the lines of a trace file. Pure.
 
 ``{"event":"Claimed","time_ms":…,"actor":…,"cause":…,"zxid":…,"offsets":{"t-0":5},"tokens":{"t-0":9}}``. A partition is
-written ``topic-partition``, another value with named parts as an object. A key that the class does not have is ignored,
-so that newer traces can be read. Pure.
+written as ``topic-partition``, other values with named fields as objects. Unknown keys are ignored, so that newer
+traces can be read.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,18 +31,18 @@ _MODULES = (
 
 
 def _events_of(module: ModuleType) -> Iterator[type[Event]]:
-    """The classes of events that a module defines, without those that others there are derived from."""
+    """The event classes that a module defines, without base classes."""
     kinds = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Event)]
     own = [each for each in kinds if each.__module__ == module.__name__ and each is not Event]
     return (each for each in own if not any(other is not each and issubclass(other, each) for other in own))
 
 
 EVENT_TYPES: dict[str, type[Event]] = {kind.__name__: kind for module in _MODULES for kind in _events_of(module)}
-"""By the name that stands in a trace."""
+"""Classes of events by their names in traces."""
 
 
 class UnknownEvent(ValueError):
-    """A line that is no event of ours."""
+    """A line that is not a known event."""
 
 
 def encode(event: Event) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def decode(document: Mapping[str, Any]) -> Event:
     name = document.get("event")
     kind = EVENT_TYPES.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise UnknownEvent(f"no event is called {name!r}")
+        raise UnknownEvent(f"unknown event {name!r}")
     try:
         return kind(**{name: parse(document[name]) for name, parse in _PARSERS[kind.__name__].items()})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -80,7 +80,7 @@ def _plain(value: Any) -> Any:
 
 
 def _parser(hint: Any) -> Callable[[Any], Any]:
-    """How to read a value of that type from JSON."""
+    """A function that reads a value of that type from JSON."""
     if hint in _PLAIN:
         return _PLAIN[hint]
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -101,19 +101,19 @@ def _parser(hint: Any) -> Callable[[Any], Any]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a string")
     return value
 
 
 def _integer(value: Any) -> int:
-    """Of 64 bits, with a sign or without."""
+    """A signed or unsigned integer of 64 bits."""
     if type(value) is not int or not -(1 << 63) <= value < 1 << 64:
-        raise ValueError(f"{value!r} is no integer of 64 bits")
+        raise ValueError(f"{value!r} is not a 64-bit integer")
     return value
 
 
 def _tuple_parser(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
-    """Of ``tuple[X, ...]``, or of one with a type for each place."""
+    """For ``tuple[X, ...]``, or for a tuple with a type per position."""
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         every = _parser(arguments[0])
         return lambda value: tuple(every(each) for each in value)
@@ -122,7 +122,7 @@ def _tuple_parser(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
 
 
 def _parts_parser(kind: Any) -> Callable[[Any], Any]:
-    """Of a dataclass or a named tuple."""
+    """For a dataclass or a named tuple."""
     parsers = {name: _parser(hint) for name, hint in get_type_hints(kind).items()}
     return lambda value: kind(**{name: parse(value[name]) for name, parse in parsers.items()})
 

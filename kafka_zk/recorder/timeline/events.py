@@ -1,8 +1,8 @@
-"""What an outside observer sees of a group, without the members' own reasons.
+"""Events of an outside observer of a group, without the members' own reasons. Pure.
 
-Of a ZooKeeper group it sees changes of znodes; of a broker's group its state, and each generation's record in
-``__consumer_offsets``. The members' own events are those of ``rebalance.events`` and ``registry.client.events``, the
-group coordinator's those of ``group.events``. Pure.
+For a ZooKeeper group they are changes of znodes; for a broker-coordinated group its states, and the records of
+generations in ``__consumer_offsets``. The members' own events are those of ``rebalance.events`` and
+``registry.client.events``, the group coordinator's those of ``group.events``.
 """
 
 from collections.abc import Mapping
@@ -16,19 +16,19 @@ from kafka_zk.registry.client.events import RegistryEvent
 OBSERVER = "observer"
 """The actor of these events."""
 FIRST_LOOK = "there at the first look"
-"""The cause of what was there already when the observer began."""
+"""The cause of what existed when the observer began."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstLook(RegistryEvent):
-    """The observer begins; these members are there, and no others, whatever old traces say."""
+    """The observer begins: exactly these members are in the group, whatever old traces say."""
 
     members: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSeen(RegistryEvent):
-    """A member stands under ``ids``; ``announces`` says what it can, empty for one that is not ours."""
+    """A member is registered under ``ids``. ``announces``: its strategies, empty for a member that is not ours."""
 
     consumer_id: str
     announces: str
@@ -36,14 +36,14 @@ class MemberSeen(RegistryEvent):
 
 @dataclass(frozen=True, slots=True)
 class MemberGone(RegistryEvent):
-    """A member's registration is gone: it left, or its session ended."""
+    """A member's registration was deleted: it left, or its session ended."""
 
     consumer_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class OwnersSeen(RegistryEvent):
-    """Partitions belong to a thread now; ``offsets`` is what is committed for each (-1: nothing)."""
+    """A thread owns these partitions now. ``offsets``: the committed ones (-1: none)."""
 
     owner: str
     offsets: Mapping[TopicPartition, int]
@@ -51,7 +51,7 @@ class OwnersSeen(RegistryEvent):
 
 @dataclass(frozen=True, slots=True)
 class OwnersGone(RegistryEvent):
-    """The owner znodes of partitions are gone, which this thread had."""
+    """The owner znodes of partitions that this thread owned were deleted."""
 
     owner: str
     partitions: tuple[TopicPartition, ...]
@@ -67,7 +67,7 @@ class AssignmentSeen(RegistryEvent):
 
 
 class SeenMember(NamedTuple):
-    """A member of a broker's group: what it had not given back when it joined this generation, and what it got."""
+    """A member of a broker-coordinated group: the partitions that it still owned when it joined, and its new ones."""
 
     member: str
     owned: tuple[TopicPartition, ...]
@@ -76,17 +76,17 @@ class SeenMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StateSeen(Event):
-    """A broker's group is found in another state than before (Kafka's name for it)."""
+    """A broker-coordinated group is in a new state (Kafka's name for it)."""
 
     state: str
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationSeen(Event):
-    """A broker's group has these members and assignments now. From the record of a generation, whose time is the
-    broker's; at the first look as the coordinator describes it, without a generation (-1).
+    """A broker-coordinated group has these members and assignments now.
 
-    ``joined_ms``: when all members had joined, -1 where that is not known.
+    They come from the record of a generation, with the broker's time; at first from the coordinator's description,
+    without a generation (-1). ``joined_ms``: when all members had joined, -1 if unknown.
     """
 
     generation: int

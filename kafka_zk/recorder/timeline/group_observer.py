@@ -1,7 +1,6 @@
-"""Watches a group's znodes from outside and reports what changes, as events.
+"""Observes a group's znodes from outside and reports changes as events: members, owners, the leader's assignments.
 
-It sees members come and go, owners, and the leader's assignments; why a member does something only the member knows
-(its trace says). Several changes between two reads are seen as one, as with every watch.
+Only a member's trace says why it acts. As with every watch, several changes between two reads are reported as one.
 """
 
 from functools import partial
@@ -38,7 +37,7 @@ _log = Logger()
 
 
 class GroupObserver:
-    """Reports on one group from its making until ``close``; where the client's callbacks run."""
+    """Reports on one group from its creation until ``close``, on the thread of the client's callbacks."""
 
     def __init__(self, client: RegistryClient, group: str, observe: Observe) -> None:
         self._client = client
@@ -47,12 +46,12 @@ class GroupObserver:
         self._source = source = EventSource(OBSERVER, observe)
         of_ids = EventSource(OBSERVER, self._ids_observed)
         self._offsets = OffsetRegistry(client, group)
-        self._faults = ZnodeFaults(lambda fault: _log.warn("an owner is left out: {fault}", fault=fault))
+        self._faults = ZnodeFaults(lambda fault: _log.warn("ignoring an owner znode: {fault}", fault=fault))
         self._members: dict[str, int] | None = None  # consumer id -> czxid; None: not read yet
         self._members_zxid = 0  # of the latest change of the list of members
         self._owners: dict[TopicPartition, tuple[str, int]] = {}  # partition -> (thread id, czxid)
         self._topics: dict[str, Watcher] | None = None  # None: not listed yet
-        self._first_look: set[str] = set()  # topics that were there at first, whose owners were not read yet
+        self._first_look: set[str] = set()  # topics that existed at first and whose owners are not read yet
         self._closed = False
         self._watchers: list[Watcher] = [
             ConsumerRegistry(client, group, events=of_ids).watch(self._members_read),
@@ -62,11 +61,11 @@ class GroupObserver:
 
     @property
     def sees_nobody(self) -> bool:
-        """Whether the members were read, and there is none."""
+        """True if the members were read and there are none."""
         return self._members is not None and not self._members
 
     def close(self) -> None:
-        """Report nothing from now on."""
+        """Report nothing more."""
         self._closed = True
         for watcher in (*self._watchers, *(self._topics or {}).values()):
             watcher.close()
@@ -124,7 +123,7 @@ class GroupObserver:
             answers = self._faults.visible(paths, await readable(self._client.get(path) for path in paths))
             offsets, _ = await self._offsets.fetch_visible(partitions)
         except (ConnectionLoss, SessionLost):
-            return  # everything is read again when the connection is back
+            return  # everything is read again after the reconnect
         if self._closed:
             return
         now: dict[TopicPartition, tuple[str, int]] = {}

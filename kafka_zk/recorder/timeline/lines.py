@@ -21,23 +21,23 @@ from kafka_zk.registry.znodes.consumers import consumer_of
 
 _WHO_WIDTH = 10
 _OF_CLUSTERS = (ControllerEvent, ReplicaEvent, TransactionChanged)
-"""What else a broker's trace tells: nothing about a group."""
+"""Events in a broker's trace that do not belong to a group."""
 _LONG_MS = 2_000
-"""A rebalance that takes longer is told before it is over."""
+"""A longer rebalance is reported before it is over."""
 
 
 class RebalanceLines:
-    """One line per rebalance, and the warnings of members; each begins with the time of day."""
+    """One line per rebalance and per member's warning; each begins with the time of day."""
 
     def __init__(self, group_id: str, timeline: Timeline) -> None:
         self._summaries = Summaries(group_id)
         self._names = GroupNames(group_id)
         self._timeline = timeline
-        self._found: dict[str, list[TopicPartition]] = {}  # member -> what it had at the first look
-        self._told_long: int | None = None  # when the rebalance began that was told to take long
+        self._found: dict[str, list[TopicPartition]] = {}  # member -> its partitions when the observer began
+        self._told_long: int | None = None  # start of the rebalance that was reported as long
 
     def lines(self, now_ms: int | None = None) -> Iterator[str]:
-        """What is due now (None: all that is left)."""
+        """The lines due at ``now_ms`` (None: all)."""
         for told in self._timeline.due(now_ms):
             if isinstance(told, GroupRebalance):
                 yield from self._first_look(told.began_ms)
@@ -59,7 +59,7 @@ class RebalanceLines:
             yield f"{_time_of_day(event.time_ms)}  {self._names.member(event.actor)}: {said.mark.value}{said}"
 
     def _first_look(self, now_ms: int | None) -> Iterator[str]:
-        """Who was there already, once; of those that write traces, these tell more."""
+        """The initial owners, once; members that write traces report more themselves."""
         found = {member: tps for member, tps in self._found.items() if member not in self._timeline.rebalances.traced}
         self._found.clear()
         if found:
@@ -68,7 +68,7 @@ class RebalanceLines:
             yield f"{prefix}at the first look {enumerated(has)}"
 
     def _unfinished(self, now_ms: int | None) -> Iterator[str]:
-        """What a rebalance waits for that takes long (told once), or that is not over at the end (None)."""
+        """What a rebalance still waits for, if it takes long (reported once) or is not over at the end (None)."""
         rebalances = self._timeline.rebalances
         began_ms = rebalances.began_ms
         if began_ms is None:
@@ -89,7 +89,7 @@ class RebalanceLines:
 
 
 class StepLines:
-    """Every event with the seconds since the first one, and after each rebalance its line with all details."""
+    """Every event with the seconds since the first one, and each rebalance with all details."""
 
     def __init__(self, group_id: str, timeline: Timeline) -> None:
         self._summaries = Summaries(group_id)
@@ -97,12 +97,12 @@ class StepLines:
         self._timeline = timeline
 
     def lines(self, now_ms: int | None = None) -> Iterator[str]:
-        """What is due now (None: all that is left)."""
+        """The lines due at ``now_ms`` (None: all)."""
         for told in self._timeline.due(now_ms):
             yield from self.of(told)
 
     def of(self, told: Told) -> Iterator[str]:
-        """The lines about one event or rebalance."""
+        """The lines of one event or rebalance."""
         if isinstance(told, GroupRebalance):
             indent = " " * 11
             strategy = f" ({told.strategy})" if told.strategy else ""

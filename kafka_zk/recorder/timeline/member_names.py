@@ -1,7 +1,7 @@
-"""Short names for the members of a broker's group. Pure.
+"""Short names for the members of a broker-coordinated group. Pure.
 
-A member id is the client id, or a static member's instance id, and a random UUID. The name is what stands before the
-UUID; if another member that is there has that name already, some of the UUID is added.
+A member id consists of the client id, or a static member's instance id, and a random UUID. The short name omits the
+UUID; if another current member has that name, it includes part of the UUID.
 """
 
 import re
@@ -17,18 +17,18 @@ _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _MEMBER_ID = re.compile(rf"(?P<name>[^\s:]+)-(?P<uuid>{_UUID})")
 _UUID_CHARACTERS = 4
 _NAMING = ("member", "leader", "old_member")
-"""The fields of events that are a member id."""
+"""The fields of events that contain a member id."""
 
 
 class MemberNames:
-    """Of one group."""
+    """The names of one group's members."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}  # by member id
-        self._present: dict[str, str] = {}  # name -> the member id that has it now
+        self._present: dict[str, str] = {}  # name -> member id, for current members
 
     def in_event(self, event: Event) -> Event:
-        """The event with names in the place of member ids."""
+        """The event with short names instead of member ids."""
         if isinstance(event, GenerationSeen):
             return self._in_generation(event)
         if not isinstance(event, CoordinatorEvent):
@@ -42,7 +42,7 @@ class MemberNames:
         return replace(event, **named)
 
     def name(self, member_id: str) -> str:
-        """The member's name, a new one if it has none yet."""
+        """The member's name, assigned at the first call."""
         if member_id not in self._names:
             parts = _MEMBER_ID.fullmatch(member_id)
             name = parts["name"] if parts else member_id

@@ -1,4 +1,4 @@
-"""What each member of a group is doing now: its partitions and its last event. Pure."""
+"""The current partitions and the last event of each member of a group. Pure."""
 
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ class MemberNow(NamedTuple):
 
 
 class MembersNow:
-    """Of one group; feed it with what its timeline tells."""
+    """The members of one group; call ``add`` with everything that its timeline yields."""
 
     def __init__(self, group_id: str, rebalances: Rebalances) -> None:
         self._names = GroupNames(group_id)
@@ -40,7 +40,7 @@ class MembersNow:
         self._tell_themselves: set[str] = set()
 
     def add(self, told: Told) -> None:
-        """Commits are not counted: they come all the time. The observer is heard about those who tell nothing."""
+        """Add an event. Commits are ignored, and the observer counts only for members without a trace."""
         if isinstance(told, GroupRebalance) or isinstance(told.event, Committed):
             return
         event = told.event
@@ -71,7 +71,7 @@ class MembersNow:
             self._last[member] = LastEvent(event.time_ms, str(said))
 
     def rows(self) -> list[MemberNow]:
-        """The members that are there, sorted."""
+        """The current members, sorted."""
         deliveries = self._rebalances.deliveries
         return [
             MemberNow(member, tuple(sorted(deliveries.held_by(member))), self._last.get(member))

@@ -1,4 +1,4 @@
-"""How members, paths and partitions are named in sentences. Pure."""
+"""Names of members, paths and partitions in sentences. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ _GENERATED_ID = re.compile(r".*-[0-9]{13}-([0-9a-f]{8})")
 
 
 class Names:
-    """Members and paths in full."""
+    """Full names of members and paths."""
 
     def member(self, consumer_id: str) -> str:
         return consumer_id
@@ -19,7 +19,7 @@ class Names:
         return path
 
     def thread(self, thread_id: str) -> str:
-        """An owner znode's owner: its member's name and the number of the thread."""
+        """The owner in an owner znode: the member's name and the thread's number."""
         member = consumer_of(thread_id)
         return self.member(member) + thread_id.removeprefix(member)
 
@@ -29,7 +29,7 @@ class Names:
 
 
 class GroupNames(Names):
-    """Members and paths of one group, without what they have in common."""
+    """Names of one group's members and paths, without their common prefix."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
@@ -43,19 +43,19 @@ class GroupNames(Names):
 
 
 def short_name(group_id: str, consumer_id: str) -> str:
-    """What tells a member from the others: the random end of a generated id, else what follows the group's name."""
+    """The random end of a generated consumer id, or the part after the group's name."""
     generated = _GENERATED_ID.fullmatch(consumer_id)
     return generated[1] if generated else consumer_id.removeprefix(f"{group_id}_")
 
 
 def listed(partitions: Iterable[TopicPartition]) -> str:
-    """``t-0,1,4 u-2``: partitions by topic, or ``nothing``."""
+    """Partitions by topic, such as ``t-0,1,4 u-2``, or ``nothing``."""
     by_topic = partitions_by_topic(sorted(partitions))
     return " ".join(f"{topic}-{','.join(map(str, numbers))}" for topic, numbers in by_topic.items()) or "nothing"
 
 
 def listed_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """``t-0,1 at 5, t-2 at 7``: partitions with the same offset together; -1 is no offset."""
+    """Partitions by offset, such as ``t-0,1 at 5, t-2 at 7``; -1 is "without an offset"."""
     by_offset: dict[int, list[TopicPartition]] = {}
     for tp, offset in sorted(offsets.items()):
         by_offset.setdefault(offset, []).append(tp)

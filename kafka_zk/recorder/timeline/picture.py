@@ -1,12 +1,12 @@
-"""Partitions × time as text: who delivers each partition, and where it was silent. Pure.
+"""Partitions × time as text: which member delivers each partition, and when none does. Pure.
 
     t-0  aaaaaaaaaaaaaaaaaaaaaaaa
     t-1  aaaaaa·bbbbbbbbbb·dddddd
          0 s       10 s
          a anna  b ben  d dora  · silent
 
-A column stands for a stretch of time. Where a partition was silent at any moment of it there is a dot, so that also a
-silence of a few milliseconds is seen; else the letter of the member that delivered it last in that time.
+Each column is an interval. A dot means that the partition was silent at some moment in it, however short; a letter
+names the last member that delivered it.
 """
 
 import string
@@ -20,12 +20,12 @@ from kafka_zk.recorder.timeline.names import short_name
 
 SILENT = "·"
 _ROWS = 40
-_TICK = 10  # columns between two times of the axis
+_TICK = 10  # columns between two times on the axis
 _LETTERS = string.ascii_letters + string.digits
 
 
 def letters(names: Iterable[str]) -> dict[str, str]:
-    """A character for each name, from the name where it is free; ``?`` when none is left."""
+    """A character for each name, taken from the name if possible; ``?`` if none is left."""
     taken: dict[str, str] = {}
     for name in names:
         wanted = [each for character in name for each in (character.lower(), character.upper())]
@@ -37,7 +37,7 @@ def letters(names: Iterable[str]) -> dict[str, str]:
 def picture(
     group_id: str, history: Mapping[TopicPartition, Sequence[Change]], from_ms: int, to_ms: int, width: int
 ) -> Iterator[str]:
-    """The lines, at most ``width`` characters wide; none if there is nothing to show."""
+    """The lines, at most ``width`` characters wide; none without changes."""
     shown = dict(sorted(history.items())[:_ROWS])
     label_width = max((len(str(tp)) for tp in shown), default=0)
     columns = width - label_width - 2
@@ -56,7 +56,7 @@ def picture(
 
 
 def began_ms(history: Mapping[TopicPartition, Sequence[Change]]) -> int | None:
-    """When the first partition was delivered."""
+    """The time of the first delivery; None without one."""
     return min((changes[0].time_ms for changes in history.values() if changes), default=None)
 
 
@@ -64,7 +64,7 @@ def _row(changes: list[Change], edges: Sequence[int], letter_of: Mapping[str, st
     times = [change.time_ms for change in changes]
     cells = []
     for start, end in pairwise(edges):
-        first = bisect_right(times, start) - 1  # what held when the column begins
+        first = bisect_right(times, start) - 1  # in force when the column begins
         within = changes[max(first, 0) : bisect_right(times, end - 1)]
         if not within:
             cells.append(" ")

@@ -1,11 +1,11 @@
-"""Puts the events of a group's members together into rebalances: why, who stopped for how long, what moved, the cost.
+"""Combines the events of a group's members into rebalances: cause, silences, moved partitions, requests. Pure.
 
-A rebalance of the group begins when a member comes or goes, when the first member begins one, or when a partition
-stops. It is over when all members that began are done, every partition that stopped is delivered again, and nothing
-more has happened for ``QUIET_MS``: members and the observer hear of one change one after the other. A change that no
-member has answered yet may still be answered for ``UNANSWERED_MS``; partitions that stay without a member end it after
-``STUCK_MS``. Of a member that writes no trace, the owner znodes tell what it
-delivers. Events come in the order of their times. Pure. Tests: tests/kafka_zk/recorder/timeline/test_rebalances.py.
+A rebalance of the group begins when a member comes or goes, when a member begins one, or when a partition stops. It
+ends when all members that began are done, every stopped partition is delivered again, and nothing more happens for
+``QUIET_MS``, because members and the observer notice a change one after another. A change without a reaction may still
+get one for ``UNANSWERED_MS``; partitions without a member end the rebalance after ``STUCK_MS``. For members without a
+trace, owner znodes say what they deliver. Events arrive in the order of their times.
+Tests: tests/kafka_zk/recorder/timeline/test_rebalances.py.
 """
 
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ STUCK_MS = 5_000
 
 
 class CoordinatedBy(StrEnum):
-    """Who keeps a group together."""
+    """What coordinates a group."""
 
     ZOOKEEPER = "zookeeper"
     BROKER = "broker"
@@ -55,39 +55,39 @@ class CoordinatedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupRebalance:
-    """One rebalance of a group. Members are named by their consumer ids."""
+    """One rebalance of a group. Members are named by consumer id."""
 
     number: int
     began_ms: int
     duration_ms: int
     members: MemberChanges
-    causes: tuple[str, ...]  # who came and went, then everything else
+    causes: tuple[str, ...]  # changes of members, then other causes
     strategy: str
     silences: tuple[Silence, ...]
-    first_owners: dict[TopicPartition, str]  # delivered for the first time, by whom
-    untouched_count: int  # delivered all the time
-    requests: dict[str, int]  # to ZooKeeper or to the coordinator, by member; those that do not count are left out
-    notifications: dict[str, int]  # watches that fired, or heartbeats that told of it, by member
+    first_owners: dict[TopicPartition, str]  # partition delivered for the first time -> member
+    untouched_count: int  # partitions that never stopped
+    requests: dict[str, int]  # requests to ZooKeeper or the coordinator by member; without uncounted members
+    notifications: dict[str, int]  # by member: watches that fired, or heartbeats that announced the rebalance
     coordinated_by: CoordinatedBy = CoordinatedBy.ZOOKEEPER
 
     @property
     def moved(self) -> tuple[Silence, ...]:
-        """Those that changed hands."""
+        """Silences of partitions that changed hands."""
         return tuple(each for each in self.silences if each.after is not None and each.after != each.before)
 
     @property
     def stayed(self) -> tuple[Silence, ...]:
-        """Those that stopped and went on with the same member."""
+        """Silences of partitions that continued with the same member."""
         return tuple(each for each in self.silences if each.after == each.before)
 
     @property
     def orphaned(self) -> tuple[Silence, ...]:
-        """Those that nobody delivers any more."""
+        """Silences of partitions that have no member any more."""
         return tuple(each for each in self.silences if each.after is None)
 
     @property
     def longest_silence_ms(self) -> int | None:
-        """Of those that are delivered again; None where none is, or where it is not known."""
+        """Of partitions that are delivered again; None without one, or if unknown."""
         return max((each.silent_ms for each in self.silences if each.silent_ms is not None), default=None)
 
 
@@ -100,16 +100,16 @@ class _Round:
     requests_after: dict[str, int] = field(default_factory=dict)
     members: MemberChange = field(default_factory=MemberChange)
     causes: dict[str | int, None] = field(default_factory=dict)  # an int is a generation
-    answered: bool = False  # since the last change of members or assignment, somebody began, stopped or started
+    answered: bool = False  # a member reacted to the last change of members or assignment
     strategy: str = ""
     silences: dict[TopicPartition, list[Silence]] = field(default_factory=dict)
     notifications: dict[str, int] = field(default_factory=dict)
 
 
 class Rebalances:
-    """Feed it with ``add``, and with the time by ``advance``, which answers with a rebalance that is over.
+    """Call ``add`` with events and ``advance`` with the time; ``advance`` returns a rebalance that is over.
 
-    This is for a group in ZooKeeper; ``broker_group.BrokerGroupRebalances`` is for a group of the broker.
+    For ZooKeeper groups; see ``broker_group.BrokerGroupRebalances`` for broker-coordinated ones.
     """
 
     coordinated_by: ClassVar[CoordinatedBy] = CoordinatedBy.ZOOKEEPER
@@ -117,25 +117,25 @@ class Rebalances:
     def __init__(self) -> None:
         self.deliveries = Deliveries()
         self._members: set[str] = set()
-        self._former: set[str] = set()  # members that are or were here
+        self._former: set[str] = set()  # current and former members
         self.traced: set[str] = set()
-        """The members that tell of themselves."""
+        """The members that write traces."""
         self._busy: set[str] = set()
-        self._told_stopped: set[TopicPartition] = set()  # by a rebalance that ended without a member for them
+        self._told_stopped: set[TopicPartition] = set()  # reported by a rebalance that ended without a member for them
         self._requests: dict[str, int] = {}
-        self._newcomers: set[str] = set()  # since the last rebalance; all that they asked belongs to the next
-        self._generations: dict[int, str] = {}  # why the leader wrote each
+        self._newcomers: set[str] = set()  # since the last rebalance; all of their requests belong to the next one
+        self._generations: dict[int, str] = {}  # generation -> why the leader wrote it
         self._round: _Round | None = None
         self._count = 0
 
     @property
     def in_progress(self) -> bool:
-        """Whether a rebalance has begun and is not over."""
+        """True if a rebalance has begun and is not over."""
         return self._round is not None
 
     @property
     def began_ms(self) -> int | None:
-        """When the rebalance began that is in progress."""
+        """When the current rebalance began; None without one."""
         return self._round.began_ms if self._round is not None else None
 
     @property
@@ -145,11 +145,11 @@ class Rebalances:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Who is in the group, sorted."""
+        """The current members, sorted."""
         return tuple(sorted(self._members))
 
     def add(self, event: Event, request_count: int | None = None) -> None:
-        """Take in an event; ``request_count``: how many requests its member had sent until then."""
+        """Add an event. ``request_count``: number of requests that its member has sent so far."""
         if isinstance(event, RebalanceEvent):
             self.traced.add(event.actor)
             self._of_member(event)
@@ -161,7 +161,7 @@ class Rebalances:
             self._round.requests_after |= self._requests
 
     def advance(self, now_ms: int) -> GroupRebalance | None:
-        """The rebalance that is over if nothing happens before ``now_ms``."""
+        """The rebalance that is over, provided that nothing more happens before ``now_ms``."""
         if self._round is None or self._awaits_members():
             return None
         unless_stuck_ms = QUIET_MS if self._round.answered else UNANSWERED_MS
@@ -169,19 +169,19 @@ class Rebalances:
         return self._finish(self._round) if now_ms - self._round.last_ms >= needed_ms else None
 
     def end(self) -> GroupRebalance | None:
-        """The rebalance that is over if nothing more happens at all."""
+        """The rebalance that is over, provided that nothing more happens at all."""
         over = self._round is not None and not self._awaits_members() and not self._waits()
         return self._finish(self._round) if over and self._round is not None else None
 
     def _awaits_members(self) -> bool:
-        """Whether members have begun and are not done."""
+        """True if members have begun and are not done."""
         return bool(self._busy)
 
     def _waits(self) -> bool:
-        """Whether partitions stopped that some member should take."""
+        """True if partitions stopped and members exist that could take them."""
         return bool(self._members) and not self.deliveries.stopped.keys() <= self._told_stopped
 
-    # -- what members tell of themselves --
+    # -- events of members --
 
     def _of_member(self, event: RebalanceEvent) -> None:
         match event:
@@ -213,7 +213,7 @@ class Rebalances:
             case _:
                 return
 
-    # -- what is seen from outside --
+    # -- events of the observer --
 
     def _of_observer(self, event: Event) -> None:
         match event:
@@ -244,7 +244,7 @@ class Rebalances:
     # -- the rebalance --
 
     def _begin(self, time_ms: int, *, answers: bool | None) -> _Round:
-        """``answers``: whether it answers a change, or is one; None: neither."""
+        """``answers``: True for a reaction to a change, False for a change, None for neither."""
         if self._round is None:
             known = {member: count for member, count in self._requests.items() if member not in self._newcomers}
             self._round = _Round(time_ms, time_ms, self.deliveries.before(), known)
@@ -270,7 +270,7 @@ class Rebalances:
         self.deliveries.stop(time_ms, member, self.deliveries.held_by(member), noticed=True)
 
     def _forget(self, time_ms: int, member: str) -> None:
-        """Its trace is an old one, and it was gone before anybody looked."""
+        """Remove a member of an old trace that left before the observer began."""
         self._members.discard(member)
         self._busy.discard(member)
         held = self.deliveries.held_by(member)
@@ -301,7 +301,7 @@ class Rebalances:
                 silences.append(Silence(tp, stop.before, None, None, stop.noticed))
         self._told_stopped.update(self.deliveries.stopped)
         if not self._members:
-            self.deliveries.stopped.clear()  # without members nobody waits for anything
+            self.deliveries.stopped.clear()  # without members, no partition is waited for
             self._told_stopped.clear()
         first_owners = {tp: by for tp, by in sorted(self.deliveries.by.items()) if tp not in current.held}
         touched = {each.partition for each in silences} | first_owners.keys()
@@ -328,5 +328,5 @@ class Rebalances:
         )
 
     def _cause(self, cause: str | int) -> str:
-        """Of a generation the leader's, which may become known last."""
+        """The cause; for a generation the leader's cause, which may become known last."""
         return self._generations.get(cause, f"generation {cause}") if isinstance(cause, int) else cause

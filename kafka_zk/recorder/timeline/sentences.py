@@ -1,7 +1,7 @@
-"""What every event says, in a sentence whose subject is the event's actor: the one table. Pure.
+"""A sentence for every event, whose subject is the event's actor: one table. Pure.
 
-The terminal, the page and the simulator differ in what they leave out, in how they name members, and in what stands
-before a sentence; not in its words.
+The terminal, the page and the simulator share these sentences. They differ in what they omit, in how they name members,
+and in what precedes a sentence.
 """
 
 import enum
@@ -30,7 +30,7 @@ STARTED = "started"
 
 
 class Mark(enum.Enum):
-    """What kind of sentence it is; most have none."""
+    """The kind of a sentence; most have none."""
 
     DETAIL = "detail"
     """Only for readers who want every step."""
@@ -40,7 +40,7 @@ class Mark(enum.Enum):
 
 
 class Sentence(NamedTuple):
-    """``text`` has a place ``{}`` for the items if there are any, so that equal sentences can be one."""
+    """``text`` contains ``{}`` if there are items, so that equal sentences can be combined."""
 
     text: str
     items: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Sentence(NamedTuple):
         return self.text.replace("{}", items) if self.items else self.text
 
     def __str__(self) -> str:
-        """All of it, without the mark."""
+        """The complete sentence without the mark."""
         return self.with_items(", ".join(self.items))
 
 
@@ -61,7 +61,7 @@ _FULL = Names()
 
 
 def sentence(event: Event, names: Names = _FULL) -> Sentence | None:
-    """None for an event that only repeats another one."""
+    """The sentence of an event; None if it only repeats another event."""
     say = _TABLE.get(type(event))
     said = None if say is None else say(event, names)
     return Sentence(said) if isinstance(said, str) else said
@@ -242,7 +242,7 @@ _TRANSACTIONS = {
     TransactionState.COMPLETE_ABORT: "has aborted the transaction of {}",
 }
 _RARE_IN_TRANSACTIONS = (TransactionState.EMPTY, TransactionState.PREPARE_ABORT)
-"""The others come with every transaction of every producer."""
+"""The other states come with every transaction of every producer."""
 
 
 def _transaction_changed(event: TransactionChanged, names: Names) -> Sentence | None:

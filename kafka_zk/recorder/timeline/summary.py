@@ -1,4 +1,4 @@
-"""A rebalance of a group in one line: why, what moved, who was silent for how long, how much was asked. Pure.
+"""A rebalance of a group in one line: cause, moves, the longest silence and the number of requests. Pure.
 
 ``ben's session ended: ben→anna t-2, ben→cleo t-3; 6 never stopped; silent 14 ms; 24 requests``
 """
@@ -13,7 +13,7 @@ from kafka_zk.recorder.timeline.rebalances import CoordinatedBy, GroupRebalance
 T = TypeVar("T")
 
 _LISTED = 12
-"""More partitions than these are counted instead."""
+"""More partitions are counted instead of listed."""
 _COUNTED = {
     CoordinatedBy.ZOOKEEPER: ("ZooKeeper requests", "watches fired"),
     CoordinatedBy.BROKER: ("requests to the coordinator", "heartbeats that told of it"),
@@ -21,17 +21,17 @@ _COUNTED = {
 
 
 class Summaries:
-    """Lines about one group."""
+    """Summaries of one group's rebalances."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
 
     def line(self, summary: GroupRebalance) -> str:
-        """All of it, without a line break."""
+        """The whole summary in one line."""
         return f"{self.why(summary)}: {'; '.join(self._parts(summary))}"
 
     def why(self, summary: GroupRebalance) -> str:
-        """``anna and ben joined, cleo left``: the cause in a few words."""
+        """The cause in a few words, such as ``anna and ben joined, cleo left``."""
         joined, returned, left, expired, gone = (self.names(members) for members in summary.members)
         words = [
             f"{joined} joined" if joined else "",
@@ -44,7 +44,7 @@ class Summaries:
         return ", ".join([word for word in words if word] + [self._shortened(cause) for cause in others]) or "unknown"
 
     def details(self, summary: GroupRebalance) -> Iterator[str]:
-        """What the line leaves out: each partition that was silent, requests and watches by member."""
+        """What the line omits: each silent partition, and requests and watches by member."""
         for each in sorted(summary.silences, key=lambda silence: -(silence.silent_ms or 0)):
             before, after = self.name(each.before), self.name(each.after or "")
             partition = listed([each.partition])
@@ -66,7 +66,7 @@ class Summaries:
         return short_name(self._group_id, member)
 
     def names(self, members: Sequence[str]) -> str:
-        """``anna, ben and cleo``, sorted; empty for nobody."""
+        """``anna, ben and cleo``, sorted; "" without members."""
         return enumerated(sorted(map(self.name, members)))
 
     def _parts(self, summary: GroupRebalance) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""A group's events, from its members' traces and from an observer, in order, and its rebalances between them.
+"""The events of a group in order, from traces and an observer, with its rebalances between them. Pure.
 
-Events of several processes come a little out of order; each is held back for a moment and sorted by its time. What the
-observer or the leader tells of a change stands before what other members made of it, even if they were quicker. Pure:
-the time is given. Tests: tests/kafka_zk/recorder/timeline/test_timeline.py.
+Events of several processes arrive slightly out of order, so each is held back for a moment and sorted by time. A change
+reported by the observer or the leader comes before the members' reactions, even if these have an earlier time.
+The time is an argument. Tests: tests/kafka_zk/recorder/timeline/test_timeline.py.
 """
 
 import heapq
@@ -25,29 +25,29 @@ Told = Traced | GroupRebalance
 
 
 class Timeline:
-    """Collects the events of one group; ``rebalances`` knows its kind, by default a group in ZooKeeper."""
+    """The events of one group. ``rebalances`` depends on its kind; default: a ZooKeeper group."""
 
     def __init__(self, rebalances: Rebalances | None = None) -> None:
         self.rebalances = rebalances or Rebalances()
         self.summaries: list[GroupRebalance] = []
-        """Every rebalance that is over."""
+        """All finished rebalances."""
         self.first_ms: int | None = None
-        """When the first event happened that was told."""
+        """The time of the first reported event."""
         self.listeners: list[Callable[[Told], None]] = []
-        """Called with everything that ``due`` yields, before it does."""
+        """Called with everything that ``due`` yields, before it is yielded."""
         self._waiting: list[tuple[int, int, Traced]] = []
         self._numbers = itertools.count()
 
     @property
     def calm(self) -> bool:
-        """Whether all that was added is told and no rebalance is in progress."""
+        """True if all events were reported and no rebalance is in progress."""
         return not self._waiting and not self.rebalances.in_progress
 
     def add(self, traced: Traced) -> None:
         heapq.heappush(self._waiting, (traced.event.time_ms, next(self._numbers), traced))
 
     def due(self, now_ms: int | None = None) -> Iterator[Told]:
-        """What is due now (None: all that is left): events, and each rebalance when it is over."""
+        """The events due at ``now_ms`` (None: all), and each rebalance when it is over."""
         for told in self._due(now_ms):
             for listener in self.listeners:
                 listener(told)
@@ -71,7 +71,7 @@ class Timeline:
             yield summary
 
     def _take_causes(self, event: Event) -> list[Traced]:
-        """What of the waiting events must have happened before this one; their times become its time."""
+        """Remove and return the waiting events that must have preceded this one, with this one's time."""
         is_cause = _causes_of(event)
         if is_cause is None:
             return []
@@ -83,7 +83,7 @@ class Timeline:
 
 
 def document(told: Told) -> dict[str, Any]:
-    """The same for programs: an event, or ``{"event":"GroupRebalance",…}``."""
+    """A JSON document for programs: an event, or ``{"event":"GroupRebalance",…}``."""
     if isinstance(told, Traced):
         return {**encode(told.event), "requests": told.request_count}
     replaced = {
@@ -95,7 +95,7 @@ def document(told: Told) -> dict[str, Any]:
 
 
 def _causes_of(event: Event) -> Callable[[Event], bool] | None:
-    """Which events this one can only have come after, whatever the clocks and the delays say."""
+    """A predicate for the events that must have preceded this one, whatever their clocks say."""
     match event:
         case Reread() if event.path.endswith("/ids"):
             zxid = event.zxid

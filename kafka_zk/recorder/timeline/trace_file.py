@@ -1,4 +1,4 @@
-"""Trace files: what members of groups and brokers tell of themselves, one JSON object a line, for others to follow."""
+"""Trace files: events that members and brokers write about themselves, one JSON object per line."""
 
 import json
 import threading
@@ -13,18 +13,18 @@ SUFFIX = ".jsonl"
 
 
 class Traced(NamedTuple):
-    """An event and how many requests its member had sent to ZooKeeper until then (None: it was not counted)."""
+    """An event, and how many requests its member had sent to ZooKeeper by then (None: not counted)."""
 
     event: Event
     request_count: int | None
 
 
 class TraceWriter:
-    """Appends events to a file as they come; any thread. Usable as an observer.
+    """Appends events to a file as they happen; any thread. Usable as an observer.
 
     Args:
-        path: a file, or a directory, in which the file is named after the ``actor``.
-        request_count: how many requests were sent to ZooKeeper so far; nobody counts them by default.
+        path: a file, or a directory for a file named after ``actor``.
+        request_count: returns the number of requests sent to ZooKeeper so far, or None.
     Raises: OSError.
     """
 
@@ -46,9 +46,9 @@ class TraceWriter:
 
 
 class TraceFollower:
-    """Reads what was appended to a trace file, or to all in a directory, since the last call.
+    """Reads what was appended to a trace file, or to all files in a directory, since the last call.
 
-    Files and the directory need not be there yet. ``from_start``: also what was there when it was made.
+    The files and the directory need not exist yet. ``from_start``: also read what they contain already.
     """
 
     def __init__(self, path: Path, from_start: bool = True) -> None:
@@ -59,11 +59,11 @@ class TraceFollower:
             self._positions = {file: file.stat().st_size for file in self._files()}
 
     def read(self, most_bytes: int | None = None) -> list[Traced]:
-        """The new events, in the order of each file. Lines that are no events are counted and passed over.
+        """The new events, in the order of each file. Lines that are not events are counted and skipped.
 
         Args:
-            most_bytes: read no more of each file; None: all. A line that is longer is passed over.
-        Raises: OSError for a file that cannot be read; the next call tells everything.
+            most_bytes: limit per file; None: no limit. A longer line is skipped.
+        Raises: OSError if a file cannot be read; the next call then returns everything.
         """
         found: list[Traced] = []
         bad_line_count = 0
@@ -74,7 +74,7 @@ class TraceFollower:
             with file.open("rb") as lines:
                 lines.seek(self._positions.get(file, 0))
                 data = lines.read(-1 if most_bytes is None else most_bytes)
-            end = data.rfind(b"\n") + 1  # a line that is still being written is left for the next call
+            end = data.rfind(b"\n") + 1  # the rest is still being written
             if not end and len(data) == most_bytes:
                 end = len(data)
             read_until[file] = self._positions.get(file, 0) + end

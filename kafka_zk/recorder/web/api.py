@@ -1,4 +1,4 @@
-"""What the page asks of a recording, as JSON documents. No I/O but the recording's."""
+"""The page's queries to a recording, as JSON documents. Does no I/O except the recording's."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ MOST_MOVES = 5_000
 MOST_EPISODES = 100
 LONGEST_COUNTED_MS = 600_000
 MOST_DATA = 20_000
-"""So many characters of a znode's data are sent; the recording has all."""
+"""How many characters of a znode's data are sent; the recording has all."""
 BUCKETS = 400
 ASSIGNED = "AssignmentCompleted"
 MOST_LANE_GROUPS = 300
@@ -38,21 +38,21 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 class BadRequest(Exception):
-    """The page asked for something that there is not; ``str()`` says what."""
+    """The query is invalid or asks for something that does not exist; ``str()`` says what."""
 
 
 Query = Mapping[str, str]
 
 
 class RecordingApi:
-    """Answers the page's questions; each takes the query's values as they come. Raises: BadRequest."""
+    """Answers the page's queries, whose values are unchecked strings. Raises: BadRequest."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._counted: tuple[tuple[int, int, int], list[Bucket]] = ((0, 0, 0), [])  # the last question and its answer
+        self._counted: tuple[tuple[int, int, int], list[Bucket]] = ((0, 0, 0), [])  # cache: the last query, its answer
 
     def state(self, query: Query) -> Document:
-        """The cluster after entry ``seq``, and the rest of its transaction."""
+        """The cluster after entry ``seq`` and the rest of its transaction."""
         seq = self._recording.entries.whole(self._seq(query))
         document = cluster_document(self._recording.znodes.after(seq).znodes, _several(query, "open"))
         brokers = {f"broker-{each['id']}" for each in document["brokers"]}
@@ -60,9 +60,9 @@ class RecordingApi:
         return {"seq": seq, "cluster": {**document, "coordinated": self._coordinated(seq), "clients": clients}}
 
     def tree(self, query: Query) -> Document:
-        """The znodes after entry ``seq``: all; where there are too many, those with ``name`` in their path, or without
-        a ``name`` those directly below ``path``, each with how many are below it. ``found``: how many those are, of
-        which MOST_ZNODES are sent."""
+        """The znodes after entry ``seq``. If there are too many, only those with ``name`` in their path, or without
+        ``name`` the children of ``path``, each with its number of descendants. ``found``: number of matches, of which
+        at most MOST_ZNODES are sent."""
         seq = self._recording.entries.whole(self._seq(query))
         znodes = self._recording.znodes.after(seq).znodes
         whole = len(znodes) <= MOST_ZNODES
@@ -84,7 +84,7 @@ class RecordingApi:
         return {**told, "znodes": rows}
 
     def znode(self, query: Query) -> Document:
-        """One znode after entry ``seq``: what it has, who watches it, and what became of it until then."""
+        """One znode after entry ``seq``: content, watchers and earlier changes."""
         seq, path = self._recording.entries.whole(self._seq(query)), query.get("path", "")
         changes = self._recording.entries.changes_of(path, seq, MOST_CHANGES)
         znode = self._recording.znodes.after(seq).znodes.get(path)
@@ -101,7 +101,7 @@ class RecordingApi:
         }
 
     def entries(self, query: Query) -> Document:
-        """Entries between two times, or as counts where there are too many to draw."""
+        """Entries in an interval, or counts if there are too many to draw."""
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         count = self._recording.entries.count_between(from_ms, to_ms)
         if count > MOST_ENTRIES:
@@ -113,9 +113,9 @@ class RecordingApi:
         return {"count": count, "entries": [_short(entry) for entry in found]}
 
     def spans(self, query: Query) -> Document:
-        """Who held what between two times; of topics with many partitions only when some were held by nobody.
+        """The spans in an interval; of topics with many partitions only those without a holder.
 
-        ``open`` and ``close`` name groups of lanes that are to be shown otherwise, as ``leader flights-``.
+        ``open`` and ``close`` name groups of lanes, such as ``leader flights-``, to unfold or fold.
         """
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         opened, closed = _several(query, "open"), _several(query, "close")
@@ -131,7 +131,7 @@ class RecordingApi:
         return {"spans": [list(span) for span in spans], "groups": groups}
 
     def episodes(self, query: Query) -> Document:
-        """What happened between two times, folded, with what it cost; ``seq``: its first entry."""
+        """Failovers, rebalances and operator acts in an interval, with their costs. ``seq``: the first entry."""
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         steps = [_group_step(each) for each in self._recording.entries.group_steps(from_ms, to_ms, MOST_MOVES)]
         found = episodes(self._recording.spans.moves(from_ms, to_ms, MOST_MOVES), steps, to_ms)
@@ -141,7 +141,7 @@ class RecordingApi:
         return {"count": len(found) + len(told) - len(found[-MOST_EPISODES:]), "episodes": told[-MOST_EPISODES:]}
 
     def samples(self, query: Query) -> Document:
-        """How far partitions and groups are at ``time_ms``, and by topic, and by group and topic, between two times."""
+        """Offsets and lags of partitions and groups at ``time_ms``, and their sums in an interval."""
         from_ms, to_ms, time_ms = (_number(query, name) for name in ("from_ms", "to_ms", "time_ms"))
         samples = self._recording.samples
         sums = [*samples.names("ends ", MOST_SUMS), *samples.names("lag ", MOST_SUMS)]
@@ -151,12 +151,12 @@ class RecordingApi:
         }
 
     def lesson(self, query: Query) -> Document:
-        """The steps of a scenario that was recorded; none of other recordings."""
+        """The steps of a recorded scenario; none for other recordings."""
         lesson = self._lesson()
         return {**lesson._asdict(), "steps": [each._asdict() for each in lesson.steps]}
 
     def question(self, query: Query) -> Document:
-        """What one could guess before ``step`` is shown; its answer is what the recording says."""
+        """A question about the effect of ``step``, and its answer from the recording."""
         steps = self._lesson().steps
         number = _number(query, "step")
         if not 0 <= number < len(steps):
@@ -181,7 +181,7 @@ class RecordingApi:
         return {**document, "writes": writes, "watches": watches, "requests": requests}
 
     def export(self, query: Query, path: Path) -> None:
-        """What was recorded between two times as a recording of its own. Raises: OSError, sqlite3.Error."""
+        """Export an interval as a recording. Raises: OSError, sqlite3.Error."""
         first = self._recording.entries.first_from(_number(query, "from_ms"))
         last = self._recording.entries.seq_at(_number(query, "to_ms"))
         if not 0 < first <= last:
@@ -189,7 +189,7 @@ class RecordingApi:
         export(self._recording, path, first, last)
 
     def _coordinated(self, seq: int) -> list[Document]:
-        """The groups of the broker, as their coordinators told."""
+        """The broker-coordinated groups, from their coordinators' events."""
         groups: dict[str, Document] = {}
         at = self._recording.entries.entry(seq)
         for entry in self._recording.entries.group_steps(0, at.time_ms if at else 0, MOST_MOVES):
@@ -201,7 +201,7 @@ class RecordingApi:
         ]
 
     def entry(self, query: Query) -> Document:
-        """One entry whole: why it came, what came of it, and where the code is."""
+        """One entry with its causes, its effects and an explanation."""
         entry = self._recording.entries.entry(_number(query, "seq"))
         if entry is None:
             raise BadRequest(f"there is no entry {query.get('seq')}")
@@ -224,7 +224,7 @@ class RecordingApi:
         return _short(entry)
 
     def at(self, query: Query) -> Document:
-        """The last entry at a time, or the first one that there is."""
+        """The last entry at a time, or the first one of the recording."""
         return {"seq": max(self._recording.entries.first, self._recording.entries.seq_at(_number(query, "time_ms")))}
 
     def _seq(self, query: Query) -> int:
@@ -246,7 +246,7 @@ class RecordingApi:
 
 
 def _act(entry: Entry) -> Document:
-    """What somebody did to the cluster, as an episode."""
+    """An operator's act as an episode."""
     document, at_ms = entry.document, entry.time_ms
     text = f"{document.get('action')} {document.get('target')}. Expect: {document.get('expected')}"
     episode = Episode("you", text, at_ms, at_ms, 0, lasts=False)._asdict()
@@ -275,7 +275,7 @@ def _short(entry: Entry) -> Document:
 
 
 def _shown_document(entry: Entry) -> Document:
-    """Session ids are shown as ZooKeeper's tools show them; as numbers they would be too large for a browser."""
+    """The document with session ids as ZooKeeper's tools print them; as numbers they exceed JavaScript's range."""
     if entry.kind not in CHANGES:
         return {
             key: f"{value & (1 << 64) - 1:#x}" if key in _SESSION_IDS and isinstance(value, int) else value
@@ -293,7 +293,7 @@ def _cut(document: list[Any] | None) -> list[Any] | None:
 
 
 def _below(znodes: Iterable[str], parent: str) -> dict[str, int]:
-    """What is directly below, and how many are below each of these."""
+    """The children of ``parent``, each with its number of descendants."""
     prefix = f"{parent.rstrip('/')}/"
     counts: dict[str, int] = {}
     for path in znodes:
@@ -304,7 +304,7 @@ def _below(znodes: Iterable[str], parent: str) -> dict[str, int]:
 
 
 def _several(query: Query, name: str) -> set[str]:
-    """Names, one a line."""
+    """Names, one per line."""
     return set(query.get(name, "").split("\n")) - {""}
 
 

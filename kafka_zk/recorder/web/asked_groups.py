@@ -1,4 +1,4 @@
-"""Groups of brokers that write no traces, such as Apache Kafka's: their coordinators are asked who has what."""
+"""Polls the coordinators of brokers without traces, such as Apache Kafka's, for the assignments of their groups."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
@@ -11,9 +11,9 @@ from kafka_zk.clients.admin.group_admin import DEAD, EMPTY, STABLE, GroupDescrip
 from kafka_zk.clients.connection.errors import KafkaError
 
 ACTOR = "page"
-"""Who tells what was asked for."""
+"""The actor of these events."""
 UNKNOWN_GENERATION = -1
-"""A coordinator does not say which one it is."""
+"""Coordinators do not report the generation."""
 _CONSUMERS = ("consumer", "")
 _SETTLED = (STABLE, EMPTY, DEAD)
 
@@ -21,7 +21,7 @@ Assignments = Mapping[str, tuple[TopicPartition, ...]]
 
 
 class Groups(Protocol):
-    """What is asked of a ``GroupAdmin``."""
+    """The methods used of a ``GroupAdmin``."""
 
     async def list_groups(self) -> Mapping[str, ListedGroup]: ...
 
@@ -29,11 +29,11 @@ class Groups(Protocol):
 
 
 class AskedGroups:
-    """Knows who had what when it asked last.
+    """Remembers the last assignment of each group.
 
     Args:
-        take: takes an ``AssignmentCompleted`` for each group in which that has changed.
-        most: at most so many groups are asked about.
+        take: receives an ``AssignmentCompleted`` for each group whose assignment changed.
+        most: limit of described groups.
     """
 
     def __init__(self, take: Callable[[list[Event]], object], most: int) -> None:
@@ -43,7 +43,7 @@ class AskedGroups:
         self.names: tuple[str, ...] = ()
 
     async def ask(self, groups: Groups) -> None:
-        """Asks, and tells what has changed; nothing this time if a coordinator does not answer."""
+        """Poll the groups and report changes; nothing if a coordinator does not respond."""
         try:
             listed = await groups.list_groups()
             names = [name for name, each in listed.items() if each.protocol_type in _CONSUMERS][: self._most]

@@ -1,6 +1,6 @@
-"""The cluster as its znodes at one moment tell it: brokers, controller, partitions, groups. Pure.
+"""The cluster at one moment, from its znodes: brokers, controller, partitions, groups. Pure.
 
-Nothing here is inferred: what a znode does not say is not there, and a znode that cannot be understood is named.
+Nothing is inferred: what no znode says is missing, and a znode that cannot be parsed is named.
 """
 
 import re
@@ -15,9 +15,9 @@ from kafka_zk.registry.znodes import topics as topic_znodes
 from kafka_zk.registry.znodes.json_codec import decode_object
 
 MOST_PARTITIONS = 1_000
-"""So many of one topic, and of all topics that nobody opened, are shown one by one."""
+"""Limit of shown partitions, per topic and for all topics that are not unfolded."""
 MOST_UNASKED = 30
-"""A topic with more is folded into counts until somebody opens it."""
+"""A topic with more partitions is folded into counts until the reader unfolds it."""
 _BROKER = re.compile(r"/brokers/ids/(\d+)")
 _TOPIC = re.compile(r"/brokers/topics/([^/]+)")
 _STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
@@ -27,12 +27,12 @@ _ADMIN = re.compile(r"/(?:admin/(?:delete_topics/.+|reassign_partitions|preferre
 
 
 def is_internal(topic: str) -> bool:
-    """Kafka's own topics, which nobody asked for."""
+    """True for Kafka's own topics."""
     return topic.startswith("__")
 
 
 def cluster_document(znodes: Mapping[str, Znode], opened: Collection[str] = ()) -> Document:
-    """What the page's view of the cluster shows; ``opened``: topics to be shown partition by partition."""
+    """The data of the page's cluster view. ``opened``: topics to show partition by partition."""
     view = _View(opened)
     for path, znode in znodes.items():
         view.see(path, znode)

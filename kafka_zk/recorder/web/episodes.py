@@ -1,7 +1,6 @@
-"""What happened, folded: a failover or a rebalance is one line with its price, not a hundred changes. Pure.
+"""Failovers and rebalances as episodes: one line with its cost instead of a hundred changes. Pure.
 
-Changes of who holds what belong to one episode while they concern the same thing, the cluster or one group, and follow
-each other closely.
+Changes of holders belong to one episode if they concern the cluster or the same group, and follow each other closely.
 """
 
 from collections.abc import Iterable
@@ -11,7 +10,7 @@ from kafka_zk.recorder.recording.spans import Move
 from kafka_zk.recorder.timeline.names import counted
 
 NEAR_MS = 2_000
-"""Changes of one thing that are further apart than this are two episodes."""
+"""Changes that are further apart belong to two episodes."""
 MOST_NAMES = 3
 NOBODY = ""
 CLUSTER = "cluster"
@@ -20,7 +19,7 @@ IN_ZOOKEEPER, IN_BROKER = "group", "group of the broker"
 
 
 class GroupStep(NamedTuple):
-    """What a coordinator told of a group: ``began`` a rebalance, or ended it with a ``generation`` of members."""
+    """A coordinator's report about a group: ``began`` a rebalance, or ended it with a ``generation`` of members."""
 
     group: str
     began: bool
@@ -30,8 +29,8 @@ class GroupStep(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """``subject``: the cluster, or a group; ``silent_ms``: how long the longest waiting partition had no leader or
-    owner, by ZooKeeper; 0: not at all. ``lasts``: it is not over."""
+    """``subject``: the cluster or a group. ``silent_ms``: the longest time that a partition had no leader or owner in
+    ZooKeeper. ``lasts``: it is not over."""
 
     subject: str
     text: str
@@ -42,7 +41,7 @@ class Episode(NamedTuple):
 
 
 def episodes(moves: Iterable[Move], steps: Iterable[GroupStep], now_ms: int) -> list[Episode]:
-    """By time. Both come in the order of time."""
+    """The episodes by time. ``moves`` and ``steps`` are sorted by time."""
     told = [*_of_moves(moves, now_ms), *_of_steps(steps, now_ms)]
     return sorted(told, key=lambda each: each.from_ms)
 
@@ -52,7 +51,7 @@ def _of_moves(moves: Iterable[Move], now_ms: int) -> list[Episode]:
     found: list[list[Move]] = []
     for move in moves:
         if move.holder == move.previous or move.kind == ASSIGNED:
-            continue  # the ISR changed, or a member registered again; what coordinators do, their own steps tell
+            continue  # the ISR changed or a member registered again; coordinators report their own steps
         subject = _subject(move)
         episode = open_ones.get(subject)
         if episode is None or move.from_ms - episode[-1].from_ms > NEAR_MS:

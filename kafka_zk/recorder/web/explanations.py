@@ -1,4 +1,4 @@
-"""Where the code is that does what an entry tells: ours, and Apache Kafka's."""
+"""The code behind an entry: our file, and Apache Kafka's."""
 
 from importlib import resources
 from typing import NamedTuple
@@ -7,8 +7,8 @@ from kafka_zk.recorder.timeline.event_codec import EVENT_TYPES
 
 
 class Explanation(NamedTuple):
-    """``meaning``: a sentence; ``ours``: a file of this project; ``kafkas``: a file of Apache Kafka or ZooKeeper, and
-    perhaps a method in it, "" where there is nothing like it."""
+    """``meaning``: a sentence. ``ours``: a file of this project. ``kafkas``: a file of Apache Kafka or ZooKeeper,
+    possibly with a method; "" without an equivalent."""
 
     meaning: str
     ours: str
@@ -92,7 +92,7 @@ _OF_ZOOKEEPER = {
 
 
 def explanation(kind: str) -> Explanation | None:
-    """Of an entry's kind; None for one that this version does not know."""
+    """The explanation of an entry's kind; None if this version does not know it."""
     if kind in _OF_ZOOKEEPER:
         return _OF_ZOOKEEPER[kind]
     event = EVENT_TYPES.get(kind)
@@ -104,7 +104,7 @@ def explanation(kind: str) -> Explanation | None:
 
 
 def code(file: str) -> bytes | None:
-    """What is in one of the files of ours that an explanation names; None for any other."""
+    """The content of a file of ours that an explanation names; None for other files."""
     places = (*_BY_MODULE.values(), *_BY_EVENT.values(), *((each.ours, each.kafkas) for each in _OF_ZOOKEEPER.values()))
     if file not in {ours for ours, _ in places}:
         return None

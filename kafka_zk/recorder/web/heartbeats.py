@@ -1,7 +1,7 @@
-"""Which sessions ZooKeeper has heard of lately, where it allows to be asked (``cons``): what the page's hearts beat by.
+"""Which sessions are silent, according to ZooKeeper's ``cons`` command, where that is allowed.
 
-A client that has nothing to say pings its server three times in a session's timeout. One that the server has heard
-nothing of for half of the timeout is *silent*: it stands still, is cut off, or looks for another server.
+An idle client pings its server three times per session timeout. A session is *silent* if the server has received
+nothing for half of the timeout: its client is paused, cut off, or connecting to another server.
 Source: ZooKeeper Administrator's Guide 3.9; ServerCnxn.java: dumpConnectionInfo.
 """
 
@@ -17,19 +17,19 @@ from kafka_zk.registry.client import connect_string
 
 WORD = "cons"
 HEARD_OF = "heard "
-"""What the names of all series begin with."""
+"""The prefix of all series."""
 MOST_CONNECTIONS = 1_000
-"""Where there are more nobody is asked again: that costs the server too much."""
+"""With more connections, polling stops because it costs the server too much."""
 HEARD, SILENT = 1, 0
 SILENT_SHARE = 0.5
-"""Of a session's timeout."""
+"""Share of the session timeout."""
 _FORGOTTEN_MS = 60_000
-"""A session that had no connection for so long is over, or comes as a new one."""
+"""A session without a connection for this time has ended, or returns as a new one."""
 _CONNECTION = re.compile(r"\brecved=(\d+),.*\bsid=0x([0-9a-f]+),.*\bto=(\d+),")
 
 
 class Connection(NamedTuple):
-    """``session``: as a signed number. ``received``: how many packets came over it."""
+    """``session``: as a signed number. ``received``: number of packets received over the connection."""
 
     session: int
     received: int
@@ -37,13 +37,13 @@ class Connection(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What is known of a session.
+    """The state of a session.
 
     Attributes:
-        received: the counts of its connections; it has two while it moves to another server.
-        listed_ms: when ZooKeeper had a connection of it last.
-        said_ms: since then it has said nothing: when its count changed last, or it was seen for the first time.
-        has_spoken: the count has changed.
+        received: packet counts of its connections; two while it moves to another server.
+        listed_ms: when ZooKeeper last listed a connection of it.
+        said_ms: when a count last changed, or when the session was first seen.
+        has_spoken: a count has changed.
     """
 
     received: frozenset[int]
@@ -54,20 +54,20 @@ class _Known(NamedTuple):
 
 
 class Heartbeats:
-    """Asks and compares with the time before. ``look`` blocks and may run in any thread, ``tell`` in the recorder's.
+    """Polls and compares connections. ``look`` blocks and may run on any thread, ``tell`` runs on the recorder's.
 
     Args:
-        zookeeper: a connection string; all its servers are asked.
+        zookeeper: a connection string; all its servers are polled.
     """
 
     def __init__(self, zookeeper: str) -> None:
         self._servers = connect_string.parse(zookeeper).servers
         self._known: dict[int, _Known] = {}
-        self._told: set[str] = set()  # the series of which something was known the last time
+        self._told: set[str] = set()  # series with a value in the last call
         self._too_many = False
 
     def look(self) -> list[Connection] | None:
-        """All connections; None: a server does not answer, or may not, so that nothing can be said of any."""
+        """All connections; None if a server does not respond or does not allow the command."""
         if self._too_many:
             return None
         found: list[Connection] = []
@@ -83,10 +83,10 @@ class Heartbeats:
         return None if self._too_many else found
 
     def tell(self, connections: list[Connection] | None, now_ms: int) -> Mapping[str, int | None]:
-        """By ``heard`` and session: HEARD, SILENT, or None where nobody knows; None once for what is known no more.
+        """The value of each session's series: HEARD, SILENT, or None once when it is no longer known.
 
         Args:
-            connections: what ``look`` found. None is told of all sessions, and what is known of them waits.
+            connections: the result of ``look``. None ends all series, but keeps the sessions' states.
         """
         states: dict[str, int | None] = {}
         if connections is not None:
@@ -117,12 +117,12 @@ class Heartbeats:
 
 
 def series(session: int) -> str:
-    """As ``samples`` names it; sessions are written as the cluster's documents have them."""
+    """The series of a session, whose id is written as in the cluster's documents."""
     return f"{HEARD_OF}{session:#x}"
 
 
 def parse(answer: str) -> Iterator[Connection]:
-    """Connections without a session, such as that of who asks, are left out."""
+    """The connections in a response to ``cons``, except those without a session, such as the poller's own."""
     for line in answer.splitlines():
         if found := _CONNECTION.search(line):
             yield Connection(signed(int(found[2], 16)), int(found[1]), int(found[3]))

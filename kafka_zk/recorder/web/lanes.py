@@ -1,4 +1,4 @@
-"""Which lanes the timeline shows one by one, and which of them folded into one: those of a topic's partitions. Pure."""
+"""Which lanes of partitions the timeline shows individually, and which it folds by topic. Pure."""
 
 from collections.abc import Collection, Iterable
 from itertools import pairwise
@@ -8,11 +8,11 @@ from kafka_zk.recorder.recording.spans import LaneGroup
 from kafka_zk.recorder.web.cluster_view import is_internal
 
 MOST_UNASKED = 12
-"""More partitions than this are one lane until somebody unfolds them."""
+"""A topic with more partitions is folded until the reader unfolds it."""
 
 
 class Silence(NamedTuple):
-    """From when to when so many of a group's lanes were held by nobody. ``to_ms`` None: it lasts."""
+    """An interval in which ``lane_count`` of a group's lanes had no holder. ``to_ms`` None: it is not over."""
 
     from_ms: int
     to_ms: int | None
@@ -20,14 +20,14 @@ class Silence(NamedTuple):
 
 
 def is_folded(group: LaneGroup, opened: Collection[str], closed: Collection[str]) -> bool:
-    """``opened`` and ``closed``: what the reader wants otherwise, as ``kind stem``."""
+    """``opened`` and ``closed``: the reader's exceptions, as ``kind stem``."""
     name = f"{group.kind} {group.stem}"
     by_itself = group.lane_count > MOST_UNASKED or is_internal(group.stem.rpartition(": ")[2])
     return name in closed or (by_itself and name not in opened)
 
 
 def silences(nobodys: Iterable[tuple[int, int | None]]) -> list[Silence]:
-    """How many lanes nobody held, by time; from the spans of each in which nobody did."""
+    """How many lanes had no holder, by time. ``nobodys``: the spans without a holder."""
     change_count: dict[int, int] = {}
     lasting = 0
     for from_ms, to_ms in nobodys:

@@ -1,7 +1,7 @@
-"""A lesson in a recording: what is done step by step, and questions whose answers the recording has. Pure.
+"""A lesson in a recording: its steps, and questions that the recording can answer. Pure.
 
-The steps are kept with the recording. A question is about something that the step changes: the controller, a
-partition's leader, a partition's owner in a group.
+The steps are stored in the recording. A question concerns something that the step changes: the controller, a
+partition's leader, or a partition's owner in a group.
 """
 
 import json
@@ -13,17 +13,17 @@ from kafka_zk.recorder.web.cluster_view import cluster_document, is_internal
 from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 
 KEY = "lesson"
-"""Of the recording's notes."""
+"""Key of the recording's note."""
 NOBODY = "nobody"
 NOTE, TOLD = "note", "told"
-"""Kinds of steps: a thought, and what happens next."""
+"""Kinds of steps: a remark, and an announcement of what happens next."""
 
 
 class Step(NamedTuple):
     """``text`` is done, said or expected after entry ``from_seq``; ``seq`` is the last entry before the next step.
 
     ``play``: the part of the lesson, such as a chapter. ``kind``: command, note, told, held, failed or violation.
-    ``happened``: what it led to, in sentences; ``picture``: lines that must not be folded.
+    ``happened``: its effects, in sentences. ``picture``: lines that must not be wrapped.
     """
 
     play: str
@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """``said``: what one learns from it. ``finished``: no more steps will come."""
+    """``said``: what the lesson teaches. ``finished``: no more steps follow."""
 
     title: str
     said: str
@@ -65,7 +65,7 @@ def decode(text: str) -> Lesson:
 
 
 def question(before: Mapping[str, Znode], after: Mapping[str, Znode]) -> Question | None:
-    """Of what is another one after a step; None: nothing that one could guess."""
+    """A question about something that differs after the step; None if there is nothing to guess."""
     old, new = cluster_document(before), cluster_document(after)
     was, now = dict(_roles(old)), dict(_roles(new))
     brokers = [f"broker {each['id']}" for cluster in (old, new) for each in cluster["brokers"]]
@@ -79,7 +79,7 @@ def question(before: Mapping[str, Znode], after: Mapping[str, Znode]) -> Questio
 
 
 def _roles(cluster: Document) -> Iterator[tuple[tuple[str, str], str]]:
-    """By question and kind: who it is."""
+    """The holder for each (question, kind)."""
     broker = cluster["controller"]["broker"]
     yield ("Which broker is the controller now?", "controller"), NOBODY if broker is None else f"broker {broker}"
     for topic in cluster["topics"]:

@@ -1,4 +1,4 @@
-"""An entry as a line for people. Pure."""
+"""Entries as lines for people. Pure."""
 
 from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.recording.entries import CHANGES, CREATED, SESSION_BEGAN, Entry
@@ -10,13 +10,13 @@ _MOST_CHARACTERS = 240
 
 
 def line(entry: Entry) -> str:
-    """What happened, in a few words; never longer than a line should be."""
+    """What happened, in a few words, cut to the length of a line."""
     told = _line(entry)
     return told if len(told) <= _MOST_CHARACTERS else told[: _MOST_CHARACTERS - 1] + "…"
 
 
 def title(entry: Entry) -> str:
-    """Who did what, without a znode's data, which the page shows below it."""
+    """What happened, without the znode's data, which the page shows below."""
     return f"{entry.actor} {_change(entry.kind, entry.path, entry.document)}" if entry.kind in CHANGES else line(entry)
 
 
@@ -49,6 +49,6 @@ def _data(document: Document) -> str:
 
 
 def _session(entry: Entry) -> str:
-    """By whose it is, if somebody knows that."""
+    """The session by its process's name, if known."""
     nobodys = unnamed(entry.document["session"])
     return nobodys if entry.actor == nobodys else f"the session of {entry.actor}"

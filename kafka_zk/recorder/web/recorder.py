@@ -16,18 +16,18 @@ from kafka_zk.registry.client.errors import RegistryError
 
 INTERVAL_S = 0.1
 RETRY_POLLS = 10
-"""After a failure so many polls are passed over."""
+"""Number of polls skipped after a failure."""
 MOST_KEPT = 100_000
-"""So many entries wait for room on the disk; later ones are counted, not kept."""
+"""How many entries may wait for disk space; later ones are counted and dropped."""
 
 _log = Logger()
 
 
 class Recorder:
-    """Polls the sources. Whatever fails is said in ``problem``, and tried again; the cluster never waits for it.
+    """Polls the sources. Failures are reported in ``problem`` and retried; the cluster never waits for the recorder.
 
     Args:
-        on_news: called after each poll that found something.
+        on_news: called after each poll that found entries.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class Recorder:
         self._transactions: list[Transaction] = []
         self._passed_over = 0
         self.lost_count = 0
-        """How many entries are in no recording, because there was no room for too long."""
+        """Number of entries dropped because the disk was full for too long."""
         self.problem = ""
-        """Why nothing is recorded now; "" if all is well."""
+        """Why recording is interrupted; "" if it is not."""
 
     def start(self) -> "Deferred[Any]":
         done: Deferred[Any] = self._loop.start(INTERVAL_S)
@@ -63,17 +63,17 @@ class Recorder:
         self._source.close()
 
     def take(self, events: list[Event]) -> None:
-        """Record with the next poll what somebody else found out; it waits for room as traces do."""
+        """Add events from another source to the next poll."""
         if self._waiting and len(self._waiting) + len(events) > MOST_KEPT:
             self.lost_count += len(events)
         else:
             self._waiting += events
 
     def poll(self) -> None:
-        """Take what is new.
+        """Record what is new.
 
-        Traces first: what a process tells of a change is written after the change, so that the change, which is read
-        second, is always there. While the log is long, traces wait for its part of the same time.
+        Traces are read first: a process reports a change after making it, so the change, which is read second, is
+        always found. While the log lags behind, traces wait for the log to reach their time.
         """
         if self._passed_over:
             self._passed_over -= 1
@@ -88,7 +88,7 @@ class Recorder:
         except (OSError, sqlite3.Error, RegistryError) as error:
             self._fails(str(error))
             return
-        except Exception as error:  # what cannot be recorded now, cannot be later
+        except Exception as error:  # an entry that cannot be recorded now, never can
             self._lose(error)
             return
         self._events, self._transactions = [], []
@@ -96,7 +96,7 @@ class Recorder:
         self._on_news()
 
     def _lose(self, error: Exception) -> None:
-        """Traces go first: the changes are tried once more without them."""
+        """Drop the traces first and try the changes again; drop these if that fails, too."""
         _log.failure("entries are lost")
         if self._events:
             self.lost_count += len(self._events)
@@ -107,12 +107,12 @@ class Recorder:
         self._fails(f"{type(error).__name__}: {error}")
 
     def _hear(self) -> None:
-        """Read the traces. While the log cannot be read only some of them can wait for it."""
+        """Read the traces."""
         if self._traces is not None:
             self.take(self._traces.read())
 
     def _due(self, transactions: list[Transaction]) -> list[Event]:
-        """The traces whose changes were read."""
+        """Take the traces whose changes were read."""
         found = self._waiting
         self._waiting = []
         if self._source.behind:
@@ -132,6 +132,6 @@ class Recorder:
     def _fails(self, problem: str) -> None:
         self._passed_over = RETRY_POLLS
         if problem != self.problem:
-            _log.warn("nothing is recorded now: {problem}", problem=problem)
+            _log.warn("recording is interrupted: {problem}", problem=problem)
             self.problem = problem
             self._on_news()

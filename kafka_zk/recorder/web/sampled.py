@@ -1,4 +1,4 @@
-"""Which partitions and groups are sampled: those that a recording knows now."""
+"""Chooses the partitions and groups to sample: those in the recording."""
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.recorder.recording.recording import Recording
@@ -8,11 +8,11 @@ from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import brokers as broker_znodes
 
 _MOST_LOOKED_AT = 5 * MOST_PARTITIONS
-"""Kafka's own topics are among those, and are passed over."""
+"""Includes Kafka's own topics, which are skipped."""
 
 
 def to_ask(recording: Recording, protocol: str = "PLAINTEXT") -> Wanted:
-    """At most MOST_PARTITIONS, none of Kafka's own topics; brokers with a listener for this security protocol."""
+    """What to sample: at most MOST_PARTITIONS, no internal topics, and brokers with a listener for ``protocol``."""
     leaders: dict[TopicPartition, str] = {}
     for lane, leader in recording.spans.holders("leader", _MOST_LOOKED_AT).items():
         tp = _tp(lane)
@@ -38,7 +38,7 @@ def _addresses(recording: Recording, protocol: str) -> tuple[str, ...]:
 
 
 def _in_zookeeper(recording: Recording) -> dict[tuple[str, TopicPartition], int]:
-    """What the groups of ZooKeeper committed of the partitions that somebody owns."""
+    """Committed offsets of ZooKeeper groups for partitions with an owner."""
     found = {}
     for lane in recording.spans.holders("owner", MOST_PARTITIONS):
         group, _, name = lane.rpartition(": ")

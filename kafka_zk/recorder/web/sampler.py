@@ -1,4 +1,4 @@
-"""Asks the brokers once a second how far partitions are and what groups have committed, for the recording's samples."""
+"""Polls brokers every second for high watermarks and committed offsets, for the recording's samples."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -19,23 +19,23 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 INTERVAL_S = 1.0
 TIMEOUT_MS = 1_500
-"""A broker that has not answered by then does not answer."""
+"""How long a broker may take to respond."""
 MOST_PARTITIONS = 1_000
 MOST_GROUPS = 20
 ROUNDS_BETWEEN_GROUPS = 3
-"""Groups that write no traces are asked about only once in so many rounds."""
+"""Groups without traces are polled only once in this number of rounds."""
 
 _log = Logger()
 
 
 class Wanted(NamedTuple):
-    """What there is to ask.
+    """What to poll.
 
     Attributes:
-        brokers: addresses of brokers that are alive, ``host:port``.
+        brokers: addresses of live brokers, ``host:port``.
         leaders: by partition.
-        in_zookeeper: what groups committed there, which need not be asked.
-        groups: those of the brokers.
+        in_zookeeper: committed offsets that are known from ZooKeeper.
+        groups: broker-coordinated groups.
     """
 
     brokers: tuple[str, ...]
@@ -45,7 +45,7 @@ class Wanted(NamedTuple):
 
 
 class Asked(Protocol):
-    """What is asked of an ``Admin``."""
+    """The methods used of an ``Admin``."""
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Any]: ...
 
@@ -53,12 +53,12 @@ class Asked(Protocol):
 
 
 class Sampler:
-    """Brokers that fail are not waited for; nothing that goes wrong here reaches the recorder.
+    """Polls without waiting for failed brokers. No error here reaches the recorder.
 
     Args:
-        wanted: asked each time.
-        take: takes a time in ms and values by series; it may fail.
-        asked: the groups that are found by asking; None: those that are wanted are all.
+        wanted: called in each round.
+        take: receives a time in ms and values by series; may raise.
+        asked: finds groups of brokers without traces; None: only those of ``wanted``.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Sampler:
         return wanted._replace(groups=self._asked.names)
 
     async def _connected(self, brokers: tuple[str, ...]) -> Admin | None:
-        """One that knows brokers that are alive."""
+        """An admin client that knows a live broker."""
         if self._admin is None or not set(brokers) & set(self._brokers):
             if self._admin is not None:
                 await self._admin.close()
@@ -125,7 +125,7 @@ class Sampler:
 def series(
     ends: Mapping[TopicPartition, int | None], committed: Mapping[tuple[str, TopicPartition], int]
 ) -> dict[str, int | None]:
-    """The values of one moment as ``samples`` names them. ``ends`` None: that leader did not answer."""
+    """The values of one moment by series. ``ends`` None: that leader did not respond."""
     found: dict[str, int | None] = {}
     for tp, end in ends.items():
         if end is not None:
@@ -140,13 +140,13 @@ def series(
 
 
 def _add(sums: dict[str, int | None], name: str, value: int | None) -> None:
-    """A sum of which a part is unknown is unknown."""
+    """Add to a sum; a sum with an unknown part is unknown."""
     known = sums.get(name, 0)
     sums[name] = None if value is None or known is None else known + value
 
 
 async def _ends(admin: Asked, wanted: Wanted) -> dict[TopicPartition, int | None]:
-    """By leader, so that one that fails costs its own partitions only."""
+    """The end offsets, one request per leader, so that a failed leader affects only its own partitions."""
     by_leader: dict[str, list[TopicPartition]] = {}
     for tp, leader in wanted.leaders.items():
         by_leader.setdefault(leader, []).append(tp)

@@ -1,9 +1,9 @@
-"""The page's web server: static files, questions to the recording, news as server-sent events, faults for brokers.
+"""The page's web server: static files, queries to the recording, server-sent events, faults for brokers.
 
-It listens on the loopback address. A request must name that address as its host, so that no other site can reach it
-through a browser by a name of its own (DNS rebinding); pages of other sites may link to the page, but not ask it
-anything. Every question must carry the reading token of the printed URL, which no other site and no other user of this
-machine knows; whatever changes something must carry the break token, which is printed apart and not in that URL.
+It listens on the loopback address. A request must name that address as its host, so that other sites cannot reach it
+through a browser under their own name (DNS rebinding). Other sites may link to the page, but not query it. Every query
+must carry the read token of the printed URL, which other sites and other users of this machine do not know. Every
+change must carry the break token, which is printed separately.
 """
 
 import hmac
@@ -30,9 +30,9 @@ TOKEN_HEADER = "x-kafka-zk-token"
 MOST_LISTENERS = 50
 _MOST_BODY_BYTES = 10_000
 _WITHOUT_READING_TOKEN = (b"api-code", b"api-break")
-"""Modules of ours, which everyone has; orders carry a token of their own."""
+"""Public code, and commands, which carry a token of their own."""
 _ELSEWHERE = ("cross-site", "same-site")
-"""What browsers say of a request that a page of another site, or of another port, makes."""
+"""``Sec-Fetch-Site`` of requests by a page of another site or port."""
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
@@ -42,19 +42,19 @@ _HEADERS = {
 }
 
 Break = Callable[[Document], Document]
-"""Does what a request with an ``action`` says, in a thread; returns what the state is then. Raises: an exception whose
-text says why not."""
+"""Carries out a command (a document with an ``action``) on a thread and returns the new state. Raises an exception
+whose text says why it cannot."""
 
 _log = Logger()
 
 
 class WebServer:
-    """One page for one recording.
+    """The server of one recording.
 
     Args:
-        describe: what the page shows of the recording as a whole, asked each time.
-        break_broker: None: this cluster cannot be broken from the page.
-        reading_token, break_token: what questions and orders must carry.
+        describe: returns the recording's summary for the page.
+        break_broker: None if the cluster cannot be broken from the page.
+        reading_token, break_token: required for queries and commands.
     """
 
     def __init__(
@@ -84,28 +84,28 @@ class WebServer:
         self._root = root
 
     def site(self, reactor: Any) -> BoundedSite:
-        """What answers; the buttons that break brokers are the only ones that send a body."""
+        """The site. Only the buttons that break brokers send a body."""
         return BoundedSite(self._root, reactor, posts=True, max_body_bytes=_MOST_BODY_BYTES)
 
     def listen(self, reactor: Any, port: int) -> int:
-        """Returns the port. Raises: twisted's CannotListenError."""
+        """Listen and return the port. Raises: twisted's CannotListenError."""
         listening: int = reactor.listenTCP(port, self.site(reactor), interface=LOOPBACK).getHost().port
         return listening
 
     def tell_news(self) -> None:
-        """The recording has more entries, or there is a problem."""
+        """Notify pages that there are new entries or a problem."""
         self._news.tell()
 
 
 class _Resource(resource.Resource):
-    """Twisted's, which is not annotated."""
+    """Twisted's resource, which has no type annotations."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
 
 
 class _Checked(_Resource):
-    """Every request passes here."""
+    """Checks host, origin and token of every request."""
 
     def __init__(self, reading_token: str) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class _Checked(_Resource):
         if host not in (LOOPBACK, "localhost"):
             return _Refusal(403, f"this page is at http://{LOOPBACK}, not at {host[:100]}")
         if path.startswith(b"api-") and _header(request, "sec-fetch-site") in _ELSEWHERE:
-            return _Refusal(403, "only the page itself may ask that")
+            return _Refusal(403, "only the page itself may send this request")
         if request.postpath:
             return _Refusal(404, "there is no such page")
         asks = path.startswith(b"api-") and path not in _WITHOUT_READING_TOKEN
@@ -132,7 +132,7 @@ class _Checked(_Resource):
 
 
 class _StaticFile(_Resource):
-    """Not ``twisted.web.static.Data``: to import that module raises a DeprecationWarning."""
+    """Like ``twisted.web.static.Data``, whose import raises a DeprecationWarning."""
 
     def __init__(self, content: bytes, content_type: str) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ class _Question(_Resource):
 
 
 class _Export(_Resource):
-    """A stretch of time as a file to keep."""
+    """An interval as a file to download."""
 
     isLeaf = True
 
@@ -219,21 +219,21 @@ class _Break(_Resource):
             told = "the token is missing or wrong: open the address for breaking, which was printed apart"
             return _answer(request, {"error": told}, 403)
         if self._break is None:
-            return _answer(request, {"error": "only a cluster of kafka-zk up can be broken from here"}, 409)
+            return _answer(request, {"error": "only a kafka-zk up cluster can be broken from the page"}, 409)
         wanted = _order(request.content.read(_MOST_BODY_BYTES))
         if wanted is None:
-            return _answer(request, {"error": "an object with an action is expected"}, 400)
+            return _answer(request, {"error": "expected a JSON object with an action"}, 400)
         done: Any = deferToThread(self._break, wanted)
         done.addCallbacks(
             lambda state: (state, 200), lambda failure: ({"error": failure.getErrorMessage()}, 409)
         )  # fmt: skip
         done.addCallback(lambda outcome: _finish(request, *outcome))
-        done.addErrback(lambda failure: _log.failure("an answer was not sent", failure=failure))
+        done.addErrback(lambda failure: _log.failure("a response was not sent", failure=failure))
         return NOT_DONE_YET
 
 
 def _order(body: bytes) -> Document | None:
-    """An action, and texts, whole numbers and lists of texts that say more of it; None: it is no such thing."""
+    """A valid command: an action, with strings, integers and lists of strings as arguments. None if invalid."""
     try:
         wanted = json.loads(body)
     except (ValueError, RecursionError):
@@ -250,7 +250,7 @@ def _is_plain(value: Any) -> bool:
 
 
 class _News(_Resource):
-    """Server-sent events: how far the recording is. The page asks for the rest."""
+    """Server-sent events with the recording's summary; the page then queries the rest."""
 
     isLeaf = True
 
@@ -281,7 +281,7 @@ class _News(_Resource):
 
 
 class _Listener:
-    """A browser; one that reads too slowly gets only the latest news, once it reads again (a push producer)."""
+    """A browser. A slow reader gets only the latest news when it reads again (a push producer)."""
 
     def __init__(self, request: Any) -> None:
         self._request = request
@@ -304,12 +304,12 @@ class _Listener:
             self._request.write(line)
 
     def stopProducing(self) -> None:
-        """The browser is gone, as notifyFinish tells, too."""
+        """The browser disconnected, as notifyFinish also reports."""
         self._paused = True
 
 
 def _header(request: Any, name: str) -> str:
-    """The last one of that name, whatever its bytes are; "" without any."""
+    """The last header of that name, whatever its bytes are; "" without one."""
     found = request.requestHeaders.getRawHeaders(name.encode())
     return str(found[-1].decode(errors="replace")) if found else ""
 

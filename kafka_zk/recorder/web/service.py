@@ -1,4 +1,4 @@
-"""Records a cluster, or plays a recording, and serves the page for it until it is stopped."""
+"""Records a cluster, or replays a recording, and serves the page until stopped."""
 
 import secrets
 import time
@@ -31,17 +31,16 @@ _log = Logger()
 WATCH_TABLE_INTERVAL_S = 3.0
 HEARTBEATS_INTERVAL_S = 1.0
 HEARTBEAT_S = 1.0
-"""So often the page is told what time it is, even if nothing happens."""
+"""How often the page receives the time if nothing happens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A live cluster that is recorded.
+    """A live cluster to record.
 
-    ``broker_ids``: those of a cluster of ``kafka-zk up``, dead or alive. ``break_broker``: None where it cannot be.
-    ``in_lesson``: the page begins at the beginning, and shows what its reader has come to. ``watch_table``: who can be
-    asked who watches what, where nobody traces that. ``heartbeats``: who can be asked which sessions are silent.
-    ``security``: how brokers are asked for figures.
+    ``broker_ids``: of a ``kafka-zk up`` cluster, dead brokers included. ``break_broker``: None if brokers cannot be
+    broken. ``in_lesson``: the page starts at the first entry and follows the reader. ``watch_table``: finds the watches
+    of processes without traces. ``heartbeats``: finds silent sessions. ``security``: for polling brokers.
     """
 
     source: Source
@@ -55,10 +54,10 @@ class Cluster:
 
 
 class WebService:
-    """Start it before the reactor runs.
+    """The page's service; ``start`` it before the reactor runs.
 
-    ``url`` has the token for reading in its fragment, which browsers do not send. ``break_url`` has that for breaking,
-    too, and is for the operator alone; "" where the page cannot break anything.
+    ``url`` contains the read token in its fragment, which browsers do not send. ``break_url`` also contains the break
+    token and is for the operator only; "" if the page cannot break anything.
     """
 
     def __init__(self, recording: Recording, cluster: Cluster | None, described: str) -> None:
@@ -95,12 +94,12 @@ class WebService:
             self._every(reactor, self._server.tell_news)
             if (table := self._cluster.watch_table) is not None:
                 self._look(reactor, WATCH_TABLE_INTERVAL_S, table.look, lambda each: self._take_watches(each, table))
-            samples.end(HEARD_OF, wall_ms())  # an earlier recorder's: who is still there is told of again
+            samples.end(HEARD_OF, wall_ms())  # left by an earlier recorder; current sessions are reported again
             if (beats := self._cluster.heartbeats) is not None:
                 self._look(reactor, HEARTBEATS_INTERVAL_S, beats.look, lambda each: self._take_heartbeats(each, beats))
 
     def record_now(self) -> int:
-        """Take what the cluster has told until now; returns the last entry."""
+        """Record everything that the cluster has reported so far; returns the last entry's number."""
         if self._recorder is not None:
             self._recorder.poll()
         return self._recording.entries.count
@@ -116,7 +115,7 @@ class WebService:
         self._recording.close()
 
     def describe(self) -> Document:
-        """What there is to see."""
+        """The recording's summary for the page."""
         first_ms, last_ms = self._recording.entries.times() or (0, 0)
         problem = self._recorder.problem if self._recorder is not None else ""
         if self._recorder is not None and self._recorder.lost_count:
@@ -138,7 +137,7 @@ class WebService:
         }
 
     def _misses(self) -> Iterator[str]:
-        """What the recording may not have; "" for nothing."""
+        """What the recording may lack; "" for nothing."""
         if self._cluster is not None:
             yield self._cluster.source.misses
             if self._cluster.watch_table is not None:
@@ -146,15 +145,15 @@ class WebService:
         yield self._recording.misses
 
     def _look(self, reactor: Any, interval_s: float, look: Callable[[], Any], take: Callable[[Any], object]) -> None:
-        """Again and again: ``look`` in a thread, as it waits for ZooKeeper, then ``take`` what it found."""
+        """Repeatedly run ``look`` on a thread, because it waits for ZooKeeper, and pass its result to ``take``."""
 
         def found(what: Any) -> None:
-            if loop.running:  # else it came too late: the recording is closed
+            if loop.running:  # else the recording is closed
                 take(what)
 
         def again() -> "Deferred[None]":
             looked: Deferred[None] = deferToThread(look).addCallback(found)
-            return looked.addErrback(lambda failure: _log.failure("ZooKeeper was asked in vain", failure=failure))
+            return looked.addErrback(lambda failure: _log.failure("a query to ZooKeeper failed", failure=failure))
 
         loop = LoopingCall(again)
         loop.clock = reactor

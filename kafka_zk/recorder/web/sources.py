@@ -1,4 +1,4 @@
-"""Where a recording's entries come from: a server's transaction log or watches on the whole tree, and traces."""
+"""Sources of a recording's entries: a server's transaction log, watches on the whole tree, and traces."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -26,12 +26,12 @@ SESSION_TIMEOUT_MS = 10_000
 PROCESS_MS = 20
 MOST_AT_ONCE = 10_000
 MOST_TRACE_BYTES = 4 * 1024 * 1024
-"""Of each file, at once."""
+"""Limit per file and read."""
 
 
 class Source(Protocol):
-    """``described``: for people, what it is; ``misses``: what it may have missed, "" for nothing; ``behind``: there was
-    more than the last read returned."""
+    """``described``: the source, for people. ``misses``: what it may lack, "" for nothing. ``behind``: the last read
+    did not return everything."""
 
     described: str
     behind: bool
@@ -40,27 +40,27 @@ class Source(Protocol):
     def misses(self) -> str: ...
 
     def read(self) -> list[Transaction]:
-        """What is new. Raises: OSError."""
+        """New transactions. Raises: OSError."""
 
     def close(self) -> None: ...
 
 
 class Traces(Protocol):
-    """What processes tell of themselves."""
+    """Events that processes write about themselves."""
 
     def read(self) -> list[Event]:
-        """What is new. Raises: OSError."""
+        """New events. Raises: OSError."""
 
 
 class LogSource:
-    """The transaction log of a server on this machine: every change since the beginning, and whose it is.
+    """The transaction log of a server on this machine: every change with its session, from the beginning.
 
-    Where the server has purged the beginning, and nobody knows it already, it is what a snapshot says.
+    If the server has purged the beginning and it is not recorded yet, a snapshot replaces it.
 
     Args:
         data_dir: the server's.
-        chroot: paths are told without it, and what lies elsewhere is not told.
-        after_zxid: what is known already.
+        chroot: removed from paths; znodes outside of it are ignored.
+        after_zxid: the last recorded transaction.
     """
 
     def __init__(self, data_dir: Path, chroot: str = "", after_zxid: int = 0) -> None:
@@ -68,7 +68,7 @@ class LogSource:
         self._data_dir = data_dir
         self._follower = TransactionLogFollower(data_dir)
         self._purged_until = 0
-        self._read: list[Transaction] = []  # and not returned yet
+        self._read: list[Transaction] = []  # read, but not returned yet
         self._chroot = chroot
         self.described = f"the transaction log in {data_dir}"
         self.behind = False
@@ -77,12 +77,12 @@ class LogSource:
     def misses(self) -> str:
         if not self._purged_until:
             return ""
-        return f"how all came to be what it was at zxid {self._purged_until:#x}: ZooKeeper purged that part of its log"
+        return f"the changes up to zxid {self._purged_until:#x}: ZooKeeper purged that part of its log"
 
     def read(self) -> list[Transaction]:
-        """At most ``MOST_AT_ONCE``, so that a long log does not keep the page waiting."""
+        """At most ``MOST_AT_ONCE`` transactions, so that a long log does not delay the page."""
         read = self._read = self._read or self._follower.read(MOST_AT_ONCE)
-        restored = self._restored(read)  # if that fails the rest waits
+        restored = self._restored(read)  # if this fails, the rest is kept
         self._read = []
         self.behind = len(read) == MOST_AT_ONCE
         new = restored + [each for each in read if each.zxid > self._after_zxid]
@@ -90,7 +90,7 @@ class LogSource:
         return [_within(self._chroot, each) for each in found] if self._chroot else found
 
     def _restored(self, read: list[Transaction]) -> list[Transaction]:
-        """The first time: what is in the log no more."""
+        """At first: the znodes whose history the log no longer contains."""
         missing_until = self._follower.missing_until
         if self._purged_until or missing_until <= self._after_zxid:
             return []
@@ -104,7 +104,7 @@ class LogSource:
         return [Transaction(snapshot.zxid, min(changed_ms, first_ms), 0, (Restored(snapshot.znodes),))]
 
     def close(self) -> None:
-        """Nothing stays open between two reads."""
+        """Does nothing: no file stays open between two reads."""
 
 
 class WatchSource:
@@ -121,7 +121,7 @@ class WatchSource:
 
     @property
     def session_id(self) -> int | None:
-        """Its own session; None while there is none."""
+        """Its own session; None without one."""
         return self._client.session_id
 
     def read(self) -> list[Transaction]:
@@ -134,15 +134,15 @@ class WatchSource:
 
 
 class TraceSource:
-    """What brokers and members tell of themselves (``--trace``), in files and folders."""
+    """Events that brokers and members write with ``--trace``, in files and folders."""
 
     def __init__(self, *paths: Path, from_start: bool) -> None:
         self._followers = [TraceFollower(path, from_start) for path in paths]
         self._unread: list[TraceFollower] = []
-        self._found: list[Event] = []  # before a file that could not be read
+        self._found: list[Event] = []  # read before a file that could not be read
 
     def read(self) -> list[Event]:
-        """What is new, not all of a long trace at once. Raises: OSError; the next call goes on there."""
+        """New events, in bounded parts of a long trace. Raises: OSError; the next call continues there."""
         self._unread = self._unread or list(self._followers)
         while self._unread:
             self._found += [traced.event for traced in self._unread[0].read(MOST_TRACE_BYTES)]
@@ -152,7 +152,7 @@ class TraceSource:
 
 
 def without_secrets(transaction: Transaction, chroot: str = "") -> Transaction:
-    """The transaction with its secrets masked. ``chroot``: a prefix that the paths lack."""
+    """The transaction with its secrets masked. ``chroot``: a prefix that its paths lack."""
     operations = tuple(_masked(chroot, each) for each in transaction.operations)
     return Transaction(transaction.zxid, transaction.time_ms, transaction.session, operations)
 

@@ -1,6 +1,6 @@
-"""Who watches what, as ZooKeeper says where it allows to be asked (``wchc``): for processes that write no traces.
+"""Who watches what, according to ZooKeeper's ``wchc`` command, where that is allowed: for processes without traces.
 
-Each server knows the watches of its own clients, so all are asked. They tell of watches for data, not for children.
+Each server knows the watches of its own clients, so all are polled. They report data watches, but not child watches.
 Source: ZooKeeper Administrator's Guide 3.9; DataTree.java: dumpWatches.
 """
 
@@ -15,20 +15,20 @@ from kafka_zk.recorder.timeline.cluster_events import WatchGone, WatchSeen
 from kafka_zk.registry.client import connect_string
 
 WORD = "wchc"
-CAUSE = "ZooKeeper was asked who watches what"
+CAUSE = "reported by ZooKeeper"
 MOST_WATCHES = 20_000
-"""Where there are more, or they do not fit into an answer, nobody is asked again: that costs the server too much."""
+"""With more watches, or a response that is too long, polling stops because it costs the server too much."""
 
 Watches = frozenset[tuple[int, str]]
-"""Sessions, as signed numbers, and the paths that they watch."""
+"""Pairs of a session, as a signed number, and a path that it watches."""
 
 
 class WatchTable:
-    """Asks and tells what is new. ``look`` blocks and may run in any thread, ``tell`` in the recorder's.
+    """Polls watches and reports changes. ``look`` blocks and may run on any thread, ``tell`` runs on the recorder's.
 
     Args:
         zookeeper: a connection string.
-        ours: the session that is not told of, which watches everything.
+        ours: the recorder's own session, which watches everything and is ignored.
     """
 
     def __init__(self, zookeeper: str, ours: Callable[[], int | None]) -> None:
@@ -38,10 +38,10 @@ class WatchTable:
         self._too_many = False
         self._known: dict[tuple[int, str], str] = {}
         self.misses = ""
-        """Why nobody knows who watches what, or not all of it; "" if it is known."""
+        """Why the watches are unknown or incomplete; "" if they are known."""
 
     def look(self) -> Watches | None:
-        """All watches now, of the servers that answer; None: nobody can say, as ``misses`` tells."""
+        """All current watches of the servers that respond; None if unknown, see ``misses``."""
         if self._too_many:
             return None
         found: set[tuple[int, str]] = set()
@@ -60,18 +60,18 @@ class WatchTable:
         if len(silent) == len(self._servers):
             self.misses = f"who watches what ({'; '.join(silent)})"
             return None
-        self._our_sessions.add(self._ours())  # ZooKeeper may know one that is over here
+        self._our_sessions.add(self._ours())  # ZooKeeper may still list earlier ones
         others = [(session, path) for session, path in found if session not in self._our_sessions]
         if len(others) > MOST_WATCHES:
             self._give_up(f"there are {len(others)} watches")
             return None
         told = "; ".join(silent)
-        self.misses = told and f"what is watched by clients of a server that is silent ({told})"
+        self.misses = told and f"the watches of clients of unresponsive servers ({told})"
         return frozenset((session, inside) for session, path in others if (inside := self._inside(path)) is not None)
 
     def tell(self, watches: Watches, name: Callable[[int], str]) -> list[Event]:
-        """What is new since the last call; ``name``: whose a session is. One who has two sessions for a while watches
-        as long as one of them does."""
+        """Changes since the last call. ``name``: the process of a session. A process with two sessions watches a path
+        while one of them does."""
         now_ms, before = wall_ms(), self._known
         self._known = {each: name(each[0]) for each in watches}
         gone = sorted(_by_path(before.items()) - _by_path(self._known.items()))
@@ -83,7 +83,7 @@ class WatchTable:
 
     def _give_up(self, why: str) -> None:
         self._too_many = True
-        self.misses = f"who watches what ({why}; it is not asked any more)"
+        self.misses = f"who watches what ({why}; ZooKeeper is no longer asked)"
 
     def _inside(self, path: str) -> str | None:
         if not self._chroot:
@@ -92,12 +92,12 @@ class WatchTable:
 
 
 def _by_path(known: Iterable[tuple[tuple[int, str], str]]) -> set[tuple[str, str]]:
-    """Which path who watches."""
+    """(Path, actor) of each watch."""
     return {(path, actor) for (_, path), actor in known}
 
 
 def parse(answer: str) -> Iterator[tuple[int, str]]:
-    """Each session, a line in hexadecimal, and its paths, a line each behind a tab."""
+    """(Session, path) of each watch: a session is a hexadecimal line, followed by a tab-indented line per path."""
     session = 0
     for line in answer.splitlines():
         if line.startswith("\t"):

@@ -1,10 +1,9 @@
-"""All znodes of a ZooKeeper server as a snapshot of its has them: what came before the oldest file of its log.
+"""Reads snapshots of a ZooKeeper server: the znodes before the oldest file of its transaction log.
 
-A server writes a snapshot while it goes on: what it has of later transactions, the log repeats.
+A server writes a snapshot while it continues, so a snapshot may include later transactions that the log repeats.
 
 Source: FileSnap.java, DataTree.java, EphemeralType.java and zookeeper.jute@3.9.
 """
-
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +24,7 @@ _TTL_BYTE = 0xFF
 
 
 class Znode(NamedTuple):
-    """``session`` owns an ephemeral znode; 0: it is none."""
+    """A znode. ``session``: the owner of an ephemeral znode, 0 for other znodes."""
 
     data: bytes | None
     version: int
@@ -36,14 +35,14 @@ class Znode(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """All znodes by path after transaction ``zxid``, or a little later; without the root and ZooKeeper's own."""
+    """All znodes by path after transaction ``zxid`` or slightly later, without the root and ``/zookeeper``."""
 
     zxid: int
     znodes: Mapping[str, Znode]
 
 
 def oldest_snapshot(data_dir: Path, least_zxid: int) -> Snapshot | None:
-    """The oldest one that is whole and not before this transaction, if there is one. Raises: OSError."""
+    """The oldest complete snapshot at or after transaction ``least_zxid``; None without one. Raises: OSError."""
     files = sorted((_zxid(file), file) for file in (data_dir / "version-2").glob("snapshot.*") if _zxid(file) >= 0)
     for zxid, file in files:
         if zxid >= least_zxid and (znodes := _znodes(file.read_bytes())) is not None:
@@ -52,7 +51,7 @@ def oldest_snapshot(data_dir: Path, least_zxid: int) -> Snapshot | None:
 
 
 def _zxid(file: Path) -> int:
-    """-1 for a file that is no snapshot."""
+    """The zxid in the file's name; -1 if the file is not a snapshot."""
     try:
         return int(file.suffix[1:], 16)
     except ValueError:
@@ -60,7 +59,7 @@ def _zxid(file: Path) -> int:
 
 
 def _znodes(data: bytes) -> dict[str, Znode] | None:
-    """None for a file that is being written, or that is none of this format."""
+    """The znodes; None if the file is incomplete or has another format."""
     try:
         return _parse(data) if data.startswith(_MAGIC) else None
     except struct.error:
@@ -70,7 +69,7 @@ def _znodes(data: bytes) -> dict[str, Znode] | None:
 def _parse(data: bytes) -> dict[str, Znode]:
     (count,) = INT.unpack_from(data, _FILE_HEADER_BYTES)
     position = _FILE_HEADER_BYTES + INT.size + max(0, count) * _SESSION_BYTES
-    (count,) = INT.unpack_from(data, position)  # of different lists of ACLs
+    (count,) = INT.unpack_from(data, position)  # of distinct ACL lists
     position += INT.size
     for _ in range(count):
         position = skip_acls(data, position + _LONG.size)
@@ -78,7 +77,7 @@ def _parse(data: bytes) -> dict[str, Znode]:
     path, position = read_text(data, position)
     while path != _END:
         content, position = read_buffer(data, position)
-        position += _LONG.size  # which list of ACLs
+        position += _LONG.size  # the index of the ACL list
         czxid, mzxid, _, mtime_ms, version, _, _, owner, _ = _STAT.unpack_from(data, position)
         if path and path != _OF_ZOOKEEPER and not path.startswith(f"{_OF_ZOOKEEPER}/"):
             znodes[path] = Znode(content, version, czxid, mzxid, mtime_ms, _session(owner))
@@ -87,6 +86,6 @@ def _parse(data: bytes) -> dict[str, Znode]:
 
 
 def _session(owner: int) -> int:
-    """Containers and znodes with a time to live have something else there."""
+    """The session that owns the znode; containers and TTL znodes store something else there."""
     is_other = owner == _CONTAINER or (owner >> 56) & 0xFF == _TTL_BYTE
     return 0 if is_other else owner

@@ -1,7 +1,7 @@
-"""Every write of a ZooKeeper server, with the session that made it, from its transaction log.
+"""Every write of a ZooKeeper server with the session that made it, from its transaction log.
 
-No watch sees all states that a znode had, or who wrote it; the log does. A transaction is in the file before the client
-that asked for it has its answer. Paths are absolute: they begin with the chroot, if there is one.
+A watch does not see every state of a znode, or who wrote it; the log has both. A transaction is in the file before its
+client gets the response. Paths are absolute and include the chroot.
 
 Source: FileTxnLog.java, SerializeUtils.java and zookeeper.jute@3.9.
 """
@@ -21,7 +21,7 @@ _FILE_HEADER_BYTES = 16
 _CHUNK_BYTES = 1 << 20
 _SETTLED_MS = 1_000
 _DIGEST_BYTES = 12
-_FIRST_ZXIDS = (1, (1 << 32) + 1)  # of a server by itself, and of a group's first leader
+_FIRST_ZXIDS = (1, (1 << 32) + 1)  # of a standalone server, and of an ensemble's first leader
 _RECORD = struct.Struct(">qi")
 _HEADER = struct.Struct(">qiqqi")
 _CREATE, _DELETE, _SET_DATA, _MULTI, _CREATE2, _CREATE_CONTAINER, _DELETE_CONTAINER, _CREATE_TTL = (
@@ -33,7 +33,7 @@ _CREATE_SESSION, _CLOSE_SESSION, _ERROR = -10, -11, -1
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """``data`` None: the znode holds null. ``ephemeral``: it lives as long as the session that created it."""
+    """``data`` None: the znode holds null. ``ephemeral``: it ends with the session that created it."""
 
     path: str
     data: bytes | None
@@ -59,14 +59,14 @@ class SessionCreated:
 
 @dataclass(frozen=True, slots=True)
 class SessionClosed:
-    """``paths``: its ephemeral znodes, which go with it; None where the server did not write them down."""
+    """``paths``: the session's ephemeral znodes, which end with it; None if the server did not log them."""
 
     paths: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """In no log: all znodes are these now, whatever was before, as a snapshot says."""
+    """Not in a log: all znodes according to a snapshot, which replace all earlier ones."""
 
     znodes: Mapping[str, Znode]
 
@@ -76,8 +76,7 @@ Operation = Created | DataSet | Deleted | SessionCreated | SessionClosed | Resto
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What one session changed at once; several operations only in a multi, none where only ACLs were set or the
-    server refused it."""
+    """Changes that one session made atomically: several operations for a multi, none for ACL changes and failures."""
 
     zxid: int
     time_ms: int
@@ -86,10 +85,10 @@ class Transaction:
 
 
 class TransactionLogFollower:
-    """Reads what a server wrote to its log since the last call; a call that finds nothing costs little.
+    """Reads transactions written since the last call; a call without new ones is cheap.
 
     Args:
-        data_dir: the server's ``dataDir`` (``dataLogDir`` where that is set).
+        data_dir: the server's ``dataDir`` (or ``dataLogDir`` if that is set).
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -99,11 +98,11 @@ class TransactionLogFollower:
         self._files: list[Path] = []
         self._listed_ns = -1
         self.missing_until = 0
-        """Transactions up to this zxid are in no file any more: the server purged its log and kept a snapshot; 0: all
-        are there."""
+        """Transactions up to this zxid are gone: the server purged its log and kept a snapshot. 0: the log is complete.
+        """
 
     def read(self, limit: int | None = None) -> list[Transaction]:
-        """The new transactions, oldest first, at most so many; None: all. Raises: OSError."""
+        """New transactions, oldest first, at most ``limit`` (None: all). Raises: OSError."""
         found: list[Transaction] = []
         for file in self._unread_files():
             if file != self._file:
@@ -121,8 +120,8 @@ class TransactionLogFollower:
         return [file for file in self._files if _first_zxid(file) >= _first_zxid(self._file)]
 
     def _list_files(self) -> None:
-        """Only if the folder changed: it is listed again while its last change is so young that another one could
-        have the same time."""
+        """List the files if the folder changed. The folder is listed again if its last change is so recent that another
+        change could have the same time."""
         changed_ns = self._folder.stat().st_mtime_ns if self._folder.is_dir() else 0
         if changed_ns == self._listed_ns:
             return
@@ -135,7 +134,7 @@ class TransactionLogFollower:
         self._file, self._position = file, _FILE_HEADER_BYTES
 
     def _rest(self, file: Path) -> Iterator[Transaction]:
-        """In pieces: the server reserves 64 MiB of zeros, which need not be read again and again."""
+        """Read in chunks: the server preallocates 64 MiB of zeros, which should not be read repeatedly."""
         with file.open("rb", buffering=0) as opened:
             size = _CHUNK_BYTES
             head = os.pread(opened.fileno(), _RECORD.size, self._position)
@@ -152,7 +151,7 @@ class TransactionLogFollower:
 
 
 def transactions(data_dir: Path) -> list[Transaction]:
-    """All that is in the log, oldest first. Raises: OSError."""
+    """All transactions in the log, oldest first. Raises: OSError."""
     return TransactionLogFollower(data_dir).read()
 
 
@@ -161,8 +160,8 @@ def _first_zxid(file: Path) -> int:
 
 
 def _transactions(data: bytes) -> Iterator[tuple[int, Transaction]]:
-    """Each with the position behind it, as far as they are complete: the server reserves room with zeros, and a torn
-    record, which has the wrong checksum, ends a file."""
+    """Complete transactions, each with the position after it. Preallocated zeros or a torn record, which has a wrong
+    checksum, end a file."""
     position = 0
     while position + _RECORD.size <= len(data):
         checksum, size = _RECORD.unpack_from(data, position)
@@ -194,13 +193,13 @@ def _operations(kind: int, body: bytes) -> Iterator[Operation]:
         yield SessionClosed(_paths(body))
     elif kind == _MULTI:
         parts = list(_parts(body))
-        if _ERROR not in (inner for inner, _ in parts):  # else nothing of it was done
+        if _ERROR not in (inner for inner, _ in parts):  # else the multi failed
             for inner, change in parts:
                 yield from _operations(inner, change)
 
 
 def _parts(body: bytes) -> Iterator[tuple[int, bytes]]:
-    """Of a MultiTxn: kind and body of each."""
+    """Type and body of each operation in a MultiTxn."""
     (count,) = INT.unpack_from(body)
     position = INT.size
     for _ in range(count):
@@ -210,8 +209,8 @@ def _parts(body: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _paths(body: bytes) -> tuple[str, ...] | None:
-    """Of CloseSessionTxn, which servers before 3.6, and those with closeSessionTxn.enabled=false, do not write: then
-    there is nothing, or only the digest of the tree."""
+    """The paths in a CloseSessionTxn. Servers before 3.6, and those with closeSessionTxn.enabled=false, write none:
+    the body is empty, or contains only the digest of the tree."""
     if len(body) in (0, _DIGEST_BYTES):
         return None
     (count,) = INT.unpack_from(body)

@@ -1,4 +1,4 @@
-"""Watches on all znodes, of any ZooKeeper that lets us read, told as transactions."""
+"""Watches all znodes of any ZooKeeper that allows reads, and reports changes as transactions."""
 
 from functools import partial
 
@@ -8,33 +8,33 @@ from kafka_zk.registry.client.client import RegistryClient, ZnodeStat
 from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher, Watcher
 
 OF_ZOOKEEPER = "/zookeeper"
-"""Its own znodes, which are not watched."""
+"""ZooKeeper's own znodes, which are not watched."""
 
 
 class TreeWatcher:
-    """What changes below the chroot of a client, from the first look on; where the client's callbacks run.
+    """Reports changes below the client's chroot, from the first read on, on the thread of the client's callbacks.
 
-    Of several changes between two reads only the last is seen. Transactions have the znode's mzxid; those that delete,
-    for which nobody can ask any more, have 0, and the time at which that was seen. No time is before an earlier one, so
-    that order is kept. Their session is that of an ephemeral znode, else 0.
+    Of several changes between two reads, only the last is reported. Transactions have the znode's mzxid; deletions,
+    whose zxid is unknown, have 0 and the time of their observation. Times never decrease, so the order is kept. The
+    session is that of an ephemeral znode, else 0.
     """
 
     def __init__(self, client: RegistryClient) -> None:
         self._client = client
         self._watchers: dict[str, tuple[Watcher, Watcher]] = {}
-        self._children: dict[str, set[str]] = {}  # the watched ones of each watched znode
-        self._there: dict[str, int] = {}  # czxid of each znode that was seen
+        self._children: dict[str, set[str]] = {}  # watched children of each watched znode
+        self._there: dict[str, int] = {}  # czxid of each existing znode
         self._seen: list[Transaction] = []
         self._last_ms = 0
         self._watch("/")
 
     def read(self) -> list[Transaction]:
-        """What was seen since the last call."""
+        """Transactions since the last call."""
         seen, self._seen = self._seen, []
         return seen
 
     def close(self) -> None:
-        """Report nothing from now on."""
+        """Report nothing more."""
         for watchers in self._watchers.values():
             for watcher in watchers:
                 watcher.close()
@@ -69,7 +69,7 @@ class TreeWatcher:
             self._tell(stat.mzxid, stat.mtime_ms, stat.ephemeral_owner, operation)
 
     def _forget(self, path: str) -> None:
-        """It and all below it are gone."""
+        """Remove a deleted znode and its descendants."""
         for below in sorted(self._children.pop(path), reverse=True):
             self._forget(below)
         for watcher in self._watchers.pop(path):

@@ -367,7 +367,7 @@ def test_damage_to_what_was_durable_is_told_when_the_log_goes_on_behind_it(tmp_p
     again = Broker(tmp_path)
     assert again.log.log_end_offset == 10
     assert again.paths[-1] == os.path.relpath(active, tmp_path)
-    assert "the log goes on at offset 10" in again.told[-1].meaning
+    assert "the log continues at offset 10" in again.told[-1].meaning
     again.stop()
 
 

@@ -243,9 +243,9 @@ def test_only_the_controller_shares_the_session_of_a_broker() -> None:
 
 def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database, but long enough to be looked at" * 100)
-    with pytest.raises(NoRecording, match="text is no recording"):
+    with pytest.raises(NoRecording, match="text is not a recording"):
         Recording(tmp_path / "text", read_only=True)
-    with pytest.raises(NoRecording, match="there is no recording"):
+    with pytest.raises(NoRecording, match="nothing does not exist"):
         Recording(tmp_path / "nothing", read_only=True)
     with sqlite3.connect(tmp_path / "future") as database:
         database.execute("create table meta (key text, value text)")

@@ -1,0 +1,112 @@
+"""Words that betray prose which reads like a translation, in docstrings, comments and messages.
+
+A word has its few right places in ``WORDS``. Folders that were not read yet are listed in ``NOT_READ_YET``; an entry of
+either list that is no longer needed fails, so that both can only shrink.
+"""
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+WORDS: dict[str, tuple[str, ...]] = {
+    "nobody": ("kafka_zk/recorder/timeline/lines.py", "kafka_zk/recorder/timeline/summary.py"),
+    "somebody": (),
+    "anybody": (),
+    "whoever": (),
+    "(is|are|was|were) told": (),
+    "so (many|much)": (),
+    "heard of": (),
+    "got on": (),
+    "goes on": (),
+    "for ever": (),
+    "anew": (),
+    "likewise": (),
+    "amid": (),
+    "in vain": (),
+    "in (hand|work)": (),
+    "goes (astray|its way)": (),
+    "thereof": (),
+    "forerunner": (),
+    "lets in": (),
+    "as it was": (),
+    "(that|what) is to": (),
+    "he|his|him": (),
+}
+"""Pattern -> the files in which it is right."""
+
+NOT_READ_YET = (
+    "kafka_zk/broker",
+    "kafka_zk/cli",
+    "kafka_zk/learn",
+    "kafka_zk/network",
+    "kafka_zk/security",
+    "kafka_zk/sim",
+    "kafka_zk/testing",
+    "spark_jobs",
+)
+"""Folders whose prose has not been rewritten."""
+
+
+def folders() -> list[str]:
+    """The packages: the top-level ones, and those of ``kafka_zk`` that are no links to them."""
+    inner = (path for path in (ROOT / "kafka_zk").iterdir() if path.is_dir() and not path.is_symlink())
+    outer = (ROOT / name for name in ("storage", "registry", "rebalance", "spark_jobs"))
+    return sorted(str(path.relative_to(ROOT)) for path in (*inner, *outer) if (path / "__init__.py").exists())
+
+
+def prose_of(source: str) -> Iterator[tuple[int, str]]:
+    """(Line, text) of each comment, and of each string that contains a space."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and " " in token.string):
+            yield token.start[0], " ".join(token.string.split())
+
+
+def found(source: str) -> set[str]:
+    """The patterns that occur in the prose of a module."""
+    texts = [text for _, text in prose_of(source)]
+    return {word for word in WORDS if any(re.search(rf"\b({word})\b", text, re.IGNORECASE) for text in texts)}
+
+
+@cache
+def found_in(folder: str) -> set[tuple[str, str]]:
+    """(Pattern, file) for each pattern in a folder's files, except those of inner folders that were not read."""
+    others = [ROOT / each for each in NOT_READ_YET if each != folder]
+    paths = [path for path in sorted((ROOT / folder).rglob("*.py")) if not any(map(path.is_relative_to, others))]
+    return {(word, str(path.relative_to(ROOT))) for path in paths for word in found(path.read_text())}
+
+
+@pytest.mark.parametrize("folder", [each for each in folders() if each not in NOT_READ_YET])
+def test_a_folder_that_was_read_has_plain_words(folder: str) -> None:
+    assert not sorted((word, path) for word, path in found_in(folder) if path not in WORDS[word])
+
+
+def test_no_right_place_is_left_over() -> None:
+    """An allowed file that no longer has its word is removed from ``WORDS``."""
+    places = {(word, path) for word, paths in WORDS.items() for path in paths}
+    assert not places - set().union(*map(found_in, {*folders(), *NOT_READ_YET}))
+
+
+@pytest.mark.parametrize("folder", NOT_READ_YET)
+def test_a_folder_that_was_not_read_has_such_words(folder: str) -> None:
+    """A folder without them is removed from ``NOT_READ_YET``."""
+    assert found_in(folder)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ['"""A lock\nthat nobody holds."""', "x = 1  # Whoever asks.", 'raise ValueError(f"{x} is told")'],
+)
+def test_a_word_is_found_wherever_prose_is(source: str) -> None:
+    assert found(source)
+
+
+@pytest.mark.parametrize("source", ["nobody = told", "'nobody'", "# The header, this, and a cloned repository."])
+def test_names_and_parts_of_words_are_not_prose(source: str) -> None:
+    assert not found(source)
