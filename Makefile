@@ -23,7 +23,7 @@
 #   make bench-compaction  the log cleaners of both on the same folders, and producers beside them
 #   make bench-security    what TLS and SASL cost both: records, handshakes, logins, memory
 #   make compare    Kafka on ZooKeeper, Kafka with KRaft and ours: what the control plane takes; COMPARE_ARGS=--full
-#   make lint       ruff, mypy --strict, import-linter
+#   make lint       ruff, mypy --strict, import-linter, commit messages
 #   make clean      remove the environment and everything generated
 
 VENV ?= .venv
@@ -128,6 +128,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.commit_messages
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
