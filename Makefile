@@ -23,7 +23,8 @@
 #   make bench-compaction  the log cleaners of both on the same folders, and producers beside them
 #   make bench-security    what TLS and SASL cost both: records, handshakes, logins, memory
 #   make compare    Kafka on ZooKeeper, Kafka with KRaft and ours: what the control plane takes; COMPARE_ARGS=--full
-#   make lint       ruff, mypy --strict, import-linter
+#   make lint       ruff, mypy --strict, import-linter, commit messages
+#   make docs       the documentation as a site in target/docs
 #   make clean      remove the environment and everything generated
 
 VENV ?= .venv
@@ -45,7 +46,7 @@ comma := ,
 .PHONY: demo test test-fast test-long test-spark test-attack test-power test-power-slice test-peers test-containers \
 	peers-tools foreign-tools containers-tools soak sim mutants compare \
 	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
-	bench-transactions bench-security lint clean venv
+	bench-transactions bench-security lint docs clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -128,6 +129,11 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.commit_messages
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs target/docs
+	@echo "open target/docs/index.html"
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
@@ -180,5 +186,5 @@ $(VENV)/.go: $(VENV)/.dev
 
 $(VENV)/.dev: $(VENV)/.demo
 	@echo "installing what the tests need into $(VENV)"
-	@$(call with_dots,$(PIP_INSTALL) --editable '.[embedded$(comma)spark$(comma)registry$(comma)test$(comma)dev]')
+	@$(call with_dots,$(PIP_INSTALL) --editable '.[embedded$(comma)spark$(comma)registry$(comma)test$(comma)dev$(comma)docs]')
 	@touch $@

@@ -44,7 +44,8 @@ def test_every_example_is_in_the_list_and_tested() -> None:
     listed = set(re.findall(r"\]\((\w+\.\w+)\)", (EXAMPLES / "README.md").read_text()))
     there = {path.name for path in EXAMPLES.iterdir() if path.is_file()} - {"README.md"}
     assert listed == there
-    tested = Path(__file__).read_text() + Path(__file__).with_name("test_exactly_once.py").read_text()
+    names = ("test_examples", "test_exactly_once", "test_rebalance_notebook", "test_extract_notebook")
+    tested = "".join(path.read_text() for name in names for path in Path(__file__).parents[1].rglob(f"{name}.py"))
     assert all(f'"{name}"' in tested for name in there)
 
 

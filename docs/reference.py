@@ -1,0 +1,144 @@
+"""Writes the reference pages of the documentation from the tables in the code: ``write_all(folder)``."""
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import FunctionType
+
+import click
+
+from kafka_zk.broker.config.broker_configs import BROKER_CONFIGS
+from kafka_zk.broker.config.broker_key import BrokerKey, Use
+from kafka_zk.cli.commands import COMMANDS, cli
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.sim.scenarios.library import built_in
+from kafka_zk.storage.files.config_table import TOPIC_CONFIGS
+
+PUBLIC_PACKAGES = ("kafka_zk", "kafka_zk.testing", "kafka_zk.spark_jobs", "kafka_zk.registry")
+_HELP_WIDTH = 100
+_USES = {
+    Use.READ: "used",
+    Use.ACCEPTED: "used where it applies",
+    Use.IGNORED: "kept and shown only",
+}
+
+
+def write_all(folder: Path) -> None:
+    """Write all pages; a file that has not changed keeps its time, so that Sphinx does not read it again."""
+    folder.mkdir(exist_ok=True)
+    for name, page in PAGES.items():
+        path, text = folder / f"{name}.md", "\n".join(page()) + "\n"
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def commands() -> Iterator[str]:
+    """The ``--help`` of each command and subcommand."""
+    yield "# Commands"
+    with click.Context(cli, info_name="kafka-zk", terminal_width=_HELP_WIDTH) as root:
+        yield from _help(cli, root, 1)
+        for name in COMMANDS:
+            command = cli.get_command(root, name)
+            assert command is not None
+            yield from _with_subcommands(command, root, name)
+
+
+def _with_subcommands(command: click.Command, parent: click.Context, name: str, level: int = 2) -> Iterator[str]:
+    with click.Context(command, info_name=name, parent=parent, terminal_width=_HELP_WIDTH) as context:
+        yield f"{'#' * level} `{context.command_path}`"
+        yield from _help(command, context, level)
+        if isinstance(command, click.Group):
+            for each in command.list_commands(context):
+                subcommand = command.get_command(context, each)
+                assert subcommand is not None
+                yield from _with_subcommands(subcommand, context, each, level + 1)
+
+
+def _help(command: click.Command, context: click.Context, level: int) -> Iterable[str]:
+    return ["", "```text", command.get_help(context), "```", ""]
+
+
+def configuration() -> Iterator[str]:
+    """Broker keys and topic keys, as DescribeConfigs shows them."""
+    yield from ["# Configuration keys", "", "## Brokers", ""]
+    yield "`kafka-zk broker server.properties` and `--config KEY=VALUE` take these keys of Apache Kafka 3.9."
+    heads = ("key", "type", "default", "dynamic", "this broker", "meaning")
+    yield from _table(heads, map(_broker_key, BROKER_CONFIGS.values()))
+    yield from ["", "## Topics", ""]
+    rows = (
+        (f"`{name}`", key.type.lower(), _code(key.format(key.default)), key.allowed, key.documentation)
+        for name, key in sorted(TOPIC_CONFIGS.items())
+    )
+    yield from _table(("key", "type", "default", "allowed", "meaning"), rows)
+
+
+def _broker_key(key: BrokerKey[object]) -> tuple[str, ...]:
+    update = key.update.value if key.is_dynamic else "no"
+    return f"`{key.name}`", key.type.lower(), _code(key.default_here), update, _USES[key.use], key.documentation
+
+
+def error_codes() -> Iterator[str]:
+    """Kafka's error codes, and which of them a client may retry."""
+    yield from ["# Error codes", ""]
+    rows = ((str(code.value), f"`{code.name}`", "yes" if code.retriable else "no") for code in ErrorCode)
+    yield from _table(("code", "name", "retriable"), rows)
+
+
+def scenarios() -> Iterator[str]:
+    """The outages of ``kafka-zk replay``: their first comment tells the story."""
+    yield "# Scenarios"
+    yield from ["", "`kafka-zk replay NAME` plays one on a simulated cluster; `kafka-zk replay` lists them.", ""]
+    for name, path in built_in().items():
+        title, story, script = _parts(path.read_text())
+        yield from [f"## `{name}`: {title}", "", story, "", "```text", script, "```", ""]
+
+
+def _parts(scenario: str) -> tuple[str, str, str]:
+    """The first line of its first comment, the rest of that comment, and what is played."""
+    lines = scenario.splitlines()
+    end = next(place for place, line in enumerate(lines) if not line.startswith("#"))
+    title, *story = (line.removeprefix("#").removeprefix(" ") for line in lines[:end])
+    return title, "\n".join(story).strip(), "\n".join(lines[end:]).strip()
+
+
+def python() -> Iterator[str]:
+    """The docstrings of the public names; docs/api.md says what they are for."""
+    yield from ["# Python reference", ""]
+    for package in PUBLIC_PACKAGES:
+        yield from [f"## `{package}`", ""]
+        module = importlib.import_module(package)
+        for name in sorted(module.__all__):
+            if not name.startswith("__"):
+                yield from _documented(package, name, getattr(module, name))
+
+
+def _documented(package: str, name: str, value: object) -> Iterable[str]:
+    if isinstance(value, type):
+        directive, options = "autoclass", ["   :members:", "   :inherited-members: BaseException, tuple, dict"]
+    elif isinstance(value, FunctionType):
+        directive, options = "autofunction", []
+    else:
+        return [f"### `{package}.{name}`", "", f"The type `{value}`.", ""]
+    return ["```{eval-rst}", f".. {directive}:: {package}.{name}", *options, "```", ""]
+
+
+def _code(text: object) -> str:
+    return "" if text in (None, "") else f"`{text}`"
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield ""
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'---|' * len(heads)}"
+    for row in rows:
+        cells = (cell.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;") for cell in row)
+        yield f"| {' | '.join(cells)} |"
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "commands": commands,
+    "configuration": configuration,
+    "error-codes": error_codes,
+    "python": python,
+    "scenarios": scenarios,
+}
