@@ -149,8 +149,9 @@ class ConfigRegistry:
         *,
         removes_empty: bool = False,
     ) -> None:
-        """Replace the entity's config by the result of ``change`` and notify all brokers in the same transaction, across
-        connection losses.
+        """Replace the entity's config by the result of ``change`` and notify all brokers in the same transaction.
+
+        It is repeated over connection losses.
 
         The write is conditional; after a concurrent write, ``change`` is called again, so that no change is lost.
         ``removes_empty``: delete the znode of an entity without config, as AdminZkClient@3.9 does.

@@ -53,7 +53,7 @@ async def kafka_znodes(client: RegistryClient) -> AsyncIterator[list[str]]:
 async def reset_acls(client: AclClient) -> int:
     """Give all of ``kafka_znodes`` the ACLs of the client's ``Security``; returns how many have them now.
 
-    A znode that vanishes meanwhile does not count. Raises: NoAuth for one that belongs to somebody else.
+    A znode that vanishes meanwhile does not count. Raises: NoAuth for one that belongs to another identity.
     """
     count = 0
     async for paths in kafka_znodes(client):
