@@ -1,5 +1,6 @@
 """A mapping that drops unused entries. It holds state about peers, who choose their names freely."""
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -7,6 +8,17 @@ V = TypeVar("V")
 
 _NEVER_MS = -(2**62)
 _DROPPED_AT_ONCE = 4
+
+
+class Young(dict[K, V]):
+    """``find`` gives what is looked up and not there; until it is set, that is a KeyError."""
+
+    find: Callable[[K], V]
+
+    def __missing__(self, key: K) -> V:
+        if not hasattr(self, "find"):
+            raise KeyError(key)
+        return self.find(key)
 
 
 class Recent(Generic[K, V]):
@@ -17,7 +29,7 @@ class Recent(Generic[K, V]):
     """
 
     def __init__(self, most: int, keep_ms: int) -> None:
-        self.young: dict[K, V] = {}
+        self.young: Young[K, V] = Young()
         """The younger generation, always the same object, for fast lookups. Use ``find`` for missing keys."""
         self._old: dict[K, V] = {}
         self._dropped: dict[K, V] = {}  # freed step by step: thousands of values at once would take many ms

@@ -31,7 +31,9 @@ import tempfile
 import termios
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, TypeVar
@@ -98,6 +100,8 @@ class OneBroker:
 
     def __init__(self, folder: Path, events: EventSource = SILENT) -> None:
         harness = build_harness(folder, events)
+        clock: Any = harness.clock
+        clock.seconds = partial(attrgetter("rightNow"), clock)  # in C, as the reactor's clock is read
         self._topic_id = harness.lead(_TOPIC).bytes
         harness.lead(_COMMITTED_TOPIC, _COMMITTED_PARTITIONS)
         harness.lead(OFFSETS_TOPIC, _OFFSETS_TOPIC_PARTITIONS)
@@ -108,10 +112,13 @@ class OneBroker:
             "producer id": _new_id,
         }
         self._dispatcher = Dispatcher(harness.services)
+        self._quotas = harness.services.client_quotas
+        self._quotas.limit_fetches_by(self._dispatcher.limit_fetches)
         self._reactor = _Reactor()
         settings = ConnectionSettings(
             self._reactor, "PLAINTEXT", self._dispatch, versions=OFFERED_VERSIONS, read_ahead=ReadAhead(_no_thread)
         )
+        self._quotas.attach(settings)
         where = ListenerSettings(
             "127.0.0.1", 0, send_buffer_size_bytes=_BUFFER_BYTES, receive_buffer_size_bytes=_BUFFER_BYTES
         )
@@ -167,6 +174,11 @@ class OneBroker:
         """One batch of 64 KB."""
         topics = [FetchTopic(None, self._topic_id, [FetchPartition(0, offset, 65_000, 0)])]
         return _framed(ApiKey.FETCH, _FETCH_VERSION, write_fetch_request(_FETCH_VERSION, FetchRequest(500, 1, topics)))
+
+    def limit(self, properties: Mapping[str, str]) -> None:
+        """These are the quotas of all client ids from now on, and no others."""
+        assert not self._quotas.quotas.set("clients", "<default>", properties)
+        self._quotas.changed()
 
     def turn(self, kind: str) -> None:
         """One request in, one answer out."""
@@ -467,6 +479,10 @@ def main() -> None:
         print(f"{kind:14} {cost.opcodes:8,} {cost.peak_bytes:11,}  {calls}")
         if options.valgrind:
             print(f"{'':14} {machine_instructions(kind):8,} machine instructions, the client's part included")
+    from tests.bench.added_cost import report  # which needs what is defined here
+
+    for line in report():
+        print(line)
     if options.record:
         _record(costs)
 

@@ -62,7 +62,7 @@ from kafka_zk.broker.handlers.transactions import (
     list_transactions,
     write_txn_markers,
 )
-from kafka_zk.broker.quota.enforcement import FindBucket
+from kafka_zk.broker.quota.client_quotas import Clients
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
@@ -144,11 +144,11 @@ OFFERED_VERSIONS: dict[ApiKey, tuple[int, int]] = {
 MESSAGE_HANDLERS[ApiKey.API_VERSIONS] = ApiVersionsHandler(OFFERED_VERSIONS).handle
 
 
-def _limited_fetch(find: FindBucket) -> RawHandler:
+def _limited_fetch(clients: Clients) -> RawHandler:
     def handle(
         services: Services, context: RequestContext, header: RequestHeader, body: memoryview
     ) -> Coroutine[Any, Any, Response]:
-        return fetch.handle(services, context, header, body, find(context, header))
+        return fetch.handle(services, context, header, body, clients[context.principal, header.client_id].fetch)
 
     return handle
 
@@ -161,9 +161,9 @@ class Dispatcher:
         self._raw_handlers = dict(RAW_HANDLERS)
         self._raw_handler = self._raw_handlers.get
 
-    def limit_fetches(self, find: FindBucket | None) -> None:
-        """Consumers fetch no more than the quota that ``find`` gives for a request; None: there are no such quotas."""
-        self._raw_handlers[ApiKey.FETCH] = fetch.handle if find is None else _limited_fetch(find)
+    def limit_fetches(self, clients: Clients | None) -> None:
+        """Consumers fetch no more than what limits them among ``clients``; None: there are no such quotas."""
+        self._raw_handlers[ApiKey.FETCH] = fetch.handle if clients is None else _limited_fetch(clients)
 
     def dispatch(
         self, context: RequestContext, header: RequestHeader, body: memoryview

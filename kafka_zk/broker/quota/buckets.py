@@ -93,7 +93,7 @@ class RateBucket(Rate):
         """Count ``value`` if it fits in, and return 0; else how long to wait before it is tried again.
 
         What would not fit into an idle client's window either is let in as soon as the rate is not above its bound.
-        Then the negative of how long its client is held back for it is returned.
+        Then the negative of how long its client is held back for it is returned. Either counts among ``throttles``.
         """
         if now_ms >= self._ends_ms:
             self._begin(now_ms)
@@ -104,7 +104,10 @@ class RateBucket(Rate):
             return 0
         is_hopeless = value > self.most_in_window
         wait_ms = self._excess_ms(now_ms, 0 if is_hopeless else value) if self._bound else 0
-        return wait_ms or -self.add(value, now_ms)
+        wait_ms = wait_ms or -self.add(value, now_ms)
+        if wait_ms:
+            self.throttles.add(abs(wait_ms), now_ms)
+        return wait_ms
 
     def _excess_ms(self, now_ms: float, added: float = 0) -> int:
         """How long the rate is above its bound if nothing more comes, with ``added`` now; 0 if it is not."""

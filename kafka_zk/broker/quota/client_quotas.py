@@ -25,6 +25,9 @@ LONG_CLIENT_ID = 256
 
 Bucket = RateBucket | TokenBucket
 ClientKey = tuple[str, str | int | None]
+Clients = Mapping[ClientKey, "ClientBuckets"]
+"""What limits each client, by principal and client id; has an entry for any."""
+
 
 
 class ClientBuckets(NamedTuple):

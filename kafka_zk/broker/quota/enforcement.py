@@ -10,15 +10,16 @@ each other is exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
 """
 
 from collections.abc import Callable, Coroutine, Generator
+from types import coroutine
 from typing import Any
 
 from kafka_zk.base.clock import Timers
 from kafka_zk.base.rate import QuotaWindow, Rate
 from kafka_zk.broker.quota.buckets import RateBucket, TokenBucket
-from kafka_zk.broker.quota.client_quotas import ClientQuotas
+from kafka_zk.broker.quota.client_quotas import ClientBuckets, ClientKey, ClientQuotas, Clients
 from kafka_zk.broker.quota.mutation_quota import STRICT_SINCE, UNLIMITED, MutationQuota
 from kafka_zk.broker.quota.quota_table import QuotaKey
-from kafka_zk.network.connection_settings import ANONYMOUS, ConnectionSettings, Dispatch, ResponseHook
+from kafka_zk.network.connection_settings import ConnectionSettings, Dispatch, ResponseHook
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import NO_REQUEST, RequestContext, RequestHeader
@@ -59,8 +60,7 @@ async def _throttled(answering: Coroutine[Any, Any, Response], mute_ms: int) -> 
     return None if parts is None else ThrottledAnswer(parts, mute_ms)
 
 
-FindBucket = Callable[[RequestContext, RequestHeader], RateBucket | None]
-LimitFetches = Callable[[FindBucket | None], None]
+LimitFetches = Callable[[Clients | None], None]
 
 
 class Enforcement:
@@ -70,11 +70,11 @@ class Enforcement:
         self.quotas = quotas
         self.exempt_time = Rate(QuotaWindow())
         """Percent of a thread that exempt requests use."""
-        self.seconds = clock.seconds
-        self._young = quotas.clients.young
+        self._known: Clients = quotas.clients.young  # a look costs less than a call
+        quotas.clients.young.find = self._find
         self._clock = clock
         self._settings: list[tuple[ConnectionSettings, Dispatch]] = []
-        self._limit_fetches: LimitFetches = lambda find: None
+        self._limit_fetches: LimitFetches = lambda clients: None
         self.on_change: Callable[[], None] = lambda: None
         """Called when there are other quotas than before."""
 
@@ -84,24 +84,28 @@ class Enforcement:
         self._apply(settings, settings.dispatch)
 
     def limit_fetches_by(self, limit: LimitFetches) -> None:
-        """``limit`` tells the dispatcher how to find what a client may fetch, or None while no client is limited."""
+        """``limit`` tells the dispatcher what limits the clients, or None while none may fetch less than it wants."""
         self._limit_fetches = limit
         self.changed()
 
     def changed(self) -> None:
         """There are other quotas than before."""
-        self._limit_fetches(self._fetch_bucket if self.quotas.table.has(QuotaKey.FETCH) else None)
+        self._limit_fetches(self._known if self.quotas.table.has(QuotaKey.FETCH) else None)
         for settings, dispatch in self._settings:
             self._apply(settings, dispatch)
         self.on_change()
 
     def _apply(self, settings: ConnectionSettings, dispatch: Dispatch) -> None:
         table = self.quotas.table
-        sees_all = table.has(QuotaKey.REQUEST) or table.has(QuotaKey.MUTATION)
-        settings.on_response = None if table.is_empty else self._hook(sees_all=sees_all)
+        settings.on_response = self._hook()
         if table.has(QuotaKey.PRODUCE):
             dispatch = self._counting(dispatch)
         settings.dispatch = self._timing(dispatch) if table.has(QuotaKey.REQUEST) else dispatch
+
+    def _find(self, key: ClientKey) -> ClientBuckets:
+        principal, client_id = key
+        assert not isinstance(client_id, int), "a long client id is looked for as it is"
+        return self.quotas.of(principal, client_id, self.now_ms())
 
     def now_ms(self) -> float:
         """On the clock that is never set."""
@@ -115,21 +119,18 @@ class Enforcement:
 
     def _counting(self, dispatch: Dispatch) -> Dispatch:
         """``dispatch``, which counts the bytes of Produce requests."""
-        seconds, quotas = self._clock.seconds, self.quotas
-        find, get = quotas.of, self._young.get
+        seconds, known = self._clock.seconds, self._known
 
         def counted(
             context: RequestContext, header: RequestHeader, body: memoryview
         ) -> Coroutine[Any, Any, Response]:
             if header.api_key != _PRODUCE:
                 return dispatch(context, header, body)
-            now_ms = seconds() * 1000
-            buckets = get((context.principal, header.client_id))
-            if buckets is None:
-                buckets = find(context.principal, header.client_id, now_ms)
+            buckets = known[context.principal, header.client_id]
             bucket = buckets.produce
             if bucket is None:
                 return dispatch(context, header, body)
+            now_ms = seconds() * 1000
             mute_ms = bucket.add(len(body) + buckets.header_bytes, now_ms)
             if not mute_ms:
                 return dispatch(context, header, body)
@@ -141,20 +142,48 @@ class Enforcement:
     def _timing(self, dispatch: Dispatch) -> Dispatch:
         """``dispatch``, which counts how long the requests of a client with such a quota have the reactor."""
 
-        def timed(context: RequestContext, header: RequestHeader, body: memoryview) -> Coroutine[Any, Any, Response]:
-            bucket = self.quotas.of(context.principal, header.client_id, self.now_ms()).request
-            coroutine = dispatch(context, header, body)
+        seconds, known = self._clock.seconds, self._known
+
+        async def timed(context: RequestContext, header: RequestHeader, body: memoryview) -> Response:
+            bucket = known[context.principal, header.client_id].request
+            handling = dispatch(context, header, body)
+            del body  # or a handler that waits could not let go of it
             if bucket is None:
-                return coroutine
-            return _TimedRequest(coroutine, self.exempt_time if header.api_key in EXEMPT else bucket, self)
+                return await handling
+            began_s = seconds()
+            try:
+                awaited = handling.send(None)
+            except StopIteration as end:
+                parts = end.value
+            except BaseException:  # it ends the connection, and counts all the same
+                bucket.record((seconds() - began_s) * 100, seconds() * 1000)
+                raise
+            else:
+                parts, began_s = await _go_on(handling, awaited, began_s, seconds)
+            now_s = seconds()
+            if parts.__class__ is not list or header.api_key in EXEMPT:
+                return self._special_answer(header, parts, bucket, began_s, now_s)
+            mute_ms = bucket.add((now_s - began_s) * 100, now_s * 1000)
+            if not mute_ms:
+                return parts
+            bucket.throttles.add(mute_ms, now_s * 1000)
+            return ThrottledAnswer(parts, mute_ms)
 
         return timed
 
-    def _fetch_bucket(self, context: RequestContext, header: RequestHeader) -> RateBucket | None:
-        buckets = self._young.get((context.principal, header.client_id))
-        if buckets is None:
-            buckets = self.quotas.of(context.principal, header.client_id, self.now_ms())
-        return buckets.fetch
+    def _special_answer(
+        self, header: RequestHeader, parts: Response, bucket: RateBucket, began_s: float, now_s: float
+    ) -> Response:
+        """An answer to a broker, to nobody, or to a client that is held back by another quota already."""
+        percent, now_ms = (now_s - began_s) * 100, now_s * 1000
+        if parts is None or header.api_key in EXEMPT or type(parts) is ExemptFetch:
+            self.exempt_time.record(percent, now_ms)
+            return parts
+        mute_ms = bucket.add(percent, now_ms)
+        if mute_ms <= (parts.mute_ms if isinstance(parts, ThrottledAnswer) else 0):
+            return parts
+        bucket.throttles.add(mute_ms, now_ms)
+        return ThrottledAnswer(parts, mute_ms)
 
     def mutation_quota(self, context: RequestContext, header: RequestHeader) -> MutationQuota:
         """How many partitions a request may create or delete."""
@@ -167,47 +196,44 @@ class Enforcement:
 
     # -- when its answer leaves ---------------------------------------------------------------------------------------
 
-    def _hook(self, *, sees_all: bool) -> ResponseHook:
-        """``sees_all``: whether any answer may be one to a client that is held back."""
-        if sees_all:
-            return self.mute_ms
+    def _hook(self) -> ResponseHook | None:
+        table = self.quotas.table
+        if table.is_empty:
+            return None
+        return self.mute_ms if table.has(QuotaKey.MUTATION) else self._mute_ms_if_throttled
 
-        def of_throttled(context: RequestContext, header: RequestHeader, parts: Response) -> int:
-            return 0 if parts.__class__ is list else self.mute_ms(context, header, parts)
-
-        return of_throttled
+    def _mute_ms_if_throttled(self, context: RequestContext, header: RequestHeader, parts: Response) -> int:
+        """As ``mute_ms``, while there are no quotas of mutations."""
+        return 0 if parts.__class__ is list else self.mute_ms(context, header, parts)
 
     def mute_ms(self, context: RequestContext, header: RequestHeader, parts: Response) -> int:
         """A ``ResponseHook``: how long the peer is muted; the answer says so."""
         api_key = header.api_key
-        now_ms = self.now_ms()
-        produce, _, request, mutation, _ = self.quotas.of(context.principal, header.client_id, now_ms)
-        mute_ms = 0
         if parts is None:
-            mute_ms = produce.hold_back_ms(now_ms) if api_key == _PRODUCE and produce is not None else 0
-        elif isinstance(parts, ThrottledAnswer):
-            mute_ms = parts.mute_ms
-        elif mutation is not None and api_key in _STRICT_SINCE:
-            mute_ms = _mutation_ms(header, parts, mutation, now_ms)
-            if mute_ms:
-                mutation.throttles.add(mute_ms, now_ms)
-        if request is not None and not _is_exempt(context, api_key, parts):
-            request_ms = request.hold_back_ms(now_ms)
-            if request_ms > mute_ms:
-                mute_ms = request_ms
-                request.throttles.add(mute_ms, now_ms)
-        if mute_ms and parts is not None:
+            if api_key != _PRODUCE:
+                return 0
+            now_ms = self.now_ms()
+            produce = self.quotas.of(context.principal, header.client_id, now_ms).produce
+            return 0 if produce is None else produce.hold_back_ms(now_ms)
+        mute_ms = parts.mute_ms if isinstance(parts, ThrottledAnswer) else 0
+        if api_key in _STRICT_SINCE:
+            mute_ms = max(mute_ms, self._mutation_ms(context, header, parts))
+        if mute_ms:
             set_throttle_time(api_key, header.api_version, header.correlation_id, parts, mute_ms)
         return mute_ms
 
+    def _mutation_ms(self, context: RequestContext, header: RequestHeader, parts: list[Part]) -> int:
+        now_ms = self.now_ms()
+        mutation = self.quotas.of(context.principal, header.client_id, now_ms).mutation
+        if mutation is None:
+            return 0
+        mute_ms = _mutation_wait_ms(header, parts, mutation, now_ms)
+        if mute_ms:
+            mutation.throttles.add(mute_ms, now_ms)
+        return mute_ms
 
-def _is_exempt(context: RequestContext, api_key: int, parts: Response) -> bool:
-    """Whether the answer is none, or one to a broker, or to a peer that has not said yet who it is."""
-    is_handshake = context.principal == ANONYMOUS and context.security_protocol.startswith("SASL")
-    return parts is None or api_key in EXEMPT or type(parts) is ExemptFetch or is_handshake
 
-
-def _mutation_ms(header: RequestHeader, parts: list[Part], bucket: TokenBucket, now_ms: float) -> int:
+def _mutation_wait_ms(header: RequestHeader, parts: list[Part], bucket: TokenBucket, now_ms: float) -> int:
     """A strict request that was refused says it in its answer; what else makes a debt waits until it is paid."""
     if not bucket.bound:
         return bucket.window.sample_ms
@@ -216,46 +242,27 @@ def _mutation_ms(header: RequestHeader, parts: list[Part], bucket: TokenBucket, 
     return bucket.debt_ms(now_ms)
 
 
-class _TimedRequest(Coroutine[Any, Any, Response]):
-    """A request's coroutine, whose time on the reactor is counted when it is done: percent of a thread, in a second."""
-
-    __slots__ = ("_coroutine", "_enforcement", "_rate", "_seconds", "_spent_s")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Response], rate: Rate, enforcement: Enforcement) -> None:
-        self._coroutine = coroutine
-        self._rate = rate
-        self._enforcement = enforcement
-        self._seconds = enforcement.seconds
-        self._spent_s = 0.0
-
-    def send(self, value: Any) -> Any:
-        began_s = self._seconds()
+@coroutine
+def _go_on(
+    handling: Coroutine[Any, Any, Response], awaited: Any, began_s: float, seconds: Callable[[], float]
+) -> Generator[Any, Any, tuple[Response, float]]:
+    """The steps of a request after its first one, which ended with a wait. Returns what it returned, and when it would
+    have begun if it had not waited."""
+    while True:
+        sent = None
+        failure: BaseException | None = None
+        paused_s = seconds()
         try:
-            awaited = self._coroutine.send(value)
-        except BaseException as end:
-            self._done(began_s, end)
+            sent = yield awaited
+        except GeneratorExit:
+            handling.close()
             raise
-        self._spent_s += self._seconds() - began_s
-        return awaited
-
-    def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
-        began_s = self._seconds()
+        except BaseException as error:
+            failure = error
+        began_s += seconds() - paused_s
         try:
-            awaited = self._coroutine.throw(typ)
-        except BaseException as end:
-            self._done(began_s, end)
-            raise
-        self._spent_s += self._seconds() - began_s
-        return awaited
-
-    def _done(self, began_s: float, end: BaseException) -> None:
-        now_s = self._seconds()
-        parts = end.value if isinstance(end, StopIteration) else end
-        rate = self._enforcement.exempt_time if parts is None or type(parts) is ExemptFetch else self._rate
-        rate.record((self._spent_s + now_s - began_s) * 100, now_s * 1000)
-
-    def close(self) -> None:
-        self._coroutine.close()
-
-    def __await__(self) -> Generator[Any, Any, Response]:
-        return self._coroutine.__await__()
+            awaited = handling.send(sent) if failure is None else handling.throw(failure)
+        except StopIteration as end:
+            return end.value, began_s
+        finally:
+            del failure  # its traceback refers to this frame

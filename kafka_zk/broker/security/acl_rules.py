@@ -15,7 +15,7 @@ Source: AclAuthorizer.authorizeAction, matchingAcls, authorizeByResourceType@3.9
 
 import functools
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafka_zk.network.addresses import peer_address
@@ -60,6 +60,9 @@ class _Rule(NamedTuple):
 
 _Rules = tuple[_Rule, ...]
 
+_NO_RULES: _Rules = (_Rule(WILDCARD, 0, 0),)
+"""Of a pattern, where only matters that there is one; never empty, as no pattern's are."""
+
 
 @functools.lru_cache(maxsize=10_000)
 def _rule(host: str, denied: int, allowed: int) -> _Rule:
@@ -100,22 +103,28 @@ class _Names:
         self.literal: dict[str, _Rules] = {}
         self.prefixed: dict[str, _Rules] = {}
         self._lengths: Counter[int] = Counter()
+        self._cuts: tuple[slice, ...] = ()  # a name's beginnings of these lengths
 
     def put(self, pattern: Pattern, rules: _Rules) -> None:
         if pattern.pattern_type is _LITERAL:
             self.literal[pattern.name] = rules
         else:
             if pattern.name not in self.prefixed:
-                self._lengths[len(pattern.name)] += 1
+                self._count(len(pattern.name), 1)
             self.prefixed[pattern.name] = rules
 
     def remove(self, pattern: Pattern) -> None:
         if pattern.pattern_type is _LITERAL:
             self.literal.pop(pattern.name, None)
         elif self.prefixed.pop(pattern.name, None) is not None:
-            self._lengths[len(pattern.name)] -= 1
-            if not self._lengths[len(pattern.name)]:
-                del self._lengths[len(pattern.name)]
+            self._count(len(pattern.name), -1)
+
+    def _count(self, length: int, more: int) -> None:
+        self._lengths[length] += more
+        if not self._lengths[length]:
+            del self._lengths[length]
+        if len(self._lengths) != len(self._cuts):
+            self._cuts = tuple(map(slice, self._lengths))
 
     @property
     def is_empty(self) -> bool:
@@ -127,19 +136,57 @@ class _Names:
         prefixes = (name[:each] for each in sorted(self._lengths, reverse=True) if each <= len(name))
         return literal + [Pattern(resource_type, each, _PREFIXED) for each in prefixes if each in self.prefixed]
 
-    def prefixes_of(self, name: str) -> list[_Rules]:
-        prefixed, longest = self.prefixed, len(name)
-        return [prefixed[name[:each]] for each in self._lengths if each <= longest and name[:each] in prefixed]
+    def prefixes_of(self, name: str) -> Iterable[_Rules]:
+        """Those of all prefixes of the name, without a step of Python for each length. A cut beyond the end of the name
+        gives all of it again, and the same rules."""
+        return filter(None, map(self.prefixed.get, map(name.__getitem__, self._cuts)))
 
-    def rules_of(self, name: str) -> list[_Rules]:
-        """Those of all patterns that apply to the name."""
-        literal = self.literal
-        found = self.prefixes_of(name) if self._lengths else []
-        if name in literal:
-            found.append(literal[name])
-        if WILDCARD in literal:
-            found.append(literal[WILDCARD])
-        return found
+    def rules_of(self, name: str) -> Iterable[_Rules]:
+        """Those of all patterns that apply to the name, perhaps some of them twice."""
+        get = self.literal.get
+        prefixes = map(self.prefixed.get, map(name.__getitem__, self._cuts))
+        return filter(None, (get(name), get(WILDCARD), *prefixes))
+
+
+_UNDECIDED, _IS_ALLOWED, _IS_DENIED = range(3)  # the higher one counts
+
+
+class _Verdicts(dict[_Rules, int]):
+    """What the rules of a pattern say of one operation from one host. Most patterns say the same as others."""
+
+    def __init__(self, host: str, operation: Operation) -> None:
+        super().__init__()
+        self._host = host
+        self._operation = operation
+
+    def __missing__(self, rules: _Rules) -> int:
+        says = self[rules] = (
+            _IS_DENIED if _says(rules, self._host, self._operation, denied=True)
+            else _IS_ALLOWED if _says(rules, self._host, self._operation)
+            else _UNDECIDED
+        )  # fmt: skip
+        return says
+
+
+class Reach(dict[str, bool]):
+    """Whether one operation is allowed to one principal from one host, by the names of resources of one type. A name is
+    decided when it is looked up first, so what ``AclRules.reach`` gave holds for one ``generation``."""
+
+    def __init__(self, concerned: Sequence[_Names], verdicts: _Verdicts, if_none: _Names | None) -> None:
+        super().__init__()
+        self._concerned = concerned
+        self._verdict = verdicts.__getitem__
+        self._if_none = if_none  # all patterns of the type, if what none of them applies to is allowed
+
+    def __missing__(self, name: str) -> bool:
+        verdict = _UNDECIDED
+        for names in self._concerned:
+            verdict = max(verdict, max(map(self._verdict, names.rules_of(name)), default=_UNDECIDED))
+        decision = self[name] = verdict == _IS_ALLOWED or (verdict == _UNDECIDED and self._is_free(name))
+        return decision
+
+    def _is_free(self, name: str) -> bool:
+        return self._if_none is not None and not any(True for _ in self._if_none.rules_of(name))
 
 
 class AclRules:
@@ -175,7 +222,7 @@ class AclRules:
         if acls:
             self._acls[pattern] = acls
             label = pattern.resource_type.label
-            self._patterns[label].put(pattern, ())
+            self._patterns[label].put(pattern, _NO_RULES)
             for principal, rules in _rules(acls).items():
                 self._by_principal[label].setdefault(principal, _Names()).put(pattern, rules)
 
@@ -204,21 +251,14 @@ class AclRules:
         """Whether the principal may do that from there. ``resource_type`` as in ``ResourceType.label``."""
         if principal in self._super_users:
             return True
-        denied = allowed = 0
+        return self.reach(principal, host, operation, resource_type)[name]
+
+    def reach(self, principal: str, host: str, operation: Operation, resource_type: str) -> Reach:
+        """As ``allows``, for many names; of anybody but a super user."""
         by_principal = self._by_principal[resource_type]
-        for who in (principal, WILDCARD_PRINCIPAL):
-            names = by_principal.get(who)
-            if names is not None:
-                for rules in names.rules_of(name):
-                    for its_host, its_denied, its_allowed in rules:
-                        if its_host in (WILDCARD, host):
-                            denied |= its_denied
-                            allowed |= its_allowed
-        if denied >> operation & 1:
-            return False
-        if allowed >> operation & 1:
-            return True
-        return self._allow_if_none and not self._patterns[resource_type].rules_of(name)
+        concerned = [by_principal[who] for who in (principal, WILDCARD_PRINCIPAL) if who in by_principal]
+        if_none = self._patterns[resource_type] if self._allow_if_none else None
+        return Reach(concerned, _Verdicts(host, operation), if_none)
 
     def allows_any(self, principal: str, host: str, operation: Operation, resource_type: str) -> bool:
         """Whether there is a resource of the type, whatever its name, on which the principal may do that.

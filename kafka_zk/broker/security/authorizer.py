@@ -1,6 +1,6 @@
 """Who may do what. Every handler asks; without ``authorizer.class.name`` everyone may do everything, as in Kafka."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from kafka_zk.base.types import new_tuple
@@ -99,6 +99,10 @@ class Authorizer:
         """Whether there is a resource of that type on which the principal may do that."""
         return False
 
+    def visible_topics(self, context: RequestContext, names: Sequence[str]) -> Iterable[str]:
+        """The topics among these that the principal ``may`` describe, in the same order."""
+        return (name for name in names if self.may(context, Operation.DESCRIBE, topic(name)))
+
     async def purge_changes(self, now_ms: int) -> None:
         """Remove old notes of changes from ZooKeeper; ``now_ms``: wall clock. Raises: RegistryError."""
 
@@ -128,6 +132,9 @@ class NoAuthorizer(Authorizer):
 
     def may_any(self, context: RequestContext, operation: Operation, resource_type: str) -> bool:
         return True
+
+    def visible_topics(self, context: RequestContext, names: Sequence[str]) -> Iterable[str]:
+        return names
 
 
 def authorized_operations(authorizer: Authorizer, context: RequestContext, resource: Resource) -> int:

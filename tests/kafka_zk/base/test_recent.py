@@ -1,5 +1,7 @@
 """What was used lately is kept, and no more than fits."""
 
+import pytest
+
 from kafka_zk.base.recent import Recent
 
 
@@ -32,3 +34,12 @@ def test_the_younger_ones_are_always_the_same_object() -> None:
         kept.put(str(number), number, 0)
     kept.clear()
     assert kept.young is young and not kept.items()
+
+
+def test_a_look_finds_what_is_not_among_the_younger_ones() -> None:
+    kept: Recent[str, int] = Recent(1, keep_ms=1_000)
+    with pytest.raises(KeyError):
+        kept.young["one"]
+    kept.young.find = len
+    kept.put("one", 1, 0)
+    assert (kept.young["one"], kept.young["three"], len(kept)) == (1, 5, 1)

@@ -63,20 +63,19 @@ async def wait(
 
 def read_again(
     reads: PartitionReads, requested: list[RequestedPartition], fetched: Fetched
-) -> tuple[Fetched, bool]:
-    """What there is after the wait, and whether it may contain an error.
+) -> tuple[Fetched, int, bool]:
+    """What there is after the wait, the size of its records in bytes, and whether it may contain an error.
 
     A request that waited for its first byte had no records before, and usually few of its partitions changed. So only
     those are read.
     """
     if reads.request.min_bytes > 1 or reads.is_redirected:
-        again, _, is_final = reads.read_all(requested)
-        return again, is_final
+        return reads.read_all(requested)
     places = [
         place for place, (_, before) in enumerate(fetched) if reads.has_something(requested[place], before)
     ]
-    news, _, is_final = reads.read_all([requested[place] for place in places])
+    news, size_bytes, is_final = reads.read_all([requested[place] for place in places])
     again = list(fetched)
     for place, result in zip(places, news, strict=True):
         again[place] = result
-    return again, is_final
+    return again, size_bytes, is_final

@@ -28,7 +28,7 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.storage.segments.file_slice import FileSlice
 
 _ZSTD_SINCE = 10
-_HEAD_BYTES, _PARTITION_BYTES = 40, 60  # of an answer without records; a topic's id and the tags included
+_HEAD_BYTES, _ENTRY_BYTES = 40, 60  # of an answer without records; a topic's id and the tags included
 
 
 async def handle(
@@ -54,7 +54,7 @@ async def handle(
         refusal = write_fetch_response(version, header.correlation_id, FetchResponse([], error_code=error.code))
         return ExemptFetch(refusal) if request.replica_id >= 0 else refusal
     is_follower = request.replica_id >= 0
-    if quota is not None:
+    if quota is not None and (is_follower or request.max_bytes > quota.most_in_window):
         quota, request = (None, request) if is_follower else (quota, _capped(request, quota))
     seen_count = services.replicas.changes.count
     asked = replica_fetch.due(services, context, request, fetching) if is_follower else fetching.wanted
@@ -67,8 +67,7 @@ async def handle(
     elsewhere = read_elsewhere(services, context, request) if request.rack_id else None
     reads = PartitionReads(services, version, request, elsewhere)
     fetched, size_bytes, is_final = reads.read_all(requested, is_first_read=True)
-    is_waiting = size_bytes < request.min_bytes and request.max_wait_ms > 0 and not (is_final and requested)
-    if is_waiting:
+    if size_bytes < request.min_bytes and request.max_wait_ms > 0 and not (is_final and requested):
         if is_follower and fetching.wanted:
             waited = replica_fetch.FollowerWait(services, reads, fetching.wanted, requested, seen_count)
             await waited.wait()
@@ -76,9 +75,9 @@ async def handle(
             seen_count = waited.seen_count
         elif requested:
             await consumer_fetch_wait.wait(services, reads, requested, fetched)
-            fetched, is_final = consumer_fetch_wait.read_again(reads, requested, fetched)
+            fetched, size_bytes, is_final = consumer_fetch_wait.read_again(reads, requested, fetched)
     if quota is not None:
-        wait_ms = _wait_ms(services, quota, fetched, size_bytes if not is_waiting else None)
+        wait_ms = quota.admit(_HEAD_BYTES + len(fetched) * _ENTRY_BYTES + size_bytes, services.clock.seconds() * 1000)
         if wait_ms > 0:
             return _refusal(services, header, fetching, wait_ms)
     if version < conversion.MAGIC_2_SINCE_FETCH:
@@ -98,21 +97,10 @@ async def handle(
 
 
 def _capped(request: FetchRequest, quota: RateBucket) -> FetchRequest:
-    """No more at once than could ever be let through."""
-    if not request.max_bytes > quota.most_in_window > 0:
+    """No more at once than could ever be let through; everything if nothing could."""
+    if not quota.most_in_window:
         return request
     return new_tuple(FetchRequest, (*request[:3], int(quota.most_in_window), *request[4:]))
-
-
-def _wait_ms(services: Services, quota: RateBucket, fetched: Fetched, records_bytes: int | None) -> int:
-    """As ``RateBucket.admit`` for an answer, or 0. ``records_bytes``: in it, if that is known."""
-    if records_bytes is None:
-        records_bytes = sum(len(result.records) for _, result in fetched if result.records is not None)
-    now_ms = services.clock.seconds() * 1000
-    wait_ms = quota.admit(_HEAD_BYTES + len(fetched) * _PARTITION_BYTES + records_bytes, now_ms)
-    if wait_ms:
-        quota.throttles.add(abs(wait_ms), now_ms)
-    return wait_ms
 
 
 def _refusal(services: Services, header: RequestHeader, fetching: FetchContext, wait_ms: int) -> list[Part]:

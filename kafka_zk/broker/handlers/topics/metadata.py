@@ -27,6 +27,7 @@ _LISTENER_NOT_FOUND_SINCE = 6
 
 _CREATION_ASKED_SINCE = 4
 _NULL_NAMES_SINCE = 12
+_DECIDED_AT_ONCE = 100  # names: some 0.2 ms
 
 Response = codec.response(ApiKey.METADATA)
 Broker = Response.MetadataResponseBroker
@@ -53,10 +54,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     )
     topics: list[Sequence[bytes]] = []
     if request.topics is None or (header.api_version == 0 and not request.topics):
-        async for name in in_turns(services.clock, sorted(services.metadata.topics)):
-            if name not in services.metadata.topics:  # deleted between two turns
-                continue
-            if services.authorizer.may(context, Operation.DESCRIBE, topic(name)):
+        async for name in in_turns(services.clock, _visible_topics(services, context)):
+            if name in services.metadata.topics:  # else deleted between two turns
                 topics.append(_encoded_topic(services, context, version, name, asked.with_operations))
     else:
         # Each once, as in Kafka: a topic of 20,000 partitions asked for 50,000 times would be an answer of 50 GB.
@@ -84,6 +83,12 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if size_bytes > FREE_BYTES:
         await context.memory.reserve(size_bytes)
     return [metadata_response.encode_response(response, topics, version)]
+
+
+def _visible_topics(services: Services, context: RequestContext) -> Iterator[str]:
+    names = sorted(services.metadata.topics)
+    for first in range(0, len(names), _DECIDED_AT_ONCE):
+        yield from services.authorizer.visible_topics(context, names[first : first + _DECIDED_AT_ONCE])
 
 
 def _controller_id(services: Services) -> int:

@@ -270,6 +270,69 @@ def test_a_request_that_waits_is_not_charged_for_it(broker: Harness) -> None:
     assert bucket is not None and bucket.total == 0
 
 
+class Wait:
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_all_steps_of_a_request_are_charged_and_failures_reach_it(broker: Harness, is_failing: bool) -> None:
+    limit(broker, "users", "ANONYMOUS", request_percentage="1000")
+    quotas = broker.services.client_quotas
+    failures = []
+
+    async def stepwise(*asked: Any) -> list[bytes]:
+        for _ in range(2):
+            broker.clock.advance(1)
+            try:
+                await Wait()
+            except LookupError as error:
+                failures.append(error)
+        broker.clock.advance(1)
+        return [b""]
+
+    timed = quotas._timing(stepwise)(CONTEXT, RequestHeader(ApiKey.HEARTBEAT, 1, 7, "c"), memoryview(b""))  # type: ignore[arg-type]
+    timed.send(None)
+    with pytest.raises(StopIteration) as end:
+        for _ in range(2):
+            broker.clock.advance(60)
+            if is_failing:
+                timed.throw(LookupError())
+            else:
+                timed.send(None)
+    assert end.value.value == [b""]
+    assert len(failures) == (2 if is_failing else 0)
+    bucket = quotas.quotas.of("User:ANONYMOUS", "c", 0).request
+    assert bucket is not None and bucket.total == pytest.approx(300)
+
+
+def test_a_request_that_waits_is_closed_with_its_handler(broker: Harness) -> None:
+    limit(broker, "users", "ANONYMOUS", request_percentage="1000")
+    closed = []
+
+    async def waiting(*_: Any) -> list[bytes]:
+        try:
+            await Wait()
+        finally:
+            closed.append(True)
+        return [b""]
+
+    timing = broker.services.client_quotas._timing
+    timed = timing(waiting)(CONTEXT, RequestHeader(ApiKey.HEARTBEAT, 1, 7, "c"), memoryview(b""))  # type: ignore[arg-type]
+    timed.send(None)
+    timed.close()
+    assert closed
+
+
+@pytest.mark.parametrize(("percentage", "expected_ms"), [("0.000001", 5_000), ("0", 5_000)])
+def test_the_longer_throttle_of_two_quotas_counts(broker: Harness, percentage: str, expected_ms: int) -> None:
+    """That of time lasts a sample at most."""
+    limit(broker, "clients", "c", producer_byte_rate="10000", request_percentage=percentage)
+    client = Client(broker)
+    assert client.produce(100) == client.muted_ms == (1_000 if percentage == "0" else 0)
+    assert client.produce(150_000) == client.muted_ms == pytest.approx(expected_ms, abs=200)
+
+
 def test_new_versions_refuse_what_is_too_much(broker: Harness) -> None:
     """Observed at 3.9.1 with a rate of 1: 20 partitions at once, then code 89 until the debt is paid."""
     limit(broker, "users", "ANONYMOUS", controller_mutation_rate="1.0")

@@ -320,6 +320,47 @@ def test_a_remembered_decision_costs_six_opcodes_more_than_none() -> None:
     cluster.play(story())
 
 
+def test_topics_are_visible_to_whom_they_may_be_described() -> None:
+    """From the first change on that says so, and in the order that was asked for."""
+    cluster = Cluster(1)
+    (authorizer,) = cluster.authorizers
+    names = ["t", "pre-2", "u", "pre-1"]
+
+    async def story() -> None:
+        assert list(authorizer.visible_topics(ALICE, names)) == []
+        await authorizer.add(PREFIX, frozenset([MAY_READ]))
+        assert list(authorizer.visible_topics(ALICE, names)) == ["pre-2", "pre-1"]
+        await authorizer.add(TOPIC, frozenset([MAY_READ]))
+        assert list(authorizer.visible_topics(ALICE, names)) == ["t", "pre-2", "pre-1"]
+        assert list(authorizer.visible_topics(ADMIN, names)) == names
+        assert list(authorizer.visible_topics(ALICE._replace(principal="User:bob"), names)) == []
+        await authorizer.remove(PREFIX, AclFilter())
+        assert list(authorizer.visible_topics(ALICE, names)) == ["t"]
+        assert authorizer.denials.count == 0
+        authorizer._forget()
+        assert list(authorizer.visible_topics(ALICE, names)) == []
+
+    cluster.play(story())
+
+
+def test_what_is_visible_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acl_authorizer, "MOST_DECISIONS", 100)
+    cluster = Cluster(1)
+    (authorizer,) = cluster.authorizers
+    names = [str(number) for number in range(30)]
+
+    async def story() -> None:
+        for number in range(50):
+            asks = ALICE._replace(principal=f"User:{number}")
+            for _ in range(2):
+                authorizer.visible_topics(asks, names)
+            assert sum(map(len, authorizer._visible.values())) == authorizer._visible_count <= 100
+        authorizer.visible_topics(ALICE._replace(principal="User:" + "x" * 30_000), names)
+        assert all(len(principal) < 100 for principal, _ in authorizer._visible)
+
+    cluster.play(story())
+
+
 def test_denials_are_counted_and_choices_are_not() -> None:
     cluster = Cluster(1)
     (authorizer,) = cluster.authorizers
