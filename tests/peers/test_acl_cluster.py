@@ -24,7 +24,9 @@ pytestmark = pytest.mark.peers
 
 _TOOL = "kafka.admin.AclCommand"
 _KINDS = (targets.KAFKA_ZK, targets.KAFKA_ZK, targets.APACHE_KAFKA)
-_TIMEOUT_S = 30
+_TIMEOUT_S = 120
+"""A run of kafka-acls connects anew each time, and a busy machine takes long for it."""
+
 _ENTRIES = 200
 
 
@@ -39,7 +41,7 @@ def brokers(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture(scope="module")
 def tool() -> Iterator[LineProcess]:
     """One JVM for all runs of kafka-acls."""
-    process = LineProcess(jars.ORACLE_VERSION, "ToolRunner")
+    process = LineProcess(jars.ORACLE_VERSION, "ToolRunner", _TIMEOUT_S)
     yield process
     process.close()
 
@@ -127,11 +129,11 @@ def test_kafka_acls_says_the_same_everywhere(
     brokers: list[AuthorizedBroker], tool: LineProcess, tmp_path: Path
 ) -> None:
     """Added through ours, removed through ours, and seen through each broker and in ZooKeeper."""
-    empty = tmp_path / "client.properties"
-    empty.write_text("")
+    patient = tmp_path / "client.properties"
+    patient.write_text(f"request.timeout.ms={_TIMEOUT_S * 1000}\ndefault.api.timeout.ms={_TIMEOUT_S * 1000}\n")
 
     def through(broker: AuthorizedBroker) -> Sequence[str]:
-        return ("--bootstrap-server", f"127.0.0.1:{broker.port}", "--command-config", str(empty))
+        return ("--bootstrap-server", f"127.0.0.1:{broker.port}", "--command-config", str(patient))
 
     zookeeper = ("--authorizer-properties", f"zookeeper.connect={brokers[0].zookeeper}")
     for arguments in _ADDED:

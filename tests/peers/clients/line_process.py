@@ -15,9 +15,11 @@ _FLAGS = ["-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 
 class LineProcess:
-    """One of our classes under tests/peers/java, running with the jars of one Kafka version."""
+    """One of our classes under tests/peers/java, running with the jars of one Kafka version. ``limit_s``: for one
+    answer."""
 
-    def __init__(self, version: str, main_class: str) -> None:
+    def __init__(self, version: str, main_class: str, limit_s: float = 2 * TIMEOUT_S) -> None:
+        self._limit_s = limit_s
         self._name = f"the Java {version} {main_class}"
         self._process = subprocess.Popen(
             tied(java.driver_command(version, main_class, flags=_FLAGS)),
@@ -30,7 +32,7 @@ class LineProcess:
     def ask(self, lines: Sequence[str]) -> str:
         """Send lines, return the first line of the answer. Raises: ClientFailed if the JVM does not answer."""
         stdin, _ = self._streams()
-        watchdog = threading.Timer(2 * TIMEOUT_S, self._process.kill)
+        watchdog = threading.Timer(self._limit_s, self._process.kill)
         watchdog.start()
         try:
             stdin.write("".join(f"{line}\n" for line in lines))
